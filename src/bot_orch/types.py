@@ -1,0 +1,227 @@
+"""The nouns: task, agent, decision, outcome. Frozen, validated where they enter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["Agent", "Decision", "Measure", "Outcome", "RandomKey", "Task", "Terms", "check_reward"]
+
+_NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """A distribution over outcomes. The concrete kinds live in :mod:`bot_orch.transport`."""
+
+    @property
+    def kind(self) -> str:
+        """What the numbers mean: ``labels``, ``samples``, ..."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, with ``kind``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Someone or something that can do a task.
+
+    Parameters
+    ----------
+    id
+        Its name, unique within an orchestrator.
+    cost
+        What one call costs, in units of reward; it is subtracted from the score.
+    profile
+        Its outcome distribution mu_i, when known beforehand.
+    """
+
+    id: str
+    cost: float = 0.0
+    profile: Measure | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise InvalidInputError("agent.id", "is empty", "give every agent a name")
+        _finite("agent.cost", self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A piece of work that needs an agent.
+
+    Parameters
+    ----------
+    id
+        The caller's name for it.
+    kind, text
+        Free description; a policy does not read them.
+    features
+        Numbers known before the choice, for contextual policies.
+    reference
+        nu_t: what good outcomes of this task look like.
+    profiles
+        mu_i for this task, by agent id, where an agent's outcome distribution is known before the choice (a
+        classifier's predicted probabilities, say). It takes precedence over the agent's own profile.
+    """
+
+    id: str = ""
+    kind: str = ""
+    text: str | None = None
+    features: tuple[float, ...] = ()
+    reference: Measure | None = None
+    profiles: Mapping[str, Measure] = _NO_PROFILES
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(float(value) for value in self.features))
+        if not all(map(math.isfinite, self.features)):
+            raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came back: completed, or right-censored with a reason.
+
+    Use :meth:`completed` and :meth:`censored`. A censored outcome says "not finished after ``elapsed_s``"; it is
+    never the same thing as a reward of zero.
+
+    Examples
+    --------
+    >>> Outcome.completed(reward=1.0, elapsed_s=0.3).event
+    True
+    >>> Outcome.censored(elapsed_s=30.0, reason="timeout").event
+    False
+    """
+
+    event: bool
+    reward: float | None = None
+    elapsed_s: float | None = None
+    reason: str | None = None
+    output: Measure | None = None
+
+    def __post_init__(self) -> None:
+        if self.reward is not None:
+            check_reward(self.reward)
+        if self.elapsed_s is not None and not (math.isfinite(self.elapsed_s) and self.elapsed_s >= 0):
+            raise InvalidInputError("outcome.elapsed_s", f"is {self.elapsed_s}", "pass seconds, zero or more")
+        if not self.event and not self.reason:
+            raise InvalidInputError("outcome.reason", "is missing", "say why it was cut off: timeout, cancelled, ...")
+        if self.event and self.reward is None and self.elapsed_s is None:
+            raise InvalidInputError("outcome.reward", "is missing", "pass reward, or elapsed_s for a survival reward")
+
+    @classmethod
+    def completed(
+        cls, reward: float | None = None, *, elapsed_s: float | None = None, output: Measure | None = None
+    ) -> Self:
+        """The agent finished."""
+        return cls(True, reward, elapsed_s, None, output)
+
+    @classmethod
+    def censored(cls, *, elapsed_s: float, reason: str) -> Self:
+        """The agent had not finished after ``elapsed_s`` seconds, and we stopped watching because of ``reason``."""
+        return cls(False, None, elapsed_s, reason, None)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomKey:
+    """Where a draw came from: ``uniform(stream, counter)`` draws it again."""
+
+    stream: int
+    counter: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """The parts of every agent's score: ``estimate + exploration - alignment - cost``.
+
+    ``alignment`` is already multiplied by lambda; ``distance`` is the bare W.
+    """
+
+    estimate: Floats
+    exploration: Floats
+    distance: Floats
+    alignment: Floats
+    cost: Floats
+
+    def score(self) -> Floats:
+        """The sum that the policy ranks or softens."""
+        return self.estimate + self.exploration - self.alignment - self.cost
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """Who gets the task, with everything needed to explain it, to derive it again and to evaluate it later."""
+
+    id: str
+    task_id: str
+    agent: str
+    agents: tuple[str, ...]
+    propensities: Floats
+    terms: Terms
+    policy: str
+    lambda_: float
+    state_seq: int
+    key: RandomKey
+    features: tuple[float, ...] = field(default=(), repr=False)
+
+    @property
+    def propensity(self) -> float:
+        """The probability with which the chosen agent was drawn."""
+        return float(self.propensities[self.agents.index(self.agent)])
+
+    def rows(self) -> Iterator[tuple[str, float, float, float, float, float, float]]:
+        """(agent, propensity, estimate, exploration, distance, alignment, cost), one per agent."""
+        t = self.terms
+        columns = (self.propensities, t.estimate, t.exploration, t.distance, t.alignment, t.cost)
+        for index, agent in enumerate(self.agents):
+            a, b, c, d, e, f = (float(column[index]) for column in columns)
+            yield agent, a, b, c, d, e, f
+
+    def explain(self) -> str:
+        """A small table of why: the terms of every agent's score, the chosen one marked."""
+        lines = [f"{'':2}{'agent':<16}{'p':>7}{'estimate':>10}{'explore':>9}{'-lambda*W':>10}{'-cost':>7}"]
+        for agent, p, estimate, exploration, _, alignment, cost in self.rows():
+            mark = "> " if agent == self.agent else "  "
+            bonus = "unseen" if exploration > 1e6 else f"{exploration:.3f}"
+            lines.append(f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{-alignment:>10.3f}{-cost:>7.3f}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        t = self.terms
+        names = ("estimate", "exploration", "distance", "alignment", "cost")
+        return {
+            "id": self.id,
+            "task_id": self.task_id,
+            "agent": self.agent,
+            "agents": list(self.agents),
+            "propensities": self.propensities.tolist(),
+            "terms": {name: getattr(t, name).tolist() for name in names},
+            "policy": self.policy,
+            "lambda": self.lambda_,
+            "state_seq": self.state_seq,
+            "key": {"stream": self.key.stream, "counter": self.key.counter},
+            "features": list(self.features),
+        }
+
+
+def check_reward(reward: float, name: str = "outcome.reward") -> float:
+    """The reward itself if it lies in [0, 1], else an error that says what to do."""
+    if not (0.0 <= reward <= 1.0):  # also catches nan
+        raise InvalidInputError(name, f"is {reward}", "rescale rewards to [0, 1]")
+    return reward
+
+
+def _finite(name: str, value: float) -> None:
+    if not np.isfinite(value):
+        raise InvalidInputError(name, f"is {value}", "pass a finite number")
