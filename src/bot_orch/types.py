@@ -80,7 +80,7 @@ class Task:
     text: str | None = None
     features: tuple[float, ...] = ()
     reference: Measure | None = None
-    profiles: Mapping[str, Measure] = _NO_PROFILES
+    profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(float(value) for value in self.features))
