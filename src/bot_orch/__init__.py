@@ -1,1 +1,31 @@
-"""BOT-Orch."""
+"""BOT-Orch decides, task by task, which of several agents should do the work, and learns from what comes back.
+
+Examples
+--------
+>>> from bot_orch import Orchestrator, Outcome, Task
+>>> router = Orchestrator(["small-model", "large-model", "person"], seed=7)
+>>> decision = router.decide(Task("ticket-1"))
+>>> router.observe(decision.id, Outcome.completed(reward=0.9))
+"""
+
+from bot_orch._version import __version__
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.policies.registry import available_policies, make_policy, register_policy
+from bot_orch.transport.measures import Labels
+from bot_orch.types import Agent, Decision, Outcome, Task
+
+__all__ = [
+    "Agent",
+    "BotOrchError",
+    "Decision",
+    "InvalidInputError",
+    "Labels",
+    "Orchestrator",
+    "Outcome",
+    "Task",
+    "__version__",
+    "available_policies",
+    "make_policy",
+    "register_policy",
+]

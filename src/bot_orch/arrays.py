@@ -66,9 +66,7 @@ def allocate(schema: Schema, batch: tuple[int, ...], n_agents: int) -> Arrays:
     >>> state["mean"].shape, state["t"].shape
     ((3, 2), (3,))
     """
-    return {
-        name: field.block((*batch, n_agents) if field.per_agent else batch) for name, field in schema.items()
-    }
+    return {name: field.block((*batch, n_agents) if field.per_agent else batch) for name, field in schema.items()}
 
 
 def insert_agent(schema: Schema, arrays: Arrays, batch_ndim: int = 0) -> None:

@@ -67,10 +67,12 @@ def uniform(key: int | npt.NDArray[np.uint64], counter: int) -> float | npt.NDAr
         z = ((z ^ (z >> 30)) * _C1) & _MASK
         z = ((z ^ (z >> 27)) * _C2) & _MASK
         return float(((z ^ (z >> 31)) >> 11) * _TO_UNIT)
+    if key.ndim == 0:  # arithmetic on a scalar would warn where an array wraps
+        return np.asarray(uniform(int(key), counter))
     v = key + np.uint64(((counter + 1) * _GAMMA) & _MASK)
     v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)
     v = (v ^ (v >> np.uint64(27))) * np.uint64(_C2)
-    unit: npt.NDArray[np.float64] = ((v ^ (v >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT
+    unit: npt.NDArray[np.float64] = np.multiply((v ^ (v >> np.uint64(31))) >> np.uint64(11), _TO_UNIT, dtype=np.float64)
     return unit
 
 

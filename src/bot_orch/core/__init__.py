@@ -1,1 +1,5 @@
-"""core."""
+"""The pipeline and the orchestrator around it."""
+
+from bot_orch.core.orchestrator import Orchestrator
+
+__all__ = ["Orchestrator"]

@@ -1,0 +1,209 @@
+"""Conformance of a policy, for the built-in ones and for yours: ``check_policy(MyPolicy())``.
+
+Each check raises ``AssertionError`` with a sentence that says what went wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import chi2
+
+from bot_orch.arrays import Arrays, Floats, allocate, decode, encode
+from bot_orch.core import pipeline
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.errors import InvalidInputError
+from bot_orch.policies.base import Policy, Situation
+from bot_orch.policies.choice import draw
+from bot_orch.policies.registry import from_spec, to_spec
+from bot_orch.rng import derive_key, derive_keys, uniform
+from bot_orch.types import Outcome, Task
+
+__all__ = ["CHECKS", "check_policy", "chi_square_p", "trained_state"]
+
+_MEANS = np.array([0.2, 0.5, 0.8, 0.35])
+_FEATURES = 2
+
+
+def check_policy(policy: Policy) -> list[str]:
+    """Run every check on ``policy``; returns the names of the checks that ran."""
+    for check in CHECKS:
+        check(policy)
+    return [check.__name__ for check in CHECKS]
+
+
+def trained_state(policy: Policy, batch: tuple[int, ...], rounds: int, seed: int = 0) -> Arrays:
+    """The state after ``rounds`` rounds on four Bernoulli agents; row b of a batch has its own stream."""
+    m = len(_MEANS)
+    state = allocate(policy.schema(_FEATURES), batch, m)
+    rows = int(np.prod(batch, dtype=int))
+    keys = {name: derive_keys([name, seed], range(rows)).reshape(batch) for name in ("draw", "reward", "x1", "x2")}
+    for t in range(1, rounds + 1):
+        context = np.stack([uniform(keys["x1"], t), uniform(keys["x2"], t)], axis=-1)
+        situation = Situation(t, np.broadcast_to(0.1 * np.arange(m), (*batch, m)), None, context)
+        drawn = pipeline.decide(policy, state, situation, uniform(keys["draw"], t))
+        reward = (uniform(keys["reward"], t) < _MEANS[drawn.agent]).astype(float)
+        pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, reward))
+    return state
+
+
+def chi_square_p(counts: Floats, p: Floats) -> float:
+    """p-value of the counts under the probabilities; an impossible agent that was drawn gives 0."""
+    n = counts.sum()
+    if np.any(counts[p <= 0.0] > 0):
+        return 0.0
+    keep = p > 0.0
+    if keep.sum() < 2:
+        return 1.0
+    statistic = float(((counts[keep] - n * p[keep]) ** 2 / (n * p[keep])).sum())
+    return float(chi2.sf(statistic, keep.sum() - 1))
+
+
+def check_frequencies(policy: Policy, n: int = 20_000) -> None:
+    """Agents are drawn as often as the stated propensities say."""
+    for rounds in (0, 7, 60):
+        p = _propensities(policy, trained_state(policy, (), rounds))
+        u = np.array([uniform(derive_key("frequency"), counter) for counter in range(n)])
+        counts = np.bincount(draw(np.broadcast_to(p, (n, p.size)), u), minlength=p.size).astype(float)
+        value = chi_square_p(counts, p)
+        assert value > 1e-4, f"{policy.id}: frequencies differ from propensities after {rounds} rounds (p={value:.1e})"
+
+
+def check_probabilities(policy: Policy) -> None:
+    """Propensities are a probability vector, in every row of a batch."""
+    p = _propensities(policy, trained_state(policy, (3, 2), 25))
+    assert p.shape == (3, 2, len(_MEANS)), f"{policy.id}: propensities have shape {p.shape}"
+    assert np.all(np.isfinite(p)), f"{policy.id}: a propensity is not finite"
+    assert np.all(p >= 0.0), f"{policy.id}: a propensity is negative"
+    assert np.allclose(p.sum(axis=-1), 1.0, atol=1e-12), f"{policy.id}: propensities do not sum to one"
+
+
+def check_batch_equals_rows(policy: Policy) -> None:
+    """A row of a batch behaves bit for bit as it would alone."""
+    batch = trained_state(policy, (3,), 30)
+    for name, array in trained_state(policy, (1,), 30).items():
+        assert np.array_equal(batch[name][:1], array), f"{policy.id}: {name} depends on the other rows"
+
+
+def check_mask(policy: Policy) -> None:
+    """An agent that is not eligible has probability exactly zero."""
+    for rounds in (0, 40):
+        state = trained_state(policy, (), rounds)
+        for allowed in range(1, 2 ** len(_MEANS)):
+            mask = np.array([bool(allowed >> i & 1) for i in range(len(_MEANS))])
+            p = _propensities(policy, state, mask)
+            assert np.all(p[~mask] == 0.0), f"{policy.id}: an agent outside the mask {mask} can be chosen"
+            assert abs(p.sum() - 1.0) < 1e-12, f"{policy.id}: propensities under mask {mask} sum to {p.sum()}"
+
+
+def check_unseen_is_tried(policy: Policy, rounds: int = 600) -> None:
+    """An agent that joins late is tried."""
+    router = _router(policy)
+    for _ in range(80):
+        _play(router)
+    router.add_agent("newcomer")
+    assert any(_play(router) == "newcomer" for _ in range(rounds)), f"{policy.id}: a new agent is never tried"
+
+
+def check_determinism(policy: Policy) -> None:
+    """Same seed, same decisions; another seed, others (unless the policy is deterministic)."""
+    one, two = _router(policy), _router(policy)
+    assert [_play(one) for _ in range(50)] == [_play(two) for _ in range(50)], f"{policy.id}: not deterministic by seed"
+    assert one.fingerprint() == two.fingerprint(), f"{policy.id}: equal histories leave different states"
+
+
+def check_choose_is_pure(policy: Policy) -> None:
+    """Looking does not change the state."""
+    state = trained_state(policy, (), 20)
+    before = encode(state)
+    _propensities(policy, state)
+    assert encode(state) == before, f"{policy.id}: choose() changed the state"
+
+
+def check_round_trip(policy: Policy) -> None:
+    """Saved and restored, it continues with the same decisions, bit for bit."""
+    assert from_spec(to_spec(policy)) == policy, f"{policy.id}: settings do not survive being written down"
+    state = trained_state(policy, (2,), 30)
+    assert encode(decode(encode(state))) == encode(state), f"{policy.id}: arrays do not survive being written down"
+    router = _router(policy)
+    for _ in range(30):
+        _play(router)
+    router.decide(_task())  # leaves one outcome pending
+    copy = Orchestrator.from_json(router.to_json())
+    assert copy.fingerprint() == router.fingerprint(), f"{policy.id}: the restored state differs"
+    mine, theirs = [_play(router) for _ in range(30)], [_play(copy) for _ in range(30)]
+    assert mine == theirs, f"{policy.id}: the restored orchestrator decides differently"
+    assert copy.fingerprint() == router.fingerprint(), f"{policy.id}: the restored orchestrator learns differently"
+
+
+def check_bad_rewards_refused(policy: Policy) -> None:
+    """NaN, infinite and out-of-range rewards are refused, and the decision stays pending."""
+    router = _router(policy)
+    decision = router.decide(_task())
+    for bad in (float("nan"), float("inf"), -0.1, 1.1):
+        try:
+            router.observe(decision.id, Outcome.completed(reward=bad))
+        except InvalidInputError:
+            continue
+        raise AssertionError(f"{policy.id}: a reward of {bad} was accepted")
+    assert decision.id in router.pending, f"{policy.id}: a refused outcome used up its decision"
+
+
+def check_alignment_counts(policy: Policy) -> None:
+    """With a large penalty on one agent, a policy that uses alignment comes to prefer the other."""
+    if not policy.uses_alignment:
+        return
+    m, rounds = 2, 400
+    state = allocate(policy.schema(0), (), m)
+    key, last = derive_key("alignment"), np.zeros(m)
+    for t in range(1, rounds + 1):
+        situation = Situation(t, np.array([0.0, 2.0]))
+        drawn = pipeline.decide(policy, state, situation, uniform(key, t))
+        pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, np.array(0.5)))
+        last = drawn.propensities
+    assert last[0] > 0.7, f"{policy.id}: alignment does not move the choice (p={last})"
+
+
+CHECKS: tuple[Callable[[Policy], None], ...] = (
+    check_probabilities,
+    check_frequencies,
+    check_batch_equals_rows,
+    check_mask,
+    check_unseen_is_tried,
+    check_determinism,
+    check_choose_is_pure,
+    check_round_trip,
+    check_bad_rewards_refused,
+    check_alignment_counts,
+)
+
+
+def _propensities(policy: Policy, state: Arrays, mask: Floats | None = None) -> Floats:
+    m = len(_MEANS)
+    batch = next(iter(state.values())).shape[: _batch_ndim(policy, state)]
+    context = np.full((*batch, _FEATURES), 0.5)
+    penalty = np.broadcast_to(0.1 * np.arange(m), (*batch, m))
+    eligible = None if mask is None else mask.astype(bool)
+    return policy.choose(state, Situation(61, penalty, eligible, context)).propensities
+
+
+def _batch_ndim(policy: Policy, state: Arrays) -> int:
+    name, declared = next(iter(policy.schema(_FEATURES).items()))
+    return state[name].ndim - len(declared.shape) - int(declared.per_agent)
+
+
+def _router(policy: Policy) -> Orchestrator:
+    return Orchestrator(["a", "b", "c", "d"], policy, seed=5, n_features=_FEATURES)
+
+
+def _task() -> Task:
+    return Task("t", features=(0.5, -0.5))
+
+
+def _play(router: Orchestrator) -> str:
+    decision = router.decide(_task())
+    mean = dict(zip("abcd", _MEANS, strict=True)).get(decision.agent, 0.5)
+    reward = float(uniform(derive_key("play"), decision.key.counter) < mean)
+    router.observe(decision.id, Outcome.completed(reward=reward))
+    return decision.agent

@@ -1,0 +1,268 @@
+"""The orchestrator: decide who gets a task, learn from what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Bools, Floats, allocate, insert_agent, remove_agent
+from bot_orch.core import pipeline
+from bot_orch.core.alignment import Alignment, LabelAlignment, alignment_from_spec
+from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
+from bot_orch.core.state import FORMAT, VERSION, State, parse
+from bot_orch.errors import InvalidInputError, UnknownAgentError, UnknownDecisionError
+from bot_orch.files import write_atomically
+from bot_orch.policies.base import Feedback, Policy, Situation
+from bot_orch.policies.registry import from_spec, make_policy, policy_name, to_spec
+from bot_orch.rng import derive_key, uniform
+from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms
+
+__all__ = ["Orchestrator"]
+
+
+class Orchestrator:
+    """Routes tasks to agents and learns from outcomes, late or out of order.
+
+    Parameters
+    ----------
+    agents
+        Names, or :class:`bot_orch.Agent` objects with a cost and a profile.
+    policy
+        A policy or its name.
+    lambda_
+        Weight of the alignment cost in the score.
+    seed
+        Same seed, same tasks, same outcomes: same decisions.
+    n_features
+        Length of ``task.features`` for contextual policies; 0 leaves features unused.
+    floor
+        Least probability of every eligible agent, for off-policy evaluation.
+    alignment, reward
+        How distances and rewards are computed.
+
+    Examples
+    --------
+    >>> router = Orchestrator(["fast", "careful"], "bot", seed=1)
+    >>> decision = router.decide(Task("t-1"))
+    >>> router.observe(decision.id, Outcome.completed(reward=1.0))
+    >>> sorted(router.agents)
+    ['careful', 'fast']
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[str | Agent],
+        policy: Policy | str = "bot",
+        *,
+        lambda_: float = 1.0,
+        seed: int = 0,
+        n_features: int = 0,
+        floor: float = 0.0,
+        alignment: Alignment | None = None,
+        reward: RewardModel | None = None,
+    ) -> None:
+        self.policy = make_policy(policy) if isinstance(policy, str) else policy
+        self.lambda_ = _check("lambda_", lambda_, 0.0, np.inf) if self.policy.uses_alignment else 0.0
+        self.floor = _check("floor", floor, 0.0, 1.0)
+        self.seed, self.n_features = seed, n_features
+        self.alignment = alignment or LabelAlignment()
+        self.reward = reward or BoundedReward()
+        self._stream = derive_key("orchestrator", seed)
+        self._name = policy_name(self.policy)
+        self._schema = self.policy.schema(n_features)
+        members = tuple(agent if isinstance(agent, Agent) else Agent(agent) for agent in agents)
+        self._state = State(members, allocate(self._schema, (), len(members)))
+        self._refresh()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents, in order."""
+        return self._names
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Ids of decisions whose outcome is awaited, oldest first."""
+        return tuple(self._state.pending)
+
+    def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
+        """Choose an agent for ``task`` and remember that an outcome is due."""
+        decision = self.derive(task, eligible)
+        self._state.pending[decision.id] = decision
+        self._waiting[self._index[decision.agent]] += 1.0
+        self._state.rounds += 1
+        self._state.seq += 1
+        return decision
+
+    def derive(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
+        """The decision that :meth:`decide` would make now, without making it."""
+        counter = self._state.rounds
+        mask = None if eligible is None else self._mask(eligible)
+        distance = self._distances(task)
+        alignment = self.lambda_ * distance
+        situation = Situation(counter + 1, alignment + self._costs, mask, self._context(task), self._waiting)
+        drawn = pipeline.decide(self.policy, self._state.arrays, situation, uniform(self._stream, counter), self.floor)
+        choice = drawn.choice
+        return Decision(
+            id=f"{self._stream:016x}-{counter:012x}",
+            task_id=task.id,
+            agent=self._names[int(drawn.agent)],
+            agents=self._names,
+            propensities=drawn.propensities,
+            terms=Terms(choice.estimate.copy(), choice.exploration, distance, alignment, self._costs),
+            policy=self._name,
+            lambda_=self.lambda_,
+            state_seq=self._state.seq,
+            key=RandomKey(self._stream, counter),
+            features=task.features,
+        )
+
+    def observe(self, decision_id: str, outcome: Outcome) -> None:
+        """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
+        decision = self._state.pending.get(decision_id)
+        if decision is None:
+            raise UnknownDecisionError(decision_id)
+        reward = self.reward(outcome)
+        del self._state.pending[decision_id]
+        self._state.seq += 1
+        index = self._index.get(decision.agent)
+        if index is None:
+            return  # the agent left; there is nobody to credit
+        self._waiting[index] -= 1.0
+        if reward is not None:
+            pipeline.apply(self.policy, self._state.arrays, self._feedback(decision, index, reward))
+
+    def add_agent(self, agent: str | Agent) -> None:
+        """Let a new agent take part from the next decision on."""
+        new = agent if isinstance(agent, Agent) else Agent(agent)
+        if new.id in self._index:
+            raise InvalidInputError("agent.id", f"{new.id!r} is taken", "choose another name or remove the old agent")
+        insert_agent(self._schema, self._state.arrays)
+        self._state.agents = (*self._state.agents, new)
+        self._state.seq += 1
+        self._refresh()
+
+    def remove_agent(self, agent_id: str) -> None:
+        """Take an agent out; outcomes still due for it are accepted and ignored."""
+        index = self._find(agent_id)
+        if len(self._names) == 1:
+            raise InvalidInputError("agent.id", f"{agent_id!r} is the last agent", "add another one first")
+        remove_agent(self._schema, self._state.arrays, index)
+        self._state.agents = tuple(agent for agent in self._state.agents if agent.id != agent_id)
+        self._state.seq += 1
+        self._refresh()
+
+    def fingerprint(self) -> str:
+        """A hash of the state, equal for equal states."""
+        return self._state.fingerprint()
+
+    def to_json(self) -> str:
+        """Settings and state as one versioned JSON document."""
+        settings = {
+            "policy": to_spec(self.policy),
+            "lambda": self.lambda_,
+            "seed": self.seed,
+            "n_features": self.n_features,
+            "floor": self.floor,
+            "alignment": self.alignment.spec(),
+            "reward": self.reward.spec(),
+        }
+        document = {"format": FORMAT, "version": VERSION, "settings": settings, "state": self._state.to_dict()}
+        return json.dumps(document, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Orchestrator:
+        """The orchestrator that wrote ``text``, continuing exactly where it was."""
+        document = parse(text)
+        s = document["settings"]
+        state = State.from_dict(document["state"])
+        router = cls(
+            state.agents,
+            from_spec(s["policy"]),
+            lambda_=s["lambda"],
+            seed=s["seed"],
+            n_features=s["n_features"],
+            floor=s["floor"],
+            alignment=alignment_from_spec(s["alignment"]),
+            reward=reward_from_spec(s["reward"]),
+        )
+        router._state = state
+        router._refresh()
+        return router
+
+    def save(self, path: str | Path) -> None:
+        """Write :meth:`to_json` to a file, atomically."""
+        write_atomically(Path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Orchestrator:
+        """Read what :meth:`save` wrote."""
+        return cls.from_json(Path(path).read_text())
+
+    def _refresh(self) -> None:
+        """Recompute what is derived from the set of agents."""
+        agents = self._state.agents
+        self._names: tuple[str, ...] = tuple(agent.id for agent in agents)
+        if not agents:
+            raise InvalidInputError("agents", "is empty", "pass at least one agent")
+        if len(set(self._names)) != len(agents):
+            raise InvalidInputError("agents", "holds a name twice", "give every agent its own name")
+        self._index = {name: index for index, name in enumerate(self._names)}
+        self._costs: Floats = np.array([agent.cost for agent in agents], dtype=float)
+        self._no_distance: Floats = np.zeros(len(agents))
+        self._costs.flags.writeable = self._no_distance.flags.writeable = False
+        self._waiting: Floats = np.zeros(len(agents))
+        for decision in self._state.pending.values():
+            if decision.agent in self._index:
+                self._waiting[self._index[decision.agent]] += 1.0
+
+    def _distances(self, task: Task) -> Floats:
+        if task.reference is None or self.lambda_ == 0.0:
+            return self._no_distance
+        profiles = [task.profiles.get(agent.id, agent.profile) for agent in self._state.agents]
+        return self.alignment.distances(task.reference, profiles)
+
+    def _context(self, task: Task) -> Floats | None:
+        if self.n_features == 0:
+            return None
+        if len(task.features) != self.n_features:
+            problem = f"has {len(task.features)} numbers, this orchestrator expects {self.n_features}"
+            raise InvalidInputError("task.features", problem, "pass as many as n_features says")
+        return np.array(task.features)
+
+    def _mask(self, eligible: Collection[str]) -> Bools:
+        mask = np.zeros(len(self._names), dtype=bool)
+        for name in eligible:
+            mask[self._find(name)] = True
+        if not mask.any():
+            raise InvalidInputError("eligible", "is empty", "name at least one agent, or pass None for all")
+        return mask
+
+    def _find(self, agent_id: str) -> int:
+        if agent_id not in self._index:
+            raise UnknownAgentError("agent.id", f"{agent_id!r} is not registered", f"choose from {self._names}")
+        return self._index[agent_id]
+
+    def _feedback(self, decision: Decision, index: int, reward: float) -> Feedback:
+        m = len(self._names)
+        observed = np.zeros(m, dtype=bool)
+        observed[index] = True
+        propensities, penalty = decision.propensities, decision.terms.alignment + decision.terms.cost
+        if decision.agents != self._names:  # agents came or went since
+            propensities, penalty = self._realign(decision, propensities), self._realign(decision, penalty)
+        context = np.array(decision.features) if self.n_features else None
+        t = decision.key.counter + 1
+        return Feedback(t, np.array(index), observed, np.full(m, reward), propensities, penalty, context)
+
+    def _realign(self, decision: Decision, values: Floats) -> Floats:
+        by_name = dict(zip(decision.agents, values.tolist(), strict=True))
+        return np.array([by_name.get(name, 0.0) for name in self._names])
+
+
+def _check(name: str, value: Any, low: float, high: float) -> float:
+    if not (isinstance(value, int | float) and low <= value <= high and np.isfinite(value)):
+        raise InvalidInputError(name, f"is {value}", f"pass a finite number in [{low}, {high}]")
+    return float(value)

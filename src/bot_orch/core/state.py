@@ -1,0 +1,110 @@
+"""What an orchestrator remembers, and how it is written down: one versioned JSON document, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, decode, encode
+from bot_orch.errors import StateFormatError
+from bot_orch.transport.measures import Labels
+from bot_orch.types import Agent, Decision, Measure, RandomKey, Terms
+
+__all__ = ["FORMAT", "VERSION", "State", "agent_from_dict", "agent_to_dict", "decision_from_dict", "parse"]
+
+FORMAT = "bot-orch-state"
+VERSION = 1
+
+
+@dataclass(slots=True)
+class State:
+    """A fold over events: which agents there are, what the policy learned, which outcomes are awaited."""
+
+    agents: tuple[Agent, ...]
+    arrays: Arrays
+    pending: dict[str, Decision] = field(default_factory=dict)
+    rounds: int = 0
+    seq: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "agents": [agent_to_dict(agent) for agent in self.agents],
+            "arrays": encode(self.arrays),
+            "pending": [decision.to_dict() for decision in self.pending.values()],
+            "rounds": self.rounds,
+            "seq": self.seq,
+        }
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> State:
+        """The inverse of :meth:`to_dict`."""
+        pending = [decision_from_dict(entry) for entry in document["pending"]]
+        return cls(
+            tuple(agent_from_dict(entry) for entry in document["agents"]),
+            decode(document["arrays"]),
+            {decision.id: decision for decision in pending},
+            int(document["rounds"]),
+            int(document["seq"]),
+        )
+
+    def fingerprint(self) -> str:
+        """A hash of everything, equal for equal states."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A saved document, checked for its format and version."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise StateFormatError(f"state: not JSON ({error}); restore the file from a backup") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise StateFormatError(f"state.format: not a {FORMAT} document; pass a file written by save()")
+    if document.get("version") != VERSION:
+        raise StateFormatError(
+            f"state.version: is {document.get('version')}, this release reads {VERSION}; load it with the release "
+            "that wrote it"
+        )
+    return document
+
+
+def agent_to_dict(agent: Agent) -> dict[str, Any]:
+    """Plain JSON values."""
+    return {"id": agent.id, "cost": agent.cost, "profile": None if agent.profile is None else agent.profile.to_dict()}
+
+
+def agent_from_dict(document: dict[str, Any]) -> Agent:
+    """The inverse of :func:`agent_to_dict`."""
+    return Agent(document["id"], document["cost"], _measure(document["profile"]))
+
+
+def decision_from_dict(document: dict[str, Any]) -> Decision:
+    """The inverse of :meth:`bot_orch.types.Decision.to_dict`."""
+    terms = {name: np.array(values, dtype=float) for name, values in document["terms"].items()}
+    return Decision(
+        id=document["id"],
+        task_id=document["task_id"],
+        agent=document["agent"],
+        agents=tuple(document["agents"]),
+        propensities=np.array(document["propensities"], dtype=float),
+        terms=Terms(**terms),
+        policy=document["policy"],
+        lambda_=document["lambda"],
+        state_seq=document["state_seq"],
+        key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
+        features=tuple(document["features"]),
+    )
+
+
+def _measure(document: dict[str, Any] | None) -> Measure | None:
+    if document is None:
+        return None
+    if document.get("kind") != Labels.kind:
+        raise StateFormatError(f"profile.kind: {document.get('kind')!r} is not known; load it with a newer release")
+    return Labels(document["probabilities"])

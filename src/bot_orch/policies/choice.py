@@ -1,0 +1,128 @@
+"""Choice rules: from scores to probabilities, and from probabilities to a draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Bools, Floats, Ints
+
+__all__ = ["UNSEEN", "argmax_ties", "best_of_family", "best_probabilities", "draw", "softmax", "with_floor"]
+
+#: Exploration bonus of an agent nobody has seen. Finite, so that it can be stored and so that the best aligned of
+#: several unseen agents goes first.
+UNSEEN = 1e9
+
+
+def softmax(logits: Floats, eligible: Bools | None = None) -> Floats:
+    """exp(logits) normalised over eligible agents, safe against overflow.
+
+    Examples
+    --------
+    >>> softmax(np.array([1000.0, 1000.0]))
+    array([0.5, 0.5])
+    """
+    if eligible is not None:
+        logits = np.where(eligible, logits, -np.inf)
+    p: Floats = np.exp(logits - np.maximum.reduce(logits, axis=-1, keepdims=True))
+    p /= np.add.reduce(p, axis=-1, keepdims=True)
+    return p
+
+
+def argmax_ties(score: Floats, eligible: Bools | None = None) -> Floats:
+    """All probability on the best score, split evenly over exact ties.
+
+    Examples
+    --------
+    >>> argmax_ties(np.array([1.0, 3.0, 3.0]))
+    array([0. , 0.5, 0.5])
+    """
+    if eligible is not None:
+        score = np.where(eligible, score, -np.inf)
+    best = score == np.maximum.reduce(score, axis=-1, keepdims=True)
+    return cast(Floats, best / np.add.reduce(best, axis=-1, keepdims=True, dtype=np.float64))
+
+
+def with_floor(p: Floats, floor: float, eligible: Bools | None = None) -> Floats:
+    """Mix with the uniform distribution so that every eligible agent has at least ``floor``.
+
+    Where ``floor`` times the number of eligible agents exceeds one, the uniform distribution results.
+    """
+    if floor <= 0.0:
+        return p
+    mask = np.ones(p.shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, p.shape)
+    n = np.add.reduce(mask, axis=-1, keepdims=True, dtype=np.float64)
+    share = np.minimum(floor, 1.0 / n)
+    return cast(Floats, np.where(mask, (1.0 - n * share) * p + share, 0.0))
+
+
+def draw(p: Floats, u: npt.ArrayLike) -> Ints:
+    """The agent whose slice of [0, 1) holds ``u``; one draw per row.
+
+    Examples
+    --------
+    >>> draw(np.array([[0.25, 0.75], [0.0, 1.0]]), np.array([0.2, 0.2]))
+    array([0, 1])
+    """
+    edges = np.cumsum(p, axis=-1)
+    below = edges <= np.asarray(u)[..., None] * edges[..., -1:]
+    return cast(Ints, np.add.reduce(below, axis=-1, dtype=np.int64))
+
+
+def best_probabilities(cdf: Floats, eligible: Bools | None = None) -> Floats:
+    """P(agent i has the largest value) for independent agents, by quadrature over a common grid.
+
+    Parameters
+    ----------
+    cdf
+        ``batch + (M, G)``: distribution functions of the agents on one increasing grid.
+    eligible
+        Agents that take part; ``None`` means all.
+
+    Notes
+    -----
+    p_i = integral of prod_{j != i} F_j dF_i. On each cell the increment of F_i is multiplied by the product of the
+    others' values at mid-cell. The result is normalised, so it is a probability vector at any grid size.
+    """
+    increment = np.diff(cdf, axis=-1, prepend=0.0)
+    log_middle = np.log(np.maximum(cdf - 0.5 * increment, 1e-300))
+    if eligible is not None:
+        increment = increment * eligible[..., None]
+        log_middle = np.where(eligible[..., None], log_middle, 0.0)
+    others = np.add.reduce(log_middle, axis=-2, keepdims=True) - log_middle
+    p = np.add.reduce(increment * np.exp(others), axis=-1)
+    return cast(Floats, p / np.add.reduce(p, axis=-1, keepdims=True))
+
+
+def best_of_family(
+    location: Floats,
+    scale: Floats,
+    cdf: Callable[[Floats], Floats],
+    eligible: Bools | None = None,
+    *,
+    reach: tuple[float, float] = (6.0, 6.0),
+    points: int = 128,
+) -> Floats:
+    """P(agent i has the largest value) when agent i's value is ``location_i + scale_i * Z`` and Z has ``cdf``.
+
+    The grid spans what the maximum can plausibly be: from the largest lower end to the largest upper end.
+    """
+    left, right = location - reach[0] * scale, location + reach[1] * scale
+    if eligible is not None:
+        left, right = np.where(eligible, left, -np.inf), np.where(eligible, right, -np.inf)
+    low = np.maximum.reduce(left, axis=-1, keepdims=True)
+    high = np.maximum.reduce(right, axis=-1, keepdims=True)
+    grid = low + (high - low) * _unit_grid(points)
+    standard = (grid[..., None, :] - location[..., None]) / scale[..., None]
+    return best_probabilities(cdf(standard), eligible)
+
+
+@lru_cache(maxsize=8)
+def _unit_grid(points: int) -> Floats:
+    grid = np.linspace(0.0, 1.0, points)
+    grid.flags.writeable = False
+    return grid

@@ -1,0 +1,33 @@
+"""Epsilon-greedy: the best estimate, and now and then anyone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from bot_orch.arrays import Arrays
+from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
+from bot_orch.policies.choice import argmax_ties
+from bot_orch.policies.estimators import Estimator, Mean
+from bot_orch.policies.schedules import Constant, Schedule
+
+__all__ = ["EpsilonGreedy"]
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonGreedy(EstimatorPolicy):
+    """(1 - epsilon_t) on the best estimate, epsilon_t spread evenly."""
+
+    epsilon: Schedule = field(default_factory=lambda: Constant(0.1))
+    estimator: Estimator = field(default_factory=Mean)
+    id: ClassVar[str] = "epsilon-greedy"
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """A mixture of greedy and uniform."""
+        estimate = self.estimator.estimate(state)
+        epsilon = min(1.0, self.epsilon(situation.t))
+        greedy = argmax_ties(estimate - situation.penalty, situation.eligible)
+        anyone = argmax_ties(np.zeros_like(estimate), situation.eligible)
+        return Choice((1.0 - epsilon) * greedy + epsilon * anyone, estimate, no_exploration(estimate))

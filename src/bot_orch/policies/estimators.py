@@ -1,0 +1,237 @@
+"""Estimates of each agent's reward: the paper's moving average, its history correction, and plain means."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema
+from bot_orch.errors import InvalidInputError
+
+__all__ = [
+    "EMA",
+    "Discounted",
+    "Estimator",
+    "History",
+    "LastReward",
+    "Mean",
+    "MeanReward",
+    "NoHistory",
+    "Windowed",
+]
+
+
+class Estimator(ABC):
+    """Keeps what is needed to estimate rewards, agent by agent."""
+
+    id: ClassVar[str]
+
+    @abstractmethod
+    def schema(self) -> Schema:
+        """State arrays."""
+
+    @abstractmethod
+    def estimate(self, state: Arrays) -> Floats:
+        """The current estimate of every agent's reward."""
+
+    @abstractmethod
+    def count(self, state: Arrays) -> Floats:
+        """(Effective) number of rewards behind each estimate."""
+
+    @abstractmethod
+    def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
+        """Take in the observed rewards, in place."""
+
+
+class History(ABC):
+    """f_i(R_1..t-1), the history term that Algorithm 2 adds and the paper leaves open."""
+
+    id: ClassVar[str]
+
+    @abstractmethod
+    def correction(self, total: Floats, last: Floats, count: Floats) -> Floats:
+        """The correction given the sum, the last and the number of past rewards of every agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoHistory(History):
+    """f = 0: Algorithm 1."""
+
+    id: ClassVar[str] = "none"
+
+    def correction(self, total: Floats, last: Floats, count: Floats) -> Floats:
+        """Zero."""
+        return np.zeros_like(total)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanReward(History):
+    """f_i = beta * mean of the past observed rewards of agent i."""
+
+    beta: float = 0.05
+    id: ClassVar[str] = "mean"
+
+    def correction(self, total: Floats, last: Floats, count: Floats) -> Floats:
+        """``beta * total / count``, zero before the first reward."""
+        return self.beta * total / np.maximum(count, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LastReward(History):
+    """f_i = beta * the last observed reward of agent i."""
+
+    beta: float = 0.05
+    id: ClassVar[str] = "last"
+
+    def correction(self, total: Floats, last: Floats, count: Floats) -> Floats:
+        """``beta * last``."""
+        return self.beta * last
+
+
+@dataclass(frozen=True, slots=True)
+class EMA(Estimator):
+    """rhat <- alpha * rhat + (1 - alpha) * R + f, the estimate of Algorithms 1 (f = 0) and 2.
+
+    With a constant alpha it keeps a standard deviation of sigma * sqrt((1 - alpha) / (1 + alpha)) for ever.
+
+    Examples
+    --------
+    >>> from bot_orch.arrays import allocate
+    >>> ema = EMA(alpha=0.9)
+    >>> state = allocate(ema.schema(), (), 2)
+    >>> ema.update(state, np.array([True, False]), np.array([1.0, 1.0]))
+    >>> ema.estimate(state).round(3)
+    array([0.1, 0. ])
+    """
+
+    alpha: float = 0.9
+    history: History = field(default_factory=NoHistory)
+    initial: float = 0.0
+    id: ClassVar[str] = "ema"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.alpha < 1.0:
+            raise InvalidInputError("alpha", f"is {self.alpha}", "pass a number in [0, 1)")
+
+    @property
+    def _remembers(self) -> bool:
+        return not isinstance(self.history, NoHistory)
+
+    def schema(self) -> Schema:
+        """Estimate and count; sums and last rewards only when a history term needs them."""
+        fields = {"rhat": Field(fill=self.initial), "count": Field()}
+        return fields | {"total": Field(), "last": Field()} if self._remembers else fields
+
+    def estimate(self, state: Arrays) -> Floats:
+        """``rhat``."""
+        return state["rhat"]
+
+    def count(self, state: Arrays) -> Floats:
+        """Number of rewards seen."""
+        return state["count"]
+
+    def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
+        """One step of the recursion for observed agents."""
+        step = self.alpha * state["rhat"] + (1.0 - self.alpha) * reward
+        if self._remembers:
+            step += self.history.correction(state["total"], state["last"], state["count"])
+            state["total"] += np.where(observed, reward, 0.0)
+            np.copyto(state["last"], reward, where=observed)
+        np.copyto(state["rhat"], step, where=observed)
+        state["count"] += observed
+
+
+@dataclass(frozen=True, slots=True)
+class Mean(Estimator):
+    """The running mean of everything seen."""
+
+    id: ClassVar[str] = "mean"
+
+    def schema(self) -> Schema:
+        """Sum and count."""
+        return {"total": Field(), "count": Field()}
+
+    def estimate(self, state: Arrays) -> Floats:
+        """``total / count``, zero before the first reward."""
+        return state["total"] / np.maximum(state["count"], 1.0)
+
+    def count(self, state: Arrays) -> Floats:
+        """Number of rewards seen."""
+        return state["count"]
+
+    def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
+        """Add to sums and counts."""
+        state["total"] += np.where(observed, reward, 0.0)
+        state["count"] += observed
+
+
+@dataclass(frozen=True, slots=True)
+class Discounted(Estimator):
+    """Means in which a reward loses weight by ``gamma`` with every later round, whoever was chosen."""
+
+    gamma: float = 0.99
+    id: ClassVar[str] = "discounted"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.gamma <= 1.0:
+            raise InvalidInputError("gamma", f"is {self.gamma}", "pass a number in (0, 1]")
+
+    def schema(self) -> Schema:
+        """Discounted sum and count."""
+        return {"total": Field(), "count": Field()}
+
+    def estimate(self, state: Arrays) -> Floats:
+        """``total / count``, zero before the first reward."""
+        return state["total"] / np.maximum(state["count"], 1e-12)
+
+    def count(self, state: Arrays) -> Floats:
+        """Discounted number of rewards."""
+        return state["count"]
+
+    def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
+        """Decay everything, then add."""
+        state["total"] *= self.gamma
+        state["count"] *= self.gamma
+        state["total"] += np.where(observed, reward, 0.0)
+        state["count"] += observed
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed(Estimator):
+    """Means over the last ``window`` rounds, whoever was chosen in them."""
+
+    window: int = 200
+    id: ClassVar[str] = "windowed"
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise InvalidInputError("window", f"is {self.window}", "pass a whole number, 1 or more")
+
+    def schema(self) -> Schema:
+        """A ring of the last rewards per agent (with its mask), their running sums, and the ring's position."""
+        ring = Field(shape=(self.window,))
+        position = Field(per_agent=False, dtype="int64")
+        return {"ring": ring, "mask": ring, "total": Field(), "count": Field(), "position": position}
+
+    def estimate(self, state: Arrays) -> Floats:
+        """``total / count``, zero where the window holds none."""
+        return state["total"] / np.maximum(state["count"], 1.0)
+
+    def count(self, state: Arrays) -> Floats:
+        """Number of rewards in the window."""
+        return state["count"]
+
+    def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
+        """Overwrite the oldest round. Sums are recomputed at every wrap, so rounding does not build up."""
+        at = int(state["position"].flat[0])  # every row of a batch is at the same position
+        value = np.where(observed, reward, 0.0)
+        state["total"] += value - state["ring"][..., at]
+        state["count"] += observed - state["mask"][..., at]
+        state["ring"][..., at] = value
+        state["mask"][..., at] = observed
+        state["position"][...] = (at + 1) % self.window
+        if at + 1 == self.window:
+            state["total"][...] = np.add.reduce(state["ring"], axis=-1)

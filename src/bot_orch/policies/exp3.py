@@ -1,0 +1,71 @@
+"""EXP3 and EXP3-IX: adversarial bandits, alignment added where the agent is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Field, Floats, Schema
+from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
+from bot_orch.policies.choice import softmax, with_floor
+from bot_orch.policies.schedules import Power, Schedule
+
+__all__ = ["EXP3", "EXP3IX"]
+
+
+@dataclass(frozen=True, slots=True)
+class EXP3(Policy):
+    """Exponential weights over importance-weighted losses of the reward, with a probability floor [1]_.
+
+    Alignment is known before the choice, so it need not be learned: the weights carry the reward only, and the
+    penalty of this round is subtracted from the score, scaled like ``eta_align``.
+
+    References
+    ----------
+    .. [1] Auer, Cesa-Bianchi, Freund, Schapire. The nonstochastic multiarmed bandit problem. 2002.
+    """
+
+    eta: Schedule = field(default_factory=lambda: Power(1.0, -0.5))
+    eta_align: float = 5.0
+    floor: float = 0.01
+    id: ClassVar[str] = "exp3"
+
+    def schema(self, n_features: int) -> Schema:
+        """Cumulative losses."""
+        return {"loss": Field()}
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """Softmax of minus the cumulative loss, minus the penalty."""
+        gain = -self.eta(situation.t) * (state["loss"] - np.minimum.reduce(state["loss"], axis=-1, keepdims=True))
+        p = softmax(gain - self.eta_align * situation.penalty, situation.eligible)
+        return Choice(with_floor(p, self.floor, situation.eligible), gain, no_exploration(gain))
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Add the importance-weighted loss of the observed agents."""
+        known = np.logical_and.reduce(feedback.observed, axis=-1, keepdims=True)
+        p = np.where(known, 1.0, self.denominator(feedback))
+        state["loss"] += np.where(feedback.observed, (1.0 - feedback.reward) / p, 0.0)
+
+    def denominator(self, feedback: Feedback) -> Floats:
+        """What a loss is divided by."""
+        return np.maximum(feedback.propensities, 1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class EXP3IX(EXP3):
+    """EXP3 with implicit exploration: the denominator is p + gamma, and no floor is needed [1]_.
+
+    References
+    ----------
+    .. [1] Neu. Explore no more: improved high-probability regret bounds for non-stochastic bandits. NeurIPS 2015.
+    """
+
+    gamma: float = 0.05
+    floor: float = 0.0
+    id: ClassVar[str] = "exp3-ix"
+
+    def denominator(self, feedback: Feedback) -> Floats:
+        """Propensity plus gamma."""
+        return feedback.propensities + self.gamma

@@ -1,0 +1,72 @@
+"""Exponential weights on R - lambda * W: the procedure of theorem item 1, and its bandit version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Field, Floats, Schema
+from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
+from bot_orch.policies.choice import softmax, with_floor
+from bot_orch.policies.schedules import Constant, Schedule
+
+__all__ = ["ExponentialWeights", "ImportanceWeighted"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialWeights(Policy):
+    """w_{t+1}(i) = w_t(i) * exp(eta_t * (R_t(i) - lambda * W_t(i))), for full feedback.
+
+    The penalty enters when the outcome is learned, as the theorem states it. Under bandit feedback unobserved agents
+    keep their weight, which is biased; :class:`ImportanceWeighted` is the correct version.
+    """
+
+    eta: Schedule = field(default_factory=lambda: Constant(0.1))
+    id: ClassVar[str] = "exp-weights"
+
+    def schema(self, n_features: int) -> Schema:
+        """Log weights."""
+        return {"log_weight": Field()}
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """Normalised weights."""
+        log_weight = state["log_weight"]
+        p = softmax(log_weight, situation.eligible)
+        return Choice(p, log_weight.copy(), no_exploration(log_weight))
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Multiply the weights."""
+        gain = np.where(feedback.observed, self.gain(feedback), 0.0)
+        state["log_weight"] += self.eta(feedback.t) * gain
+        state["log_weight"] -= np.maximum.reduce(state["log_weight"], axis=-1, keepdims=True)
+
+    def gain(self, feedback: Feedback) -> Floats:
+        """Utility of every observed agent."""
+        return feedback.reward - feedback.penalty
+
+
+@dataclass(frozen=True, slots=True)
+class ImportanceWeighted(ExponentialWeights):
+    """Exponential weights under bandit feedback: losses divided by their propensity, so that they are unbiased.
+
+    ``ceiling`` is an upper bound on R - lambda * W; the loss is ``ceiling - u >= 0``. ``floor`` bounds propensities
+    from below, so that no single loss can be huge.
+    """
+
+    ceiling: float = 1.0
+    floor: float = 0.01
+    id: ClassVar[str] = "exp-weights-iw"
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """Normalised weights, mixed with the floor."""
+        log_weight = state["log_weight"]
+        p = with_floor(softmax(log_weight, situation.eligible), self.floor, situation.eligible)
+        return Choice(p, log_weight.copy(), no_exploration(log_weight))
+
+    def gain(self, feedback: Feedback) -> Floats:
+        """Minus the importance-weighted loss."""
+        loss = self.ceiling - (feedback.reward - feedback.penalty)
+        known = np.logical_and.reduce(feedback.observed, axis=-1, keepdims=True)  # full feedback needs no weights
+        return -loss / np.where(known, 1.0, np.maximum(feedback.propensities, 1e-12))

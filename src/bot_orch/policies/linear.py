@@ -1,0 +1,71 @@
+"""Shared state of the linear contextual policies: one ridge regression per agent, updated by rank one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
+from bot_orch.policies.base import Feedback, Policy
+
+__all__ = ["LinearPolicy"]
+
+
+class LinearPolicy(Policy):
+    """Disjoint ridge regressions on (1, x). Without features each reduces to a shrunken mean."""
+
+    ridge: float
+
+    def schema(self, n_features: int) -> Schema:
+        """Inverse design matrix, response vector and coefficients."""
+        d = n_features + 1
+        return {
+            "inverse": Field(shape=(d, d), fill=1.0 / self.ridge, identity=True),
+            "response": Field(shape=(d,)),
+            "theta": Field(shape=(d,)),
+        }
+
+    def predict(self, state: Arrays, context: Floats | None) -> tuple[Floats, Floats]:
+        """Mean and x' A^-1 x, for every agent."""
+        x = _with_intercept(state, context)
+        mean = np.add.reduce(state["theta"] * x[..., None, :], axis=-1)
+        leverage = np.einsum("...i,...mij,...j->...m", x, state["inverse"], x)
+        return mean, np.maximum(leverage, 0.0)
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Sherman-Morrison for the chosen agent, or for every agent under full feedback."""
+        x = _with_intercept(state, feedback.context)
+        if feedback.observed.all():
+            for agent in range(feedback.observed.shape[-1]):
+                self._rank_one(state, np.full_like(feedback.agent, agent), x, feedback.reward)
+        else:
+            self._rank_one(state, np.asarray(feedback.agent), x, feedback.reward)
+
+    def _rank_one(self, state: Arrays, agent: Ints, x: Floats, reward: Floats) -> None:
+        m, d = state["theta"].shape[-2:]
+        chosen = (_rows(agent.size), agent.reshape(-1))
+        x = x.reshape(-1, d)
+        r = reward.reshape(-1, m)[chosen]
+        inverse = state["inverse"].reshape(-1, m, d, d)
+        response = state["response"].reshape(-1, m, d)
+        a = inverse[chosen]
+        ax = np.einsum("bij,bj->bi", a, x)
+        scale = 1.0 + np.add.reduce(ax * x, axis=-1)
+        a -= ax[:, :, None] * ax[:, None, :] / scale[:, None, None]
+        inverse[chosen] = a
+        response[chosen] += r[:, None] * x
+        state["theta"].reshape(-1, m, d)[chosen] = np.einsum("bij,bj->bi", a, response[chosen])
+
+
+def _with_intercept(state: Arrays, context: Floats | None) -> Floats:
+    batch = state["theta"].shape[:-2]
+    one = np.ones((*batch, 1))
+    return one if context is None else np.concatenate([one, context], axis=-1)
+
+
+@lru_cache(maxsize=64)
+def _rows(n: int) -> Ints:
+    rows = np.arange(n)
+    rows.flags.writeable = False
+    return rows

@@ -1,0 +1,34 @@
+"""Linear Thompson sampling with one regression per agent, as exact propensities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtr
+
+from bot_orch.arrays import Arrays
+from bot_orch.policies.base import Choice, Situation
+from bot_orch.policies.choice import best_of_family
+from bot_orch.policies.linear import LinearPolicy
+
+__all__ = ["LinTS"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinTS(LinearPolicy):
+    """P(agent i is best) when x'theta_i has the posterior N(x'theta_i, scale^2 x' A_i^-1 x).
+
+    Agents' posteriors are independent, so the probability is a one-dimensional integral: no sampling is needed.
+    """
+
+    scale: float = 0.5
+    ridge: float = 1.0
+    id: ClassVar[str] = "lints"
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """Probability matching."""
+        mean, leverage = self.predict(state, situation.context)
+        sd = np.maximum(self.scale * np.sqrt(leverage), 1e-9)
+        return Choice(best_of_family(mean - situation.penalty, sd, ndtr, situation.eligible), mean, sd)

@@ -1,0 +1,124 @@
+"""Names and settings: find a policy by name, write one down as plain data, read it back."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any
+
+import bot_orch.policies as package
+from bot_orch.errors import InvalidInputError
+from bot_orch.policies.base import Policy
+from bot_orch.policies.estimators import Estimator, History
+from bot_orch.policies.schedules import Schedule, as_schedule
+
+__all__ = ["available_policies", "from_spec", "make_policy", "policy_name", "register_policy", "to_spec"]
+
+_FAMILIES: dict[str, type] = {"policy": Policy, "estimator": Estimator, "history": History, "schedule": Schedule}
+_VERSION = 1
+_extra: dict[str, type[Policy]] = {}
+
+
+def available_policies() -> dict[str, type[Policy]]:
+    """Every policy by name: those in this package, found by looking, and those registered by plugins.
+
+    Examples
+    --------
+    >>> "bot" in available_policies()
+    True
+    """
+    return {**_builtin(), **_extra}
+
+
+def register_policy(cls: type[Policy]) -> type[Policy]:
+    """Make a policy of your own known by its ``id``; usable as a class decorator."""
+    if cls.id in available_policies() and available_policies()[cls.id] is not cls:
+        raise InvalidInputError("policy.id", f"{cls.id!r} is taken", "choose another id")
+    _extra[cls.id] = cls
+    return cls
+
+
+def make_policy(name: str, **settings: Any) -> Policy:
+    """A policy by name, with settings; a bare number stands for a constant schedule.
+
+    Examples
+    --------
+    >>> make_policy("bot", eta=3.0).eta(1)
+    3.0
+    """
+    base, _, version = name.partition("@")
+    known = available_policies()
+    if base not in known or version not in ("", str(_VERSION)):
+        raise InvalidInputError("policy", f"{name!r} is not known", f"choose one of {', '.join(sorted(known))}")
+    policy: Policy = _build(known[base], settings, f"policy {base}")
+    return policy
+
+
+def policy_name(policy: Policy) -> str:
+    """The versioned id that decisions carry, such as ``bot@1``."""
+    return f"{policy.id}@{_VERSION}"
+
+
+def to_spec(thing: Any) -> Any:
+    """Settings as plain JSON values, nested parts included."""
+    for family, base in _FAMILIES.items():
+        if isinstance(thing, base) and is_dataclass(thing):
+            params = {f.name: to_spec(getattr(thing, f.name)) for f in fields(thing)}
+            return {"family": family, "id": vars(type(thing))["id"], **params}
+    return thing
+
+
+def from_spec(spec: Any) -> Any:
+    """The inverse of :func:`to_spec`."""
+    if not isinstance(spec, Mapping):
+        return spec
+    family, name = spec.get("family"), spec.get("id")
+    if family not in _FAMILIES:
+        raise InvalidInputError("spec.family", f"{family!r} is not known", f"choose one of {', '.join(_FAMILIES)}")
+    params = {key: from_spec(value) for key, value in spec.items() if key not in ("family", "id")}
+    if family == "policy":
+        return make_policy(str(name), **params)
+    parts = {cls.id: cls for cls in _concrete(_FAMILIES[family])}
+    if name not in parts:
+        raise InvalidInputError(f"{family}.id", f"{name!r} is not known", f"choose one of {', '.join(sorted(parts))}")
+    return _build(parts[str(name)], params, f"{family} {name}")
+
+
+def _build(cls: Any, settings: Mapping[str, Any], what: str) -> Any:
+    known = {f.name: f for f in fields(cls)}
+    for key in settings:
+        if key not in known:
+            raise InvalidInputError(key, f"is not a setting of {what}", f"choose from {', '.join(known) or 'none'}")
+    values = {
+        key: as_schedule(value) if known[key].type == "Schedule" and isinstance(value, int | float) else value
+        for key, value in settings.items()
+    }
+    return cls(**values)
+
+
+@lru_cache(maxsize=1)
+def _builtin() -> dict[str, type[Policy]]:
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    own: list[type[Policy]] = [cls for cls in _concrete(Policy) if cls.__module__.startswith(f"{package.__name__}.")]
+    return {cls.id: cls for cls in sorted(own, key=lambda cls: cls.id)}
+
+
+def _concrete(base: type) -> list[Any]:
+    found: list[Any] = []
+    subclasses: list[Any] = base.__subclasses__()
+    for cls in subclasses:
+        if not inspect.isabstract(cls) and "id" in vars(cls) and _is_public(cls):
+            found.append(cls)
+        found += _concrete(cls)
+    return found
+
+
+def _is_public(cls: type) -> bool:
+    # ``slots=True`` builds a second class and leaves the first among the subclasses until it is collected
+    return getattr(sys.modules[cls.__module__], cls.__name__, cls) is cls
