@@ -1,0 +1,132 @@
+"""Why watching an agent ended.
+
+*Administrative censoring* (a timeout, a cancelled call, a person who did not answer) says nothing more than "not yet":
+the agent was still running when we looked away. A *failure* (a crash, out of memory) is an event of its own, known at
+the time it happened: the task will never complete, and pretending that it still runs would credit the agent with work
+it cannot finish any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.errors import InvalidInputError
+from bot_orch.types import Outcome
+
+__all__ = ["N_CAUSES", "REASONS", "Cause", "Observed", "cause_codes", "cause_of", "is_failure", "observe"]
+
+
+class Cause(IntEnum):
+    """How it ended; only ``COMPLETED`` is the event of the paper's delta."""
+
+    CENSORED = 0
+    COMPLETED = 1
+    CRASHED = 2
+    OUT_OF_MEMORY = 3
+    OTHER_FAILURE = 4
+
+
+N_CAUSES = len(Cause) - 1
+
+REASONS: Mapping[str, Cause] = MappingProxyType(
+    {
+        "ok": Cause.COMPLETED,
+        "completed": Cause.COMPLETED,
+        "timeout": Cause.CENSORED,
+        "cancelled": Cause.CENSORED,
+        "unanswered": Cause.CENSORED,
+        "shutdown": Cause.CENSORED,
+        "not_applicable": Cause.CENSORED,
+        "crash": Cause.CRASHED,
+        "crashed": Cause.CRASHED,
+        "error": Cause.CRASHED,
+        "memout": Cause.OUT_OF_MEMORY,
+        "oom": Cause.OUT_OF_MEMORY,
+        "out_of_memory": Cause.OUT_OF_MEMORY,
+        "other": Cause.OTHER_FAILURE,
+        "failed": Cause.OTHER_FAILURE,
+    }
+)
+
+
+def cause_of(outcome: Outcome) -> Cause:
+    """The cause of one outcome; a reason not in ``REASONS`` counts as administrative censoring.
+
+    Examples
+    --------
+    >>> cause_of(Outcome.censored(elapsed_s=3.0, reason="out_of_memory"))
+    <Cause.OUT_OF_MEMORY: 3>
+    >>> cause_of(Outcome.censored(elapsed_s=30.0, reason="timeout"))
+    <Cause.CENSORED: 0>
+    """
+    if outcome.event:
+        return Cause.COMPLETED
+    cause = REASONS.get((outcome.reason or "").strip().lower(), Cause.CENSORED)
+    return Cause.CENSORED if cause is Cause.COMPLETED else cause
+
+
+def cause_codes(status: npt.ArrayLike) -> Ints:
+    """Codes of an array of status words (``ok``, ``timeout``, ``memout``, ``crash``, ...).
+
+    Examples
+    --------
+    >>> cause_codes([["ok", "timeout"], ["memout", "crash"]])
+    array([[1, 0],
+           [3, 2]])
+    """
+    words = np.asarray(status).astype(str)
+    unknown = sorted({str(word) for word in np.unique(words)} - set(REASONS))
+    if unknown:
+        raise InvalidInputError("status", f"holds {unknown}", f"use one of {sorted(REASONS)}")
+    codes = np.zeros(words.shape, dtype=np.int64)
+    for word, cause in REASONS.items():
+        codes[words == word] = cause
+    return codes
+
+
+def is_failure(cause: npt.ArrayLike) -> Bools:
+    """Whether the task is known never to complete."""
+    return np.asarray(np.asarray(cause) > Cause.COMPLETED)
+
+
+class Observed(NamedTuple):
+    """What a watcher sees: the time at which watching ended, and why."""
+
+    t_s: Floats
+    cause: Ints
+
+    @property
+    def event(self) -> Any:
+        """delta: whether the task completed."""
+        return self.cause == Cause.COMPLETED
+
+
+def observe(
+    completion_s: npt.ArrayLike,
+    cutoff_s: npt.ArrayLike = np.inf,
+    failures_s: Mapping[Cause, npt.ArrayLike] | None = None,
+) -> Observed:
+    """The first of completion, failures and the administrative cutoff.
+
+    Everything broadcasts, say to (rounds, seeds, agents). A completion exactly at the cutoff is seen.
+
+    Examples
+    --------
+    >>> seen = observe([3.0, 8.0, 9.0], cutoff_s=5.0, failures_s={Cause.CRASHED: [4.0, 4.0, np.inf]})
+    >>> seen.t_s, seen.cause
+    (array([3., 4., 5.]), array([1, 2, 0]))
+    """
+    t = np.asarray(completion_s, dtype=float)
+    cause: Ints = np.full(t.shape, int(Cause.COMPLETED), dtype=np.int64)
+    for code, failure_s in (failures_s or {}).items():
+        first = np.asarray(failure_s, dtype=float) < t
+        cause, t = np.where(first, int(code), cause), np.minimum(t, failure_s)
+    cut = np.asarray(cutoff_s, dtype=float) < t
+    return Observed(np.minimum(t, cutoff_s), np.where(cut, int(Cause.CENSORED), cause))

@@ -1,0 +1,203 @@
+"""Frailty: a latent multiplier theta of the hazard, common to all agents on a task, with mean 1.
+
+Given theta the times of different agents are independent with survival ``S_i(t)^theta``. Not given theta they are
+dependent: one slow agent says the task is hard, so the others will be slow too. Nobody ever sees theta; what outcomes
+tell of it is its posterior: with ``d`` events and total cumulative hazard ``H`` so far the likelihood is
+``theta^d exp(-theta H)``.
+
+Both laws are given by a quantile function of a normal number ``z``, which also drives the history-dependent version
+(:mod:`~bot_orch.survival.frailty_process`) and the quadrature: integrals against the normal density by the
+trapezoidal rule, which converges geometrically for such integrands.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Floats
+from bot_orch.errors import InvalidInputError
+from bot_orch.survival.base import SurvivalModel
+from bot_orch.survival.quadrature import normal_nodes
+from bot_orch.survival.special import gamma_quantile, normal_quantile
+
+__all__ = ["Frailty", "GammaFrailty", "LogNormalFrailty", "conditional_survival", "marginal_survival"]
+
+
+class Frailty(ABC):
+    """The law of theta: positive, mean 1, with a given variance; variance 0 means theta = 1."""
+
+    __slots__ = ()
+    variance: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.variance) and self.variance >= 0):
+            raise InvalidInputError("variance", f"is {self.variance}", "pass a variance of zero or more")
+
+    @abstractmethod
+    def at_normal(self, z: npt.ArrayLike) -> Floats:
+        """The quantile at P(Z <= z): increasing, and of this law if z is standard normal."""
+
+    @abstractmethod
+    def laplace(self, s: npt.ArrayLike) -> Floats:
+        """E exp(-s theta): the marginal survival at cumulative hazard s."""
+
+    @abstractmethod
+    def hazard_of_marginal(self, survival: npt.ArrayLike) -> Floats:
+        """The baseline cumulative hazard H with ``laplace(H) = survival``."""
+
+    def sample(self, u: npt.ArrayLike) -> Floats:
+        """Draws from uniforms in [0, 1)."""
+        u = np.clip(np.asarray(u, dtype=float), 1e-300, 1 - 1e-16)
+        return self.at_normal(normal_quantile(u))
+
+    def log_posterior(self, events: npt.ArrayLike, hazard: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Nodes of theta and their normalised log weights ``(..., n)`` after these outcomes."""
+        z, log_weights = normal_nodes()
+        theta = self.at_normal(z)
+        d, h = (np.asarray(part, dtype=float)[..., None] for part in (events, hazard))
+        log_theta = np.log(np.maximum(theta, 1e-300))
+        joint = log_weights + np.where(d > 0, d * log_theta, 0.0) - h * theta
+        joint = joint - joint.max(axis=-1, keepdims=True)
+        return theta, joint - np.log(np.sum(np.exp(joint), axis=-1, keepdims=True))
+
+    def posterior_mean(self, events: npt.ArrayLike, hazard: npt.ArrayLike) -> Floats:
+        """E[theta | outcomes]: ``events`` seen and total baseline cumulative ``hazard`` run through.
+
+        A censored outcome adds hazard and no event, so a task that keeps timing out looks hard (theta small).
+        """
+        theta, log_p = self.log_posterior(events, hazard)
+        return np.asarray(np.sum(np.exp(log_p) * theta, axis=-1))
+
+    def posterior_survival(self, s: npt.ArrayLike, events: npt.ArrayLike, hazard: npt.ArrayLike) -> Floats:
+        """E[exp(-s theta) | outcomes]: the survival a router should predict for the next attempt."""
+        theta, log_p = self.log_posterior(events, hazard)
+        return np.asarray(np.sum(np.exp(log_p - np.asarray(s, dtype=float)[..., None] * theta), axis=-1))
+
+    def kendall_tau(self) -> float:
+        """Kendall's tau between the times of two agents on one task.
+
+        For any frailty it is ``E ((theta - theta') / (theta + theta'))^2`` with theta' an independent copy.
+        """
+        z, log_weights = normal_nodes()
+        theta, p = self.at_normal(z), np.exp(log_weights)
+        ratio = (theta[:, None] - theta) / np.maximum(theta[:, None] + theta, 1e-300)
+        return float(p @ ratio**2 @ p)
+
+
+@dataclass(frozen=True)
+class GammaFrailty(Frailty):
+    """Gamma with mean 1: the conjugate choice, everything in closed form.
+
+    Examples
+    --------
+    >>> law = GammaFrailty(variance=0.5)
+    >>> law.laplace(1.0).round(4)  # (1 + v H)^(-1/v)
+    np.float64(0.4444)
+    >>> law.posterior_mean(events=0, hazard=3.0).round(2)  # (1/v + d) / (1/v + H): it did not finish, so it is hard
+    np.float64(0.4)
+    >>> law.kendall_tau()  # v / (v + 2)
+    0.2
+    """
+
+    variance: float
+
+    def at_normal(self, z: npt.ArrayLike) -> Floats:
+        """Gamma quantile at P(Z <= z)."""
+        if self.variance == 0:
+            return np.ones(np.shape(z))
+        return self.variance * gamma_quantile(1 / self.variance, z)
+
+    def laplace(self, s: npt.ArrayLike) -> Floats:
+        """(1 + v s)^(-1/v)."""
+        s = np.asarray(s, dtype=float)
+        return np.asarray(np.exp(-s if self.variance == 0 else -np.log1p(self.variance * s) / self.variance))
+
+    def hazard_of_marginal(self, survival: npt.ArrayLike) -> Floats:
+        """(S^-v - 1) / v."""
+        with np.errstate(divide="ignore"):
+            log_s = np.log(np.asarray(survival, dtype=float))
+        return np.asarray(-log_s if self.variance == 0 else np.expm1(-self.variance * log_s) / self.variance)
+
+    def posterior_mean(self, events: npt.ArrayLike, hazard: npt.ArrayLike) -> Floats:
+        """(1/v + d) / (1/v + H)."""
+        d, h = np.asarray(events, dtype=float), np.asarray(hazard, dtype=float)
+        return (1 + self.variance * d) / (1 + self.variance * h)
+
+    def posterior_survival(self, s: npt.ArrayLike, events: npt.ArrayLike, hazard: npt.ArrayLike) -> Floats:
+        """(1 + s / (1/v + H))^-(1/v + d)."""
+        s, d, h = (np.asarray(part, dtype=float) for part in (s, events, hazard))
+        if self.variance == 0:
+            return np.exp(-s) + 0.0 * d
+        return np.exp(-(1 / self.variance + d) * np.log1p(s / (1 / self.variance + h)))
+
+    def kendall_tau(self) -> float:
+        """The closed form v / (v + 2)."""
+        return self.variance / (self.variance + 2)
+
+
+@dataclass(frozen=True)
+class LogNormalFrailty(Frailty):
+    """Log-normal with mean 1: ``theta = exp(sigma z - sigma^2 / 2)``, ``sigma^2 = log(1 + variance)``.
+
+    Laplace transform and posterior by quadrature.
+
+    Examples
+    --------
+    >>> law = LogNormalFrailty(variance=0.5)
+    >>> law.posterior_mean(events=0, hazard=0.0).round(6)
+    np.float64(1.0)
+    >>> bool(law.posterior_mean(events=0, hazard=3.0) < 1)
+    True
+    """
+
+    variance: float
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of log theta."""
+        return float(np.sqrt(np.log1p(self.variance)))
+
+    def at_normal(self, z: npt.ArrayLike) -> Floats:
+        """exp(sigma z - sigma^2 / 2)."""
+        return np.exp(self.sigma * np.asarray(z, dtype=float) - self.sigma**2 / 2)
+
+    def laplace(self, s: npt.ArrayLike) -> Floats:
+        """E exp(-s theta), by quadrature."""
+        return self.posterior_survival(s, 0.0, 0.0)
+
+    def hazard_of_marginal(self, survival: npt.ArrayLike) -> Floats:
+        """By Newton's method on the convex function log laplace."""
+        with np.errstate(divide="ignore"):
+            goal = np.log(np.asarray(survival, dtype=float))
+        s = np.maximum(-goal, 0.0)  # a lower bound, by Jensen; from there Newton climbs monotonically
+        finite = np.isfinite(s)
+        s = np.where(finite, s, 1.0)
+        for _ in range(100):
+            theta, log_p = self.log_posterior(0.0, s)
+            value = np.log(self.laplace(s))
+            step = (value - np.where(finite, goal, value)) / np.sum(np.exp(log_p) * theta, axis=-1)
+            s = np.maximum(s + step, 0.0)
+            if np.all(np.abs(step) <= 1e-13 * (1 + s)):
+                break
+        return np.where(finite, s, np.inf)
+
+
+def conditional_survival(model: SurvivalModel, t_s: npt.ArrayLike, theta: npt.ArrayLike) -> Floats:
+    """S(t)^theta, for those who know theta."""
+    return model.survival(t_s) ** np.asarray(theta, dtype=float)
+
+
+def marginal_survival(model: SurvivalModel, t_s: npt.ArrayLike, frailty: Frailty) -> Floats:
+    """E S(t)^theta: what a frequency table of completion times estimates.
+
+    Examples
+    --------
+    >>> from bot_orch.survival.exponential import Exponential
+    >>> marginal_survival(Exponential(1.0), 1.0, GammaFrailty(1.0))
+    np.float64(0.5)
+    """
+    return frailty.laplace(model.cumulative_hazard(t_s))

@@ -1,0 +1,96 @@
+"""Fitting one outcome at a time: the contract, and what the fits share.
+
+State is a dictionary of arrays declared by a schema (:mod:`bot_orch.arrays`), of shape ``batch + (M,) + own``. It can
+be saved, and an agent added or removed, without code of the model's own. Updates change the arrays in place.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Arrays, Floats, Ints, Schema, allocate
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["OnlineFit", "Prior", "agent_index"]
+
+ModelT = TypeVar("ModelT", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What to believe of an agent nobody has tried: as if ``weight`` tasks had finished after about ``scale_s``.
+
+    It keeps a fit defined before the first event; its share fades as outcomes come in.
+    """
+
+    scale_s: float
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.scale_s) and self.scale_s > 0):
+            raise InvalidInputError("prior.scale_s", f"is {self.scale_s}", "pass a typical time in seconds")
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            raise InvalidInputError("prior.weight", f"is {self.weight}", "pass a positive number of tasks, or no prior")
+
+
+class OnlineFit(ABC, Generic[ModelT]):
+    """A fit that reads outcomes one at a time and can give its model whenever asked."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The arrays of the state."""
+
+    @abstractmethod
+    def update(
+        self,
+        state: Arrays,
+        t_s: npt.ArrayLike,
+        event: npt.ArrayLike,
+        agent: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike = 1.0,
+    ) -> None:
+        """Add one outcome per batch row; ``event`` is False where the time was right-censored.
+
+        ``agent`` holds the agent of each batch row, and times have the shape of the batch; None means that times are
+        ``batch + (M,)``, one for every agent. An outcome of weight zero changes nothing.
+        """
+
+    @abstractmethod
+    def model(self, state: Arrays) -> ModelT:
+        """The fitted model of every agent, with parameters of shape ``batch + (M,)``."""
+
+    def init(self, batch: tuple[int, ...], n_agents: int) -> Arrays:
+        """A fresh state."""
+        return allocate(self.schema, batch, n_agents)
+
+
+def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> tuple[Ints, ...] | EllipsisType:
+    """The index that picks one agent per batch row out of an array with leading shape ``lead = batch + (M,)``.
+
+    Examples
+    --------
+    >>> np.arange(6).reshape(3, 2)[agent_index((3, 2), [0, 1, 0])]
+    array([0, 3, 4])
+    """
+    if agent is None:
+        return ...
+    chosen = np.asarray(agent, dtype=np.int64)
+    if np.any(chosen < 0) or np.any(chosen >= lead[-1]):
+        raise InvalidInputError("agent", f"is not one of the {lead[-1]} agents", "pass an index from 0")
+    rows = tuple(np.indices(lead[:-1]))
+    return (*rows, np.broadcast_to(chosen, lead[:-1]))
+
+
+def per_event(exposure: Floats, events: Floats) -> Floats:
+    """Exposure divided by events; infinite where there was no event."""
+    out = np.full(np.broadcast(exposure, events).shape, np.inf)
+    return np.asarray(np.divide(exposure, events, out=out, where=events > 0))

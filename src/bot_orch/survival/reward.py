@@ -1,0 +1,183 @@
+"""The survival reward R = delta * S(T)^theta, and the tail bound of its lemma.
+
+Three kinds of outcome:
+
+=================================  ==============  ==================================================================
+what happened                      paper           here, on request (``censored="expected"``)
+=================================  ==============  ==================================================================
+completed at T                     S(T)^theta      the same
+failed (crash, out of memory) at T 0               0: known never to complete
+still running at c (timeout, ...)  0               E[S(T)^theta | T > c], what it would still have earned on average
+=================================  ==============  ==================================================================
+
+Notes
+-----
+If S is the law of T itself, then ``S(T)^theta`` given theta is *uniform* on [0, 1] (probability integral transform).
+Without censoring every agent then has mean reward 1/2, fast or slow; agents differ only through censoring and
+failures. To reward speed, measure every agent by one common ``S``: the reference model of :func:`reward_of`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Bools, Floats
+from bot_orch.survival.base import SurvivalModel
+from bot_orch.survival.causes import Cause
+from bot_orch.survival.quadrature import unit_nodes
+
+__all__ = ["TailCheck", "expected_reward", "reward_of", "survival_reward", "tail_check"]
+
+
+def survival_reward(survival: npt.ArrayLike, event: npt.ArrayLike, theta: npt.ArrayLike = 1.0) -> Floats:
+    """The paper's formula delta * S^theta, in [0, 1].
+
+    Examples
+    --------
+    >>> survival_reward([0.25, 0.25], [True, False], theta=0.5)
+    array([0.5, 0. ])
+    """
+    s = np.clip(np.asarray(survival, dtype=float), 0.0, 1.0)
+    return np.where(np.asarray(event, dtype=bool), s ** np.asarray(theta, dtype=float), 0.0)
+
+
+def expected_reward(
+    model: SurvivalModel,
+    cutoff_s: npt.ArrayLike = np.inf,
+    theta: npt.ArrayLike = 1.0,
+    running_for_s: npt.ArrayLike = 0.0,
+    reference: SurvivalModel | None = None,
+) -> Floats:
+    """E[R | T > running_for_s, theta] when watching stops at the cutoff and a censored outcome earns 0.
+
+    Parameters
+    ----------
+    model
+        The law of T given theta is ``model`` to the power theta.
+    reference
+        The S inside the reward; the model itself if None. For the model itself, with ``a = S(running)^theta`` and
+        ``b = S(cutoff)^theta``, it is ``(a^2 - b^2) / (2 a)``; else it is taken by quadrature over ``S(T)^theta``.
+
+    Examples
+    --------
+    >>> from bot_orch.survival.exponential import Exponential
+    >>> expected_reward(Exponential([1.0, 100.0]))  # without censoring all agents are equal
+    array([0.5, 0.5])
+    >>> expected_reward(Exponential([1.0, 100.0]), cutoff_s=10.0).round(3)
+    array([0.5  , 0.091])
+    >>> expected_reward(Exponential([1.0, 4.0]), reference=Exponential(2.0)).round(3)  # S_ref: the faster earns more
+    array([0.667, 0.333])
+    """
+    theta = np.asarray(theta, dtype=float)
+    a, b = (model.survival(t) ** theta for t in (running_for_s, cutoff_s))
+    b = np.minimum(a, b)
+    if reference is None:
+        ratio = np.divide(b, a, out=np.zeros_like(a + b), where=a > 0)
+        return np.asarray((a - b * ratio) / 2)
+    total = np.zeros(np.broadcast_shapes(a.shape, b.shape, reference.lead))
+    for node, weight in zip(*unit_nodes(), strict=True):
+        level = b + node * (a - b)
+        with np.errstate(divide="ignore"):
+            t = model.time_at(-np.log(level) / theta)
+        total += weight * np.where(np.isfinite(t), reference.survival(np.where(np.isfinite(t), t, 0.0)) ** theta, 0.0)
+    share = np.divide(a - b, a, out=np.zeros_like(total + a), where=a > 0)
+    return np.asarray(share * total)
+
+
+def reward_of(
+    model: SurvivalModel,
+    t_s: npt.ArrayLike,
+    cause: npt.ArrayLike,
+    theta: npt.ArrayLike = 1.0,
+    *,
+    reference: SurvivalModel | None = None,
+    censored: Literal["zero", "expected"] = "zero",
+    horizon_s: npt.ArrayLike = np.inf,
+) -> Floats:
+    """The reward of outcomes a router can see.
+
+    Parameters
+    ----------
+    model
+        S_i of the agent, as far as known *before* this outcome.
+    t_s, cause
+        When watching ended, and why (:class:`~bot_orch.survival.causes.Cause`; a boolean reads as completed or
+        censored).
+    theta
+        The frailty: known in a simulation; live, its posterior mean given the outcomes so far
+        (:meth:`~bot_orch.survival.frailty.Frailty.posterior_mean`), or 1.
+    reference
+        The S inside the reward, if not the agent's own.
+    censored
+        What a timeout earns: ``zero`` as in the paper, or what it is ``expected`` to earn had we waited on, until
+        ``horizon_s``. A failure earns zero either way.
+
+    Examples
+    --------
+    >>> from bot_orch.survival.exponential import Exponential
+    >>> causes = [Cause.COMPLETED, Cause.CRASHED, Cause.CENSORED]
+    >>> reward_of(Exponential(10.0), 5.0, causes).round(3)
+    array([0.607, 0.   , 0.   ])
+    >>> reward_of(Exponential(10.0), 5.0, causes, censored="expected").round(3)
+    array([0.607, 0.   , 0.303])
+    """
+    code = np.asarray(cause).astype(np.int64)
+    reward = survival_reward((reference or model).survival(t_s), code == Cause.COMPLETED, theta)
+    if censored == "zero":
+        return reward
+    waiting = expected_reward(model, horizon_s, theta, t_s, reference)
+    return np.clip(np.where(code == Cause.CENSORED, waiting, reward), 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TailCheck:
+    """Empirical tails of |R - E R| beside the bound 2 exp(-2 e^2); ``slack`` is what chance may add."""
+
+    epsilon: Floats
+    empirical: Floats
+    bound: Floats
+    slack: Floats
+
+    @property
+    def holds(self) -> Bools:
+        """Whether each tail lies below the bound, but for chance."""
+        return np.asarray(self.empirical <= self.bound + self.slack)
+
+
+def tail_check(
+    rewards: npt.ArrayLike, epsilon: npt.ArrayLike, mean: npt.ArrayLike | None = None, confidence: float = 0.999
+) -> TailCheck:
+    """P(|R - E R| > e) against the lemma's 2 exp(-2 e^2).
+
+    Parameters
+    ----------
+    rewards
+        Independent rewards on the last axis.
+    epsilon
+        Deviations e.
+    mean
+        E R; the empirical mean if None.
+    confidence
+        ``slack`` is such that a tail at the bound exceeds it with at most the complementary probability (Hoeffding).
+
+    Notes
+    -----
+    The bound is weak: it exceeds 1 for e < 0.589, and |R - E R| never exceeds 1. A sum of n rewards is where it bites:
+    pass means of n rewards, and e times sqrt(n).
+
+    Examples
+    --------
+    >>> tail_check([0.0, 0.5, 1.0, 0.5], [0.1, 0.6]).empirical
+    array([0.5, 0. ])
+    """
+    r = np.asarray(rewards, dtype=float)
+    e = np.asarray(epsilon, dtype=float)
+    centre = r.mean(axis=-1) if mean is None else np.asarray(mean, dtype=float)
+    away = np.abs(r - centre[..., None])
+    empirical = np.mean(away[..., None, :] > e[:, None], axis=-1)
+    slack = np.full(e.shape, np.sqrt(np.log(1 / (1 - confidence)) / (2 * r.shape[-1])))
+    return TailCheck(e, empirical, 2 * np.exp(-2 * e**2), slack)
