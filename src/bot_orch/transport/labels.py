@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
-from scipy.sparse import eye_array, kron
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["check_ground_cost", "is_zero_one", "label_distance", "total_variation"]
+__all__ = ["check_ground_cost", "is_zero_one", "label_distance", "total_variation", "transport_plan_cost"]
 
 
 def total_variation(p: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
@@ -44,7 +42,7 @@ def is_zero_one(cost: Floats) -> bool:
 
 
 def label_distance(p: npt.ArrayLike, q: npt.ArrayLike, ground_cost: npt.ArrayLike) -> float:
-    """min over couplings of sum_ij pi_ij c_ij, by linear programming; closed form when the cost is 0-1.
+    """Min over couplings of sum_ij pi_ij c_ij, by linear programming; closed form when the cost is 0-1.
 
     Examples
     --------
@@ -58,8 +56,14 @@ def label_distance(p: npt.ArrayLike, q: npt.ArrayLike, ground_cost: npt.ArrayLik
         raise InvalidInputError("probabilities", f"have shapes {a.shape} and {b.shape}", f"pass {k} numbers each")
     if is_zero_one(c):
         return float(total_variation(a, b))
-    rows = kron(eye_array(k), np.ones((1, k)))
-    columns = kron(np.ones((1, k)), eye_array(k))
-    constraints = np.vstack([rows.toarray(), columns.toarray()])
+    return transport_plan_cost(a, b, c)[0]
+
+
+def transport_plan_cost(a: Floats, b: Floats, c: Floats) -> tuple[float, Floats]:
+    """The least cost of moving ``a`` to ``b`` and the Kantorovich potential on the side of ``a``, by HiGHS."""
+    from scipy.optimize import linprog  # slow to import, and needed only for costs without a closed form
+
+    m, n = c.shape
+    constraints = np.vstack([np.kron(np.eye(m), np.ones((1, n))), np.kron(np.ones((1, m)), np.eye(n))])
     solution = linprog(c.ravel(), A_eq=constraints[:-1], b_eq=np.concatenate([a, b])[:-1], method="highs")
-    return max(0.0, float(solution.fun))
+    return max(0.0, float(solution.fun)), np.asarray(solution.eqlin.marginals[:m], dtype=float)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,8 +11,9 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.types import Measure
 
-__all__ = ["Labels"]
+__all__ = ["Cloud", "Gaussian", "Labels", "Samples", "measure_from_dict", "require"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,13 +35,7 @@ class Labels:
         p = np.array(probabilities, dtype=float)
         if p.ndim != 1 or p.size == 0:
             raise InvalidInputError("probabilities", f"has shape {p.shape}", "pass one number per label")
-        if not np.all(np.isfinite(p)) or np.any(p < 0):
-            raise InvalidInputError("probabilities", "holds a negative or non-finite number", "pass probabilities")
-        if abs(p.sum() - 1.0) > 1e-6:
-            raise InvalidInputError("probabilities", f"sum to {p.sum():.6g}", "divide by their sum")
-        p /= p.sum()
-        p.flags.writeable = False
-        object.__setattr__(self, "probabilities", p)
+        _set(self, "probabilities", _normalised("probabilities", p))
 
     @classmethod
     def one_hot(cls, label: int, n_labels: int) -> Labels:
@@ -53,3 +49,172 @@ class Labels:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {"kind": self.kind, "probabilities": self.probabilities.tolist()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Real numbers drawn from a distribution, with weights when they do not count alike.
+
+    Examples
+    --------
+    >>> Samples([3.0, 1.0]).weights
+    array([0.5, 0.5])
+    >>> Samples(0.25).values
+    array([0.25])
+    """
+
+    values: Floats
+    weights: Floats
+    kind: ClassVar[str] = "samples"
+
+    def __init__(self, values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
+        x = np.atleast_1d(np.array(values, dtype=float))
+        if x.ndim != 1 or x.size == 0:
+            raise InvalidInputError("values", f"has shape {x.shape}", "pass a non-empty list of numbers")
+        _set(self, "values", _finite("values", x))
+        _set(self, "weights", _weights(weights, x.size))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"kind": self.kind, "values": self.values.tolist(), "weights": self.weights.tolist()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cloud:
+    """Points in R^d, one per row, with weights when they do not count alike.
+
+    Examples
+    --------
+    >>> Cloud([[0.0, 1.0], [2.0, 3.0]]).dimension
+    2
+    """
+
+    points: Floats
+    weights: Floats
+    kind: ClassVar[str] = "cloud"
+
+    def __init__(self, points: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
+        x = np.array(points, dtype=float)
+        if x.ndim != 2 or x.size == 0:
+            raise InvalidInputError("points", f"has shape {x.shape}", "pass an n x d array, one point per row")
+        _set(self, "points", _finite("points", x))
+        _set(self, "weights", _weights(weights, x.shape[0]))
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates, d."""
+        return int(self.points.shape[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"kind": self.kind, "points": self.points.tolist(), "weights": self.weights.tolist()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaussian:
+    """A normal distribution on R^d: a mean and either d variances or a d x d covariance.
+
+    Examples
+    --------
+    >>> Gaussian([0.0, 0.0], [1.0, 4.0]).covariance
+    array([[1., 0.],
+           [0., 4.]])
+    """
+
+    mean: Floats
+    covariance: Floats
+    diagonal: bool
+    kind: ClassVar[str] = "gaussian"
+
+    def __init__(self, mean: npt.ArrayLike, covariance: npt.ArrayLike) -> None:
+        m = np.atleast_1d(np.array(mean, dtype=float))
+        s = np.array(covariance, dtype=float)
+        if m.ndim != 1 or s.shape not in ((m.size,), (m.size, m.size)):
+            raise InvalidInputError(
+                "covariance", f"has shape {s.shape} for a mean of shape {m.shape}", "pass d variances or a d x d matrix"
+            )
+        _set(self, "mean", _finite("mean", m))
+        _set(self, "diagonal", s.ndim == 1)
+        _set(self, "covariance", _positive(_finite("covariance", np.diag(s) if s.ndim == 1 else s)))
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates, d."""
+        return int(self.mean.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        spread = np.diag(self.covariance) if self.diagonal else self.covariance
+        return {"kind": self.kind, "mean": self.mean.tolist(), "covariance": spread.tolist()}
+
+
+def measure_from_dict(document: Mapping[str, Any]) -> Labels | Samples | Cloud | Gaussian:
+    """The inverse of ``to_dict``.
+
+    Examples
+    --------
+    >>> measure_from_dict({"kind": "labels", "probabilities": [0.5, 0.5]}).kind
+    'labels'
+    """
+    kinds: dict[str, Any] = {"labels": Labels, "samples": Samples, "cloud": Cloud, "gaussian": Gaussian}
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    if kind not in kinds:
+        raise InvalidInputError("measure.kind", f"is {kind!r}", f"pass one of {', '.join(sorted(kinds))}")
+    arguments = {name: value for name, value in document.items() if name != "kind"}
+    try:
+        measure: Labels | Samples | Cloud | Gaussian = kinds[kind](**arguments)
+    except TypeError as error:
+        raise InvalidInputError(f"measure of kind {kind}", f"is malformed ({error})", "see its to_dict()") from error
+    return measure
+
+
+def require(measure: Measure, *kinds: str) -> Any:
+    """The measure itself if it is of one of these kinds, else an error that names both."""
+    kind = getattr(measure, "kind", type(measure).__name__)
+    if kind not in kinds:
+        raise InvalidInputError(
+            "measure",
+            f"is of kind {kind!r} where {' or '.join(map(repr, kinds))} is needed",
+            "kinds do not mix: give tasks, agents and outcomes measures of one kind, or choose another geometry",
+        )
+    return measure
+
+
+def _set(instance: object, name: str, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    object.__setattr__(instance, name, value)
+
+
+def _finite(name: str, x: Floats) -> Floats:
+    if not np.all(np.isfinite(x)):
+        raise InvalidInputError(name, "holds a number that is not finite", "impute or drop it")
+    return np.array(x)
+
+
+def _weights(weights: npt.ArrayLike | None, n: int) -> Floats:
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    w = np.array(weights, dtype=float)
+    if w.shape != (n,):
+        raise InvalidInputError("weights", f"has shape {w.shape}", f"pass {n} numbers, one per sample")
+    return _normalised("weights", w)
+
+
+def _normalised(name: str, p: Floats) -> Floats:
+    if not np.all(np.isfinite(p)) or np.any(p < 0):
+        raise InvalidInputError(name, "holds a negative or non-finite number", "pass probabilities")
+    total = float(p.sum())
+    if abs(total - 1.0) > 1e-6:
+        raise InvalidInputError(name, f"sum to {total:.6g}", "divide by their sum")
+    return p if total == 1.0 else p / total
+
+
+def _positive(s: Floats) -> Floats:
+    if not np.allclose(s, s.T, rtol=1e-9, atol=1e-12 * float(np.abs(s).max(initial=1.0))):
+        raise InvalidInputError("covariance", "is not symmetric", "pass (S + S.T) / 2")
+    s = 0.5 * (s + s.T)
+    least = float(np.linalg.eigvalsh(s)[0])
+    if least < -1e-9 * max(1.0, float(np.abs(s).max())):
+        raise InvalidInputError("covariance", f"has the eigenvalue {least:.3g}", "pass a positive semi-definite matrix")
+    return s

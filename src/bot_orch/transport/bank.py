@@ -1,0 +1,168 @@
+"""The profiles of all agents: learned one outcome at a time, compared with a reference in one array operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate
+from bot_orch.errors import InvalidInputError
+from bot_orch.transport.geometry import Geometry, geometry_from_spec
+from bot_orch.transport.kernels import NUMPY, Kernels
+from bot_orch.transport.memory import Memory
+from bot_orch.transport.stores import Store, store_for
+from bot_orch.transport.uncertainty import Distances, confidence
+from bot_orch.types import Measure
+
+__all__ = ["ProfileBank"]
+
+
+@dataclass(frozen=True)
+class ProfileBank:
+    """What agents' outcomes look like so far.
+
+    The bank holds no state itself: ``schema`` declares the arrays, so that :mod:`bot_orch.arrays` creates, saves,
+    restores, grows and shrinks them together with the rest of an orchestrator's state.
+
+    Parameters
+    ----------
+    geometry
+        How outcomes compare.
+    memory
+        What is remembered of them.
+    kernels
+        Hot loops, see :func:`bot_orch.transport.kernels`.
+
+    Examples
+    --------
+    >>> from bot_orch.transport import Samples, Scores
+    >>> bank = ProfileBank(Scores(), Memory.window(100))
+    >>> state = bank.start(n_agents=2)
+    >>> for score in (0.9, 1.0, 0.8):
+    ...     bank.update(state, 1, score)
+    >>> found = bank.distances(state, bank.geometry.embed(Samples([0.5])))
+    >>> found.value.round(3), found.n
+    (array([0. , 0.4]), array([0., 3.]))
+    """
+
+    geometry: Geometry
+    memory: Memory = field(default_factory=Memory.window)
+    kernels: Kernels = field(default=NUMPY, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _ = self._store
+
+    @cached_property
+    def _store(self) -> Store:
+        return store_for(self.geometry, self.memory)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The arrays of a state."""
+        return {
+            "seen": Field(dtype="int64"),
+            "embedding": Field(shape=(self.geometry.width,)),
+            **self._store.fields(),
+        }
+
+    def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Arrays:
+        """A state in which nothing has been seen."""
+        return allocate(self.schema, batch, n_agents)
+
+    def update(self, state: Arrays, agent: int | Ints, outcome: npt.ArrayLike, where: Bools | None = None) -> None:
+        """Learn one outcome per batch element, in place.
+
+        Parameters
+        ----------
+        agent
+            Who produced it: an index, or ``(...)`` indices for a batch.
+        outcome
+            ``(...) + geometry.outcome_shape``.
+        where
+            ``(...)``: batch elements that have an outcome this time; all of them unless told.
+        """
+        raw = self.geometry.check_outcome(outcome)
+        seen = state["seen"]
+        if seen.ndim == 1:
+            if not 0 <= agent < seen.shape[0]:
+                raise InvalidInputError("agent", f"is {agent}", f"pass an index from 0 to {seen.shape[0] - 1}")
+            if where is None or where:
+                rows = np.array([agent], dtype=np.int64)
+                self._store.push(state, rows, raw.reshape(1, *self.geometry.outcome_shape), self.kernels)
+                seen[agent] += 1
+            return
+        self._update_batch(state, np.asarray(agent, dtype=np.int64), raw, where)
+
+    def _update_batch(self, state: Arrays, agent: Ints, raw: Floats, where: Bools | None) -> None:
+        batch, m = state["seen"].shape[:-1], state["seen"].shape[-1]
+        agent = np.broadcast_to(agent, batch).reshape(-1)
+        if ((agent < 0) | (agent >= m)).any():
+            raise InvalidInputError("agent", "holds an index out of range", f"pass indices from 0 to {m - 1}")
+        raw = np.broadcast_to(raw, batch + self.geometry.outcome_shape).reshape(-1, *self.geometry.outcome_shape)
+        rows = np.arange(agent.size) * m + agent
+        if where is not None:
+            chosen = np.broadcast_to(where, batch).reshape(-1)
+            rows, raw = rows[chosen], raw[chosen]
+        flat: Arrays = {}
+        for name, declared in self.schema.items():
+            state[name] = np.ascontiguousarray(state[name])  # so that the flat view below writes through
+            flat[name] = state[name].reshape(-1, *declared.shape)
+        self._store.push(flat, rows, raw, self.kernels)
+        flat["seen"][rows] += 1
+
+    def observe(self, state: Arrays, agent: int, output: Measure) -> None:
+        """Learn an observed measure: every sample or point of it counts as one outcome, labels as one."""
+        outcomes, weights = self.geometry.outcomes_of(output)
+        if np.ptp(weights) > 1e-12:
+            raise InvalidInputError("outcome.output", "has unequal weights", "report its samples one by one")
+        for outcome in outcomes:
+            self.update(state, agent, outcome)
+
+    def embedding(self, state: Arrays) -> Floats:
+        """All profiles, ``(..., M, q)``; zeros where nothing has been seen."""
+        profiles: Floats = state["embedding"]
+        return profiles
+
+    def effective(self, state: Arrays) -> Floats:
+        """Effective sample sizes ``(..., M)``."""
+        return self.memory.effective(state["seen"])
+
+    def distances(
+        self,
+        state: Arrays,
+        reference: Floats,
+        *,
+        profiles: Mapping[int, Measure] | None = None,
+        method: str = "clt",
+        level: float = 0.90,
+    ) -> Distances:
+        """W of every agent to the reference ``(..., q)``, with its uncertainty.
+
+        Parameters
+        ----------
+        profiles
+            Agents whose distribution is known beforehand; it replaces what was learned and is not uncertain.
+        method, level
+            See :func:`bot_orch.transport.confidence`.
+        """
+        bank, n = self.embedding(state), self.effective(state)
+        if profiles:
+            bank, n = bank.copy(), n.copy()
+            for index, measure in profiles.items():
+                bank[..., index, :] = self.geometry.embed(measure)
+                n[..., index] = np.inf
+        return confidence(self.geometry, bank, reference, n, method=method, level=level, kernels=self.kernels)
+
+    def spec(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"geometry": self.geometry.spec(), "memory": self.memory.spec()}
+
+    @classmethod
+    def from_spec(cls, document: Mapping[str, Any], kernels: Kernels = NUMPY) -> Self:
+        """The inverse of :meth:`spec`."""
+        return cls(geometry_from_spec(document["geometry"]), Memory.from_spec(document["memory"]), kernels)

@@ -1,0 +1,151 @@
+"""The hot loops compiled by numba (extra ``fast``); the same signatures and results as :mod:`.kernels`.
+
+numba is imported by :func:`load`, never when this module is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats, Ints
+from bot_orch.errors import MissingExtraError
+from bot_orch.transport.kernels import Kernels
+from bot_orch.transport.quantiles import cosine_levels
+
+__all__ = ["load"]
+
+
+@lru_cache(maxsize=1)
+def load() -> Kernels:
+    """The compiled kernels; the first call of each compiles it, which takes a second or two.
+
+    Examples
+    --------
+    >>> from bot_orch.errors import MissingExtraError
+    >>> try:
+    ...     name = load().name
+    ... except MissingExtraError as error:
+    ...     name = error.extra
+    >>> name in ("numba", "fast")
+    True
+    """
+    try:
+        from numba import njit
+    except ImportError as error:
+        raise MissingExtraError("kernels('numba')", "fast") from error
+    rows_l1: Any = njit(_rows_l1, fastmath={"reassoc", "contract"}, error_model="numpy")
+    rows_l2: Any = njit(_rows_l2, fastmath={"reassoc", "contract"}, error_model="numpy")
+    push: Any = njit(_push_window, error_model="numpy")
+
+    def l1(bank: Floats, reference: Floats) -> Floats:
+        if bank.ndim == 2:
+            return rows_l1(bank, reference)  # type: ignore[no-any-return]
+        return _batched(rows_l1, bank, reference)
+
+    def l2(bank: Floats, reference: Floats) -> Floats:
+        if bank.ndim == 2:
+            return rows_l2(bank, reference)  # type: ignore[no-any-return]
+        return _batched(rows_l2, bank, reference)
+
+    def push_window(
+        ring: Floats,
+        ordered: Floats,
+        seen: Ints,
+        embedding: Floats,
+        rows: Ints,
+        values: Floats,
+        cells: int,
+        scale: Floats,
+    ) -> None:
+        push(ring, ordered, seen, embedding, rows, values, cosine_levels(cells), scale)
+
+    return Kernels("numba", l1, l2, push_window)
+
+
+def _batched(rows: Any, bank: Floats, reference: Floats) -> Floats:
+    q = bank.shape[-1]
+    if reference.ndim == 1:
+        flat: Floats = rows(bank.reshape(-1, q), reference)
+        return flat.reshape(bank.shape[:-1])
+    lead = np.broadcast_shapes(bank.shape[:-2], reference.shape[:-1])
+    agents = bank.shape[-2]
+    out = np.empty((*lead, agents))
+    banks = np.broadcast_to(bank, (*lead, agents, q)).reshape(-1, agents, q)
+    references = np.broadcast_to(reference, (*lead, q)).reshape(-1, q)
+    for index, target in enumerate(out.reshape(-1, agents)):
+        target[:] = rows(banks[index], references[index])
+    return out
+
+
+def _rows_l1(bank: Floats, reference: Floats) -> Floats:
+    m, q = bank.shape
+    out = np.empty(m)
+    for i in range(m):
+        total = 0.0
+        for j in range(q):
+            total += abs(bank[i, j] - reference[j])
+        out[i] = total
+    return out
+
+
+def _rows_l2(bank: Floats, reference: Floats) -> Floats:
+    m, q = bank.shape
+    out = np.empty(m)
+    for i in range(m):
+        total = 0.0
+        for j in range(q):
+            difference = bank[i, j] - reference[j]
+            total += difference * difference
+        out[i] = np.sqrt(total)
+    return out
+
+
+def _push_window(
+    ring: Floats,
+    ordered: Floats,
+    seen: Ints,
+    embedding: Floats,
+    rows: Ints,
+    values: Floats,
+    levels: Floats,
+    scale: Floats,
+) -> None:
+    tracks, capacity = ring.shape[1], ring.shape[2]
+    cells = levels.shape[0] - 1
+    for b in range(rows.shape[0]):
+        row = rows[b]
+        slot = seen[row] % capacity
+        n = min(seen[row] + 1, capacity)
+        for track in range(tracks):
+            window = ordered[row, track]
+            old, new = ring[row, track, slot], values[b, track]
+            ring[row, track, slot] = new
+            low, high = 0, capacity
+            while low < high:  # where the leaving outcome stands
+                middle = (low + high) // 2
+                if window[middle] < old:
+                    low = middle + 1
+                else:
+                    high = middle
+            place = min(low, capacity - 1)
+            while place + 1 < capacity and window[place + 1] < new:
+                window[place] = window[place + 1]
+                place += 1
+            while place > 0 and window[place - 1] > new:
+                window[place] = window[place - 1]
+                place -= 1
+            window[place] = new
+            area, index, before = 0.0, 0, 0.0
+            for j in range(cells):
+                u = n * levels[j + 1]
+                k = min(int(np.floor(u)), n - 1)
+                while index < k:
+                    area += window[index]
+                    index += 1
+                at = area + (u - k) * window[k]
+                width = n * (levels[j + 1] - levels[j])
+                embedding[row, track * cells + j] = (at - before) / width * scale[j]
+                before = at

@@ -1,0 +1,141 @@
+"""The hot loops, behind one switch: :func:`kernels` names the NumPy versions or their numba twins.
+
+Every kernel exists twice with the same signature: here in NumPy, in :mod:`bot_orch.transport.fast` compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from bot_orch.arrays import Floats, Ints
+from bot_orch.errors import InvalidInputError
+from bot_orch.transport.quantiles import cell_means, window_plan
+
+__all__ = ["NUMPY", "Kernels", "kernels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """A set of hot loops.
+
+    Parameters
+    ----------
+    name
+        ``numpy`` or ``numba``.
+    l1, l2
+        ``(bank (..., M, q), reference (..., q)) -> (..., M)``: the L1 or L2 distance of every agent's row.
+    push_window
+        ``(ring, ordered, seen, embedding, rows, values, cells, scale) -> None``: puts one outcome per row into a
+        sliding window kept sorted, and refreshes the row's embedding. See :func:`push_window`.
+    """
+
+    name: str
+    l1: Callable[[Floats, Floats], Floats]
+    l2: Callable[[Floats, Floats], Floats]
+    push_window: Callable[[Floats, Floats, Ints, Floats, Ints, Floats, int, Floats], None]
+
+
+def kernels(name: str = "auto") -> Kernels:
+    """The kernels called ``numpy`` or ``numba``; ``auto`` takes numba where it is installed.
+
+    Examples
+    --------
+    >>> kernels("numpy").l1(np.array([[0.0, 1.0], [2.0, 2.0]]), np.zeros(2))
+    array([1., 4.])
+    """
+    if name == "auto":
+        name = "numba" if find_spec("numba") is not None else "numpy"
+    if name == "numpy":
+        return NUMPY
+    if name == "numba":
+        from bot_orch.transport.fast import load
+
+        return load()
+    raise InvalidInputError("kernels", f"is {name!r}", "pass 'numpy', 'numba' or 'auto'")
+
+
+def l1(bank: Floats, reference: Floats) -> Floats:
+    """Sum of absolute differences over the last axis."""
+    difference = bank - (reference if reference.ndim == 1 else reference[..., None, :])
+    np.abs(difference, out=difference)
+    total: Floats = difference @ _ones(difference.shape[-1])
+    return total
+
+
+def l2(bank: Floats, reference: Floats) -> Floats:
+    """Euclidean distance over the last axis; differences first, so that near profiles do not cancel."""
+    difference = bank - (reference if reference.ndim == 1 else reference[..., None, :])
+    np.square(difference, out=difference)
+    total: Floats = np.sqrt(difference @ _ones(difference.shape[-1]))
+    return total
+
+
+def push_window(
+    ring: Floats, ordered: Floats, seen: Ints, embedding: Floats, rows: Ints, values: Floats, cells: int, scale: Floats
+) -> None:
+    """Put ``values[b]`` into window ``rows[b]`` and refresh its embedding, all in place.
+
+    Parameters
+    ----------
+    ring, ordered
+        (N, L, C): the last C outcomes of N profiles on L tracks in order of arrival, and sorted; +inf where empty.
+    seen
+        (N,): outcomes seen before this one.
+    embedding
+        (N, L * cells): cell means of the sorted tracks, times ``scale`` (cells,).
+    rows, values
+        (B,) distinct profile numbers and (B, L) outcomes.
+    """
+    capacity = ring.shape[-1]
+    if len(rows) == 1 and ring.shape[1] == 1:
+        _push_one(ring, ordered, seen, embedding, int(rows[0]), float(values[0, 0]), cells, scale)
+        return
+    count = seen[rows]
+    slot = count % capacity
+    old = ring[rows, :, slot]
+    ring[rows, :, slot] = values
+    window = ordered[rows]
+    position = (window < old[..., None]).sum(axis=-1)
+    np.put_along_axis(window, position[..., None], values[..., None], axis=-1)
+    window.sort(axis=-1)
+    ordered[rows] = window
+    tracks = ring.shape[1]
+    n = np.repeat(np.minimum(count + 1, capacity), tracks)
+    means = cell_means(window.reshape(-1, capacity), n, cells) * scale
+    embedding[rows] = means.reshape(len(rows), tracks * cells)
+
+
+def _push_one(
+    ring: Floats, ordered: Floats, seen: Ints, embedding: Floats, row: int, value: float, cells: int, scale: Floats
+) -> None:
+    window, capacity, count = ordered[row, 0], ring.shape[-1], int(seen[row])
+    slot = count % capacity
+    leaving = int(window.searchsorted(ring[row, 0, slot]))
+    arriving = int(window.searchsorted(value))
+    ring[row, 0, slot] = value
+    if arriving > leaving:
+        window[leaving : arriving - 1] = window[leaving + 1 : arriving]
+        window[arriving - 1] = value
+    else:
+        window[arriving + 1 : leaving + 1] = window[arriving:leaving]
+        window[arriving] = value
+    k, fraction, inverse = window_plan(min(count + 1, capacity), cells)
+    cumulative = np.zeros(capacity + 1)
+    window.cumsum(out=cumulative[1:])
+    at = cumulative[k] + fraction * window[k]
+    np.multiply(at[1:] - at[:-1], inverse * scale, out=embedding[row])
+
+
+def _ones(q: int) -> Floats:
+    found = _ONES.get(q)
+    if found is None:
+        found = _ONES[q] = np.ones(q)
+    return found
+
+
+_ONES: dict[int, Floats] = {}
+NUMPY = Kernels("numpy", l1, l2, push_window)
