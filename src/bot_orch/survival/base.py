@@ -128,9 +128,3 @@ def check_observations(
     if not np.all(np.isfinite(t[used])) or np.any(t[used] < 0):
         raise InvalidInputError("t_s", "holds a negative or non-finite time", "pass seconds, zero or more")
     return Observations(np.where(used, t, 1.0), np.where(used, d, False), np.array(w))
-
-
-def as_floats(model: object, *names: str) -> None:
-    """Turn the named fields of a frozen dataclass into float arrays."""
-    for name in names:
-        object.__setattr__(model, name, np.asarray(getattr(model, name), dtype=float))

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Field, Floats, Schema
-from bot_orch.survival.base import Fit, SurvivalModel, as_floats, check_observations
+from bot_orch.survival.base import Fit, check_observations
+from bot_orch.survival.location_scale import EXTREME_VALUE, LocationScaleModel, Standard
 from bot_orch.survival.online import OnlineFit, Prior, agent_index, per_event
 
 __all__ = ["Exponential", "OnlineExponential", "fit_exponential"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exponential(SurvivalModel):
+class Exponential(LocationScaleModel):
     """S(t) = exp(-t / scale).
 
     Parameters
@@ -35,11 +36,28 @@ class Exponential(SurvivalModel):
     """
 
     scale_s: Floats
+    standard: ClassVar[Standard] = EXTREME_VALUE
+    fixed_spread: ClassVar[bool] = True
     own_axes: ClassVar[Mapping[str, int]] = {"scale_s": 0}
 
     def __init__(self, scale_s: npt.ArrayLike) -> None:
-        object.__setattr__(self, "scale_s", scale_s)
-        as_floats(self, "scale_s")
+        object.__setattr__(self, "scale_s", np.asarray(scale_s, dtype=float))
+
+    @property
+    def location(self) -> Floats:
+        """The log of the scale."""
+        return np.log(self.scale_s)
+
+    @property
+    def spread(self) -> Floats:
+        """One."""
+        return np.ones(self.scale_s.shape)
+
+    @classmethod
+    def from_location(cls, mu: npt.ArrayLike, sigma: npt.ArrayLike = 1.0) -> Self:
+        """The exponential whose log time has this location; its scale is 1 and ``sigma`` is not read."""
+        del sigma
+        return cls(np.exp(mu))
 
     def cumulative_hazard(self, t_s: npt.ArrayLike) -> Floats:
         """Time over scale."""
@@ -54,10 +72,6 @@ class Exponential(SurvivalModel):
         h = np.asarray(cumulative_hazard, dtype=float)
         with np.errstate(invalid="ignore"):
             return np.where(h == 0, 0.0, h * self.scale_s)
-
-    def accelerated(self, factor: npt.ArrayLike) -> Self:
-        """The model of ``factor * T``."""
-        return type(self)(self.scale_s * np.asarray(factor, dtype=float))
 
     def with_hazard_ratio(self, ratio: npt.ArrayLike) -> Self:
         """The model whose hazard is ``ratio`` times as high."""

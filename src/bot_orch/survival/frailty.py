@@ -131,8 +131,8 @@ class GammaFrailty(Frailty):
         """(1 + s / (1/v + H))^-(1/v + d)."""
         s, d, h = (np.asarray(part, dtype=float) for part in (s, events, hazard))
         if self.variance == 0:
-            return np.exp(-s) + 0.0 * d
-        return np.exp(-(1 / self.variance + d) * np.log1p(s / (1 / self.variance + h)))
+            return np.asarray(np.exp(-s) + 0.0 * d)
+        return np.asarray(np.exp(-(1 / self.variance + d) * np.log1p(s / (1 / self.variance + h))))
 
     def kendall_tau(self) -> float:
         """The closed form v / (v + 2)."""
@@ -188,7 +188,7 @@ class LogNormalFrailty(Frailty):
 
 def conditional_survival(model: SurvivalModel, t_s: npt.ArrayLike, theta: npt.ArrayLike) -> Floats:
     """S(t)^theta, for those who know theta."""
-    return model.survival(t_s) ** np.asarray(theta, dtype=float)
+    return np.asarray(model.survival(t_s) ** np.asarray(theta, dtype=float))
 
 
 def marginal_survival(model: SurvivalModel, t_s: npt.ArrayLike, frailty: Frailty) -> Floats:
@@ -198,6 +198,6 @@ def marginal_survival(model: SurvivalModel, t_s: npt.ArrayLike, frailty: Frailty
     --------
     >>> from bot_orch.survival.exponential import Exponential
     >>> marginal_survival(Exponential(1.0), 1.0, GammaFrailty(1.0))
-    np.float64(0.5)
+    array(0.5)
     """
     return frailty.laplace(model.cumulative_hazard(t_s))

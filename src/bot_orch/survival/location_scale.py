@@ -25,7 +25,7 @@ from bot_orch.arrays import Bools, Floats
 from bot_orch.survival.base import Fit, SurvivalModel, check_observations
 from bot_orch.survival.newton import Maximum, maximise
 
-__all__ = ["LocationScaleModel", "Standard", "fit_location_scale"]
+__all__ = ["EXTREME_VALUE", "LocationScaleModel", "Standard", "fit_location_scale"]
 
 SHORTEST_S = 1e-9  # log 0 does not exist; anything finished sooner than a nanosecond counts as a nanosecond
 Triple = tuple[Floats, Floats, Floats]
@@ -49,10 +49,24 @@ class Standard:
         )
 
 
+def _extreme_log_density(w: Floats) -> Triple:
+    e = np.exp(w)
+    return w - e, 1 - e, -e
+
+
+def _extreme_log_survival(w: Floats) -> Triple:
+    e = np.exp(w)
+    return -e, -e, -e
+
+
+EXTREME_VALUE = Standard(_extreme_log_density, _extreme_log_survival, np.log)
+
+
 class LocationScaleModel(SurvivalModel):
     """A survival model whose log time has a location ``mu`` and a scale ``sigma``."""
 
     standard: ClassVar[Standard]
+    fixed_spread: ClassVar[bool] = False  # sigma = 1, as in the exponential
 
     @property
     @abstractmethod
@@ -117,19 +131,20 @@ def likelihood(standard: Standard, p: Floats, y: Floats, z: Floats, event: Bools
     """
     free = p.shape[-1] == z.shape[-1] + 1
     phi = p[..., 0] if free else np.ones(p.shape[:-1])
+    positive = np.where(phi > 0, phi, 1.0)
     eta = p[..., 1:] if free else p
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         w = phi[..., None] * y - np.einsum("...nj,...j->...n", z, eta)
         value, first, second = (weights * part for part in standard.terms(w, event))
         n_events = np.sum(weights * event, axis=-1)
         # phi <= 0 lies outside the domain: a value of -inf sends the step back
-        total = np.where(phi > 0, np.sum(value, axis=-1) + n_events * np.log(np.where(phi > 0, phi, 1.0)), -np.inf)
+        total = np.where(phi > 0, np.sum(value, axis=-1) + n_events * np.log(positive), -np.inf)
         slope = np.concatenate([y[..., None], -z], axis=-1) if free else -z
         gradient = np.einsum("...n,...nj->...j", first, slope)
         hessian = np.einsum("...n,...nj,...nk->...jk", second, slope, slope, optimize=True)
     if free:
-        gradient[..., 0] += n_events / phi
-        hessian[..., 0, 0] -= n_events / phi**2
+        gradient[..., 0] += n_events / positive
+        hessian[..., 0, 0] -= n_events / positive**2
     bad = ~np.isfinite(total)
     gradient[bad], hessian[bad] = 0.0, -np.eye(p.shape[-1])
     return total, gradient, hessian
@@ -180,5 +195,6 @@ def fit_location_scale(
 ) -> Fit[ModelT]:
     """Fit a model of this kind to right-censored times on the last axis, one fit per leading row."""
     data = check_observations(t_s, event, weights)
-    mu, sigma, _, top = fit_log_times(kind.standard, log_times(data.t_s), data.event, data.weights)
+    y = log_times(data.t_s)
+    mu, sigma, _, top = fit_log_times(kind.standard, y, data.event, data.weights, fixed_scale=kind.fixed_spread)
     return Fit(kind.from_location(mu, sigma), top.value, top.converged, top.n_iterations)

@@ -131,7 +131,7 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
     def fit(self, state: Arrays) -> Fit[ModelT]:
         """The fit of every agent, with its convergence."""
         nodes = self.nodes(state)
-        mu, sigma, _, top = fit_log_times(self.kind.standard, *nodes)
+        mu, sigma, _, top = fit_log_times(self.kind.standard, *nodes, fixed_scale=self.kind.fixed_spread)
         return Fit(self.kind.from_location(mu, sigma), top.value, top.converged, top.n_iterations)
 
     def model(self, state: Arrays) -> ModelT:

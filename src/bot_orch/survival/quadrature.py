@@ -25,7 +25,7 @@ def unit_nodes(n: int = 64) -> tuple[Floats, Floats]:
     """
     node, weight = np.polynomial.legendre.leggauss(n)
     s = (node + 1) / 2
-    return s**3 * (10 - 15 * s + 6 * s**2), weight / 2 * 30 * (s * (1 - s)) ** 2
+    return _frozen(s**3 * (10 - 15 * s + 6 * s**2)), _frozen(weight / 2 * 30 * (s * (1 - s)) ** 2)
 
 
 @cache
@@ -41,4 +41,9 @@ def normal_nodes(n: int = 201, reach: float = 8.5) -> tuple[Floats, Floats]:
     z = np.linspace(-reach, reach, n)
     log_weights = -0.5 * z**2
     log_weights -= np.log(np.sum(np.exp(log_weights)))
-    return z, log_weights
+    return _frozen(z), _frozen(log_weights)
+
+
+def _frozen(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array

@@ -11,22 +11,9 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.survival.base import Fit
-from bot_orch.survival.location_scale import LocationScaleModel, Standard, Triple, fit_location_scale
+from bot_orch.survival.location_scale import EXTREME_VALUE, LocationScaleModel, Standard, fit_location_scale
 
-__all__ = ["EXTREME_VALUE", "Weibull", "fit_weibull"]
-
-
-def _log_density(w: Floats) -> Triple:
-    e = np.exp(w)
-    return w - e, 1 - e, -e
-
-
-def _log_survival(w: Floats) -> Triple:
-    e = np.exp(w)
-    return -e, -e, -e
-
-
-EXTREME_VALUE = Standard(_log_density, _log_survival, np.log)
+__all__ = ["Weibull", "fit_weibull"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
