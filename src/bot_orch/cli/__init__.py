@@ -1,1 +1,5 @@
-"""cli."""
+"""The command line: ``bot-orch COMMAND``. One module per command, found by looking."""
+
+from bot_orch.cli.main import main
+
+__all__ = ["main"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy, Situation
 from bot_orch.policies.registry import from_spec, make_policy, policy_name, to_spec
 from bot_orch.rng import derive_key, uniform
-from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms
+from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
@@ -122,18 +122,26 @@ class Orchestrator:
 
     def observe(self, decision_id: str, outcome: Outcome) -> None:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
-        decision = self._state.pending.get(decision_id)
-        if decision is None:
-            raise UnknownDecisionError(decision_id)
+        decision = self._pending(decision_id)
         reward = self.reward(outcome)
-        del self._state.pending[decision_id]
-        self._state.seq += 1
-        index = self._index.get(decision.agent)
-        if index is None:
-            return  # the agent left; there is nobody to credit
-        self._waiting[index] -= 1.0
-        if reward is not None:
-            pipeline.apply(self.policy, self._state.arrays, self._feedback(decision, index, reward))
+        index = self._settle(decision)
+        if index is not None and reward is not None:  # otherwise the agent left, or nothing was learned
+            observed = np.zeros(len(self._names), dtype=bool)
+            observed[index] = True
+            rewards = np.full(len(self._names), reward)
+            pipeline.apply(self.policy, self._state.arrays, self._feedback(decision, index, observed, rewards))
+
+    def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
+        """Full feedback: what every agent would have earned (the printed algorithms, and the theory)."""
+        decision = self._pending(decision_id)
+        missing = set(self._names) - set(rewards)
+        if missing:
+            raise InvalidInputError("rewards", f"lacks {sorted(missing)}", "give a reward for every agent")
+        values = np.array([check_reward(rewards[name], f"rewards.{name}") for name in self._names])
+        index = self._settle(decision)
+        if index is not None:
+            observed = np.ones(len(self._names), dtype=bool)
+            pipeline.apply(self.policy, self._state.arrays, self._feedback(decision, index, observed, values))
 
     def add_agent(self, agent: str | Agent) -> None:
         """Let a new agent take part from the next decision on."""
@@ -246,16 +254,28 @@ class Orchestrator:
             raise UnknownAgentError("agent.id", f"{agent_id!r} is not registered", f"choose from {self._names}")
         return self._index[agent_id]
 
-    def _feedback(self, decision: Decision, index: int, reward: float) -> Feedback:
-        m = len(self._names)
-        observed = np.zeros(m, dtype=bool)
-        observed[index] = True
+    def _pending(self, decision_id: str) -> Decision:
+        decision = self._state.pending.get(decision_id)
+        if decision is None:
+            raise UnknownDecisionError(decision_id)
+        return decision
+
+    def _settle(self, decision: Decision) -> int | None:
+        """Cross a decision off; the chosen agent's index, or None if it has left."""
+        del self._state.pending[decision.id]
+        self._state.seq += 1
+        index = self._index.get(decision.agent)
+        if index is not None:
+            self._waiting[index] -= 1.0
+        return index
+
+    def _feedback(self, decision: Decision, index: int, observed: Bools, reward: Floats) -> Feedback:
         propensities, penalty = decision.propensities, decision.terms.alignment + decision.terms.cost
         if decision.agents != self._names:  # agents came or went since
             propensities, penalty = self._realign(decision, propensities), self._realign(decision, penalty)
         context = np.array(decision.features) if self.n_features else None
         t = decision.key.counter + 1
-        return Feedback(t, np.array(index), observed, np.full(m, reward), propensities, penalty, context)
+        return Feedback(t, np.array(index), observed, reward, propensities, penalty, context)
 
     def _realign(self, decision: Decision, values: Floats) -> Floats:
         by_name = dict(zip(decision.agents, values.tolist(), strict=True))

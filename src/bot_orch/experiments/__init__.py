@@ -1,1 +1,1 @@
-"""experiments."""
+"""Experiments: settings, runner, tables, figures, report."""

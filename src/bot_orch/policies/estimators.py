@@ -146,17 +146,23 @@ class EMA(Estimator):
 
 @dataclass(frozen=True, slots=True)
 class Mean(Estimator):
-    """The running mean of everything seen."""
+    """The running mean of everything seen, together with ``prior`` imaginary rewards of one half."""
 
+    prior: float = 0.0
     id: ClassVar[str] = "mean"
+
+    def __post_init__(self) -> None:
+        if not self.prior >= 0.0:
+            raise InvalidInputError("prior", f"is {self.prior}", "pass a number, zero or more")
 
     def schema(self) -> Schema:
         """Sum and count."""
         return {"total": Field(), "count": Field()}
 
     def estimate(self, state: Arrays) -> Floats:
-        """``total / count``, zero before the first reward."""
-        return state["total"] / np.maximum(state["count"], 1.0)
+        """``total / count``; zero before the first reward when there is no prior."""
+        weight = state["count"] + self.prior
+        return (state["total"] + 0.5 * self.prior) / np.where(weight > 0.0, weight, 1.0)
 
     def count(self, state: Arrays) -> Floats:
         """Number of rewards seen."""

@@ -1,0 +1,49 @@
+"""Entry point: parses arguments, runs a command, turns errors into one line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+from bot_orch._version import __version__
+from bot_orch.errors import BotOrchError
+
+__all__ = ["build_parser", "main"]
+
+_NOT_COMMANDS = {"main", "progress"}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with every command: each module here has ``add(subparsers)``."""
+    parser = argparse.ArgumentParser(
+        prog="bot-orch",
+        description="Decides, task by task, which of several agents should do the work, and learns from outcomes.",
+        epilog="example: bot-orch reproduce --quick --out out/quick",
+    )
+    parser.add_argument("--version", action="version", version=f"bot-orch {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    package = importlib.import_module("bot_orch.cli")
+    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+        if module not in _NOT_COMMANDS:
+            importlib.import_module(f"bot_orch.cli.{module}").add(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+    except BotOrchError as error:
+        print(f"bot-orch: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except OSError as error:
+        print(f"bot-orch: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except KeyboardInterrupt:
+        print("\nbot-orch: interrupted; run the same command again to go on", file=sys.stderr)  # noqa: T201
+        return 130
+    return status

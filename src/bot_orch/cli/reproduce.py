@@ -1,0 +1,74 @@
+"""``bot-orch reproduce``: the paper's tables and figures, beside the published numbers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from bot_orch.cli.progress import ProgressBar
+from bot_orch.errors import InvalidInputError
+
+_DESCRIPTION = """\
+Reproduce the paper: run its experiments, write DIR/tables.csv, DIR/figures and DIR/index.html, a self-contained page
+with every table beside the published one. An interrupted run goes on where it stopped."""
+_EXAMPLE = """\
+examples:
+  bot-orch reproduce --list
+  bot-orch reproduce --out out/paper
+  bot-orch reproduce --only triage --quick --out out/quick"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "reproduce",
+        help="reproduce the paper into an HTML report",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--list", action="store_true", help="list the experiments and stop")
+    parser.add_argument("--only", nargs="+", metavar="ID", help="run only these (a prefix names a group)")
+    parser.add_argument("--quick", action="store_true", help="few seeds: a first look")
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: as published)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
+    parser.add_argument("--out", type=Path, default=Path("out/paper"), metavar="DIR", help="default: out/paper")
+    parser.add_argument("--force", action="store_true", help="overwrite results that are there")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.experiments.experiment import Scale, discover, find
+    from bot_orch.experiments.runner import Plan, reproduce
+
+    if arguments.list:
+        for experiment in discover().values():
+            print(f"{experiment.id:<18} {experiment.title}")  # noqa: T201
+        return 0
+    for name in ("seeds", "jobs"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise InvalidInputError(f"--{name}", f"is {value}", "pass a whole number, 1 or more")
+    plan = Plan(
+        find(arguments.only),
+        arguments.out,
+        Scale(arguments.quick, arguments.seeds),
+        arguments.jobs,
+        arguments.force,
+        _command(arguments),
+    )
+    report = reproduce(plan, ProgressBar(quiet=arguments.quiet))
+    print(f"report: {report}\ntables: {arguments.out / 'tables.csv'}")  # noqa: T201
+    return 0
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    words = ["bot-orch reproduce"]
+    words += ["--only", *arguments.only] if arguments.only else []
+    words += ["--quick"] if arguments.quick else []
+    words += ["--seeds", str(arguments.seeds)] if arguments.seeds else []
+    return " ".join([*words, "--jobs", str(arguments.jobs)])

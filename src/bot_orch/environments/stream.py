@@ -1,0 +1,88 @@
+"""A stream of rounds for many seeds at once, and where a policy's alignment comes from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from bot_orch.arrays import Floats, Ints
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["AlignmentSource", "GivenAlignment", "NoAlignment", "Stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What would happen, time first so that each round is one contiguous block.
+
+    Parameters
+    ----------
+    reward
+        ``(T, seeds, M)``: what every agent would earn, in [0, 1].
+    alignment
+        ``(T, seeds, M)``: the alignment cost that results are scored with.
+    context
+        ``(T, seeds, d)`` features known before the choice, or ``None``.
+    """
+
+    reward: Floats
+    alignment: Floats
+    context: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if self.reward.shape != self.alignment.shape or self.reward.ndim != 3:
+            problem = f"has shape {self.alignment.shape}, reward has {self.reward.shape}"
+            raise InvalidInputError("alignment", problem, "pass two arrays of shape (T, seeds, M)")
+        if not (np.all(self.reward >= 0.0) and np.all(self.reward <= 1.0)):
+            raise InvalidInputError("reward", "leaves [0, 1]", "rescale rewards")
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return int(self.reward.shape[0])
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds stepping together."""
+        return int(self.reward.shape[1])
+
+    @property
+    def agents(self) -> int:
+        """M."""
+        return int(self.reward.shape[2])
+
+
+class AlignmentSource(ABC):
+    """Where the W that a policy sees comes from; it may learn from what the policy observed."""
+
+    @abstractmethod
+    def at(self, t: int) -> Floats:
+        """``(seeds, M)``, known before the choice of round ``t`` (from 0)."""
+
+    def learn(self, t: int, agent: Ints, reward: Floats) -> None:  # noqa: B027
+        """What the chosen agents earned in round ``t``. The default learns nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAlignment(AlignmentSource):
+    """Alignment costs laid out beforehand, ``(T, seeds, M)``."""
+
+    values: Floats
+
+    def at(self, t: int) -> Floats:
+        """Row ``t``."""
+        row: Floats = self.values[t]
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class NoAlignment(AlignmentSource):
+    """No alignment: all zeros."""
+
+    shape: tuple[int, int]
+
+    def at(self, t: int) -> Floats:
+        """Zeros."""
+        return np.zeros(self.shape)

@@ -1,0 +1,1 @@
+"""The numbers the paper prints, one CSV file per group of tables."""

@@ -1,0 +1,95 @@
+"""Run a policy over a stream, all seeds stepping together, through the same pipeline as the live router."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Floats, Ints, allocate
+from bot_orch.core import pipeline
+from bot_orch.environments.stream import AlignmentSource, GivenAlignment, NoAlignment, Stream
+from bot_orch.policies.base import Policy, Situation
+from bot_orch.rng import uniform
+
+__all__ = ["FeedbackMode", "Trace", "simulate"]
+
+#: ``bandit``: choose, see the chosen agent's reward, learn. ``full``: choose, see every agent's reward, learn.
+#: ``printed``: the order of the paper's listings, which learn every agent's reward of this round and then choose.
+FeedbackMode = Literal["bandit", "full", "printed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Who was chosen, ``(T, seeds)``, and with which probabilities, ``(T, seeds, M)``."""
+
+    agent: Ints
+    propensities: Floats | None
+
+    def pick(self, values: Floats) -> Floats:
+        """The chosen agent's entry of a ``(T, seeds, M)`` array, as ``(T, seeds)``."""
+        chosen: Floats = np.take_along_axis(values, self.agent[..., None], axis=-1)[..., 0]
+        return chosen
+
+
+def simulate(
+    policy: Policy,
+    stream: Stream,
+    keys: npt.NDArray[np.uint64],
+    *,
+    lambda_: float = 0.0,
+    source: AlignmentSource | None = None,
+    feedback: FeedbackMode = "bandit",
+    keep_propensities: bool = False,
+) -> Trace:
+    """Play every round of ``stream``.
+
+    Parameters
+    ----------
+    keys
+        One random key per seed; seed b draws from its own stream whatever the batch.
+    lambda_
+        Weight of alignment in the score; ignored by a policy that does not use alignment.
+    source
+        The alignment the policy sees. The stream's own by default.
+
+    Examples
+    --------
+    >>> from bot_orch.policies.registry import make_policy
+    >>> from bot_orch.rng import derive_keys
+    >>> stream = Stream(np.full((50, 2, 2), [0.1, 0.9]), np.zeros((50, 2, 2)))
+    >>> trace = simulate(make_policy("ucb1"), stream, derive_keys(["example"], range(2)))
+    >>> bool((trace.agent == 1).mean() > 0.6)
+    True
+    """
+    use = lambda_ > 0.0 and policy.uses_alignment
+    shape = (stream.seeds, stream.agents)
+    source = source or (GivenAlignment(stream.alignment) if use else NoAlignment(shape))
+    state = allocate(policy.schema(0 if stream.context is None else stream.context.shape[-1]), shape[:1], shape[1])
+    agents = np.empty((stream.rounds, stream.seeds), dtype=np.int64)
+    kept = np.empty(stream.reward.shape) if keep_propensities else None
+    nothing, rows = np.zeros(shape), np.arange(stream.seeds)
+    for t in range(stream.rounds):
+        rewards: Floats = stream.reward[t]
+        penalty = lambda_ * source.at(t) if use else nothing
+        situation = Situation(t + 1, penalty, None, None if stream.context is None else stream.context[t])
+        if feedback == "printed":
+            _learn_first(policy, state, situation, rewards)
+        drawn = pipeline.decide(policy, state, situation, uniform(keys, t))
+        agents[t] = drawn.agent
+        if kept is not None:
+            kept[t] = drawn.propensities
+        if feedback == "bandit":
+            earned = rewards[rows, drawn.agent]
+            pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, earned))
+            source.learn(t, drawn.agent, earned)
+        elif feedback == "full":
+            pipeline.apply(policy, state, pipeline.full_feedback(drawn, rewards))
+    return Trace(agents, kept)
+
+
+def _learn_first(policy: Policy, state: dict[str, npt.NDArray[np.float64]], s: Situation, rewards: Floats) -> None:
+    drawn = pipeline.decide(policy, state, s, np.zeros(rewards.shape[:-1]))
+    pipeline.apply(policy, state, pipeline.full_feedback(drawn, rewards))
