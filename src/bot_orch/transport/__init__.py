@@ -1,26 +1,32 @@
 """Distributions and the optimal-transport distances between them."""
 
+from bot_orch.transport.backend import Kernels, kernels
 from bot_orch.transport.bank import ProfileBank
+from bot_orch.transport.barycenters import barycenter, mixture
 from bot_orch.transport.bures import Bures, embedding_geometry
+from bot_orch.transport.drift import DriftMonitor, DriftStudy, drift_study
 from bot_orch.transport.finite import OrderedLabels, TreeLabels, ZeroOneLabels
 from bot_orch.transport.geometry import Geometry, distance, geometry_from_spec
 from bot_orch.transport.ground_cost import CostCloud, CostLabels
-from bot_orch.transport.kernels import Kernels, kernels
 from bot_orch.transport.labels import label_distance, total_variation
 from bot_orch.transport.lockin import lockin_shares
 from bot_orch.transport.measures import Cloud, Gaussian, Labels, Samples, measure_from_dict
 from bot_orch.transport.memory import Memory
+from bot_orch.transport.reference import Barycenter
 from bot_orch.transport.scalars import Scalars
 from bot_orch.transport.scores import Scores
 from bot_orch.transport.sliced import Sliced
 from bot_orch.transport.uncertainty import Distances, confidence
 
 __all__ = [
+    "Barycenter",
     "Bures",
     "Cloud",
     "CostCloud",
     "CostLabels",
     "Distances",
+    "DriftMonitor",
+    "DriftStudy",
     "Gaussian",
     "Geometry",
     "Kernels",
@@ -34,13 +40,16 @@ __all__ = [
     "Sliced",
     "TreeLabels",
     "ZeroOneLabels",
+    "barycenter",
     "confidence",
     "distance",
+    "drift_study",
     "embedding_geometry",
     "geometry_from_spec",
     "kernels",
     "label_distance",
     "lockin_shares",
     "measure_from_dict",
+    "mixture",
     "total_variation",
 ]

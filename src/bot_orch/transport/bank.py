@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate
 from bot_orch.errors import InvalidInputError
+from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometry import Geometry, geometry_from_spec
-from bot_orch.transport.kernels import NUMPY, Kernels
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.stores import Store, store_for
 from bot_orch.transport.uncertainty import Distances, confidence
@@ -36,7 +36,7 @@ class ProfileBank:
     memory
         What is remembered of them.
     kernels
-        Hot loops, see :func:`bot_orch.transport.kernels`.
+        Hot loops, see :func:`bot_orch.transport.backend.kernels`.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class ProfileBank:
             rows, raw = rows[chosen], raw[chosen]
         flat: Arrays = {}
         for name, declared in self.schema.items():
-            state[name] = np.ascontiguousarray(state[name])  # so that the flat view below writes through
+            state[name] = np.asarray(state[name], order="C")  # so that the flat view below writes through
             flat[name] = state[name].reshape(-1, *declared.shape)
         self._store.push(flat, rows, raw, self.kernels)
         flat["seen"][rows] += 1
@@ -148,7 +148,7 @@ class ProfileBank:
         profiles
             Agents whose distribution is known beforehand; it replaces what was learned and is not uncertain.
         method, level
-            See :func:`bot_orch.transport.confidence`.
+            See :func:`bot_orch.transport.uncertainty.confidence`.
         """
         bank, n = self.embedding(state), self.effective(state)
         if profiles:

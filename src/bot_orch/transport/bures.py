@@ -9,8 +9,8 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometry import LinearGeometry, cloud_of
-from bot_orch.transport.kernels import NUMPY, Kernels
 from bot_orch.transport.measures import require
 from bot_orch.transport.sliced import Sliced
 from bot_orch.types import Measure

@@ -1,4 +1,4 @@
-"""The hot loops compiled by numba (extra ``fast``); the same signatures and results as :mod:`.kernels`.
+"""The hot loops compiled by numba (extra ``fast``); the same signatures and results as :mod:`.backend`.
 
 numba is imported by :func:`load`, never when this module is.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import MissingExtraError
-from bot_orch.transport.kernels import Kernels
+from bot_orch.transport.backend import Kernels
 from bot_orch.transport.quantiles import cosine_levels
 
 __all__ = ["load"]

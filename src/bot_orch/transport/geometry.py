@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.kernels import NUMPY, Kernels
+from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.measures import require
 from bot_orch.transport.quantiles import cell_means, level_widths
 from bot_orch.types import Measure

@@ -10,9 +10,9 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.finite import LabelGeometry
 from bot_orch.transport.geometry import PointGeometry, check_order, cloud_of
-from bot_orch.transport.kernels import NUMPY, Kernels
 from bot_orch.transport.labels import check_ground_cost, transport_plan_cost
 from bot_orch.types import Measure
 

@@ -26,10 +26,10 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.finite import LabelGeometry
 from bot_orch.transport.geometry import Geometry
 from bot_orch.transport.ground_cost import CostLabels
-from bot_orch.transport.kernels import NUMPY, Kernels
 from bot_orch.transport.noise import SMALL, noise
 from bot_orch.transport.scores import Scores
 
@@ -83,8 +83,8 @@ def confidence(
     ----------
     method
         ``clt``: W - b0 - z sd - s/n and W + z sd + s'/n. For bounded outcomes s is 0.8 and s' is z^2 times the range
-        (room for a rare outcome not yet seen, as in Wilson's interval for a proportion). Without bounds both are twice the
-        integral of sqrt(F (1 - F)), and an outcome too rare to have been seen cannot be allowed for.
+        (room for a rare outcome not yet seen, as in Wilson's interval for a proportion). Without bounds both are
+        twice the integral of sqrt(F (1 - F)), and an outcome too rare to have been seen cannot be allowed for.
         ``dkw`` or ``anytime``: guaranteed, for bounded outcomes.
     level
         Probability that the true distance lies between ``lower`` and ``upper``.

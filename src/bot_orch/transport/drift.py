@@ -1,0 +1,212 @@
+"""Drift without rewards: has a stream of outcomes, or of tasks, changed?
+
+The distance between the recent and the older part of a stream is compared with the distances between random splits
+of the same outcomes. If nothing has changed every split is as likely as the true one, so the alarm rings with
+probability at most ``alpha`` per test, whatever the distribution (permutation test [1]_).
+
+References
+----------
+.. [1] Phipson, Smyth. Permutation p-values should never be zero. Stat. Appl. Genet. Mol. Biol. 2010.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema, allocate
+from bot_orch.errors import InvalidInputError
+from bot_orch.rng import generator
+from bot_orch.transport.geometry import Geometry, LinearGeometry
+
+__all__ = ["DriftMonitor", "DriftStudy", "drift_study"]
+
+
+@dataclass(frozen=True)
+class DriftMonitor:
+    """Compares the last ``recent`` outcomes of a stream with the ``older`` ones before them, every ``recent`` outcomes.
+
+    Parameters
+    ----------
+    on
+        ``outcomes``: one stream per agent, of raw outcomes. ``tasks``: one stream, of embedded task distributions; the
+        average of recent embeddings is compared with that of older ones, the reference so far. To watch tasks against
+        a fixed reference, feed W(task, reference) to a monitor of ``Scalars`` outcomes.
+    alpha
+        Probability of a false alarm per test, that is at most ``alpha / recent`` per outcome.
+    permutations
+        Random splits per test; ``1 / (permutations + 1)`` must not exceed ``alpha``.
+    key
+        Names the random splits; the same state always gives the same answer.
+
+    Examples
+    --------
+    >>> from bot_orch.transport import Scores
+    >>> monitor = DriftMonitor(Scores(), recent=20, older=40)
+    >>> state = monitor.start(n_agents=1)
+    >>> alarms = [bool(monitor.update(state, 0.1 if t < 100 else 0.9, agent=0)) for t in range(200)]
+    >>> alarms.index(True), sum(alarms)
+    (119, 1)
+    """
+
+    geometry: Geometry
+    recent: int = 32
+    older: int = 96
+    alpha: float = 0.01
+    permutations: int = 199
+    key: int = 0
+    on: str = "outcomes"
+
+    def __post_init__(self) -> None:
+        if self.on not in ("outcomes", "tasks"):
+            raise InvalidInputError("drift.on", f"is {self.on!r}", "pass 'outcomes' or 'tasks'")
+        if min(self.recent, self.older) < 2:
+            raise InvalidInputError("drift", "compares fewer than two outcomes", "pass recent and older >= 2")
+        if not 1.0 / (self.permutations + 1) <= self.alpha < 1.0:
+            raise InvalidInputError(
+                "drift.alpha",
+                f"is {self.alpha} with {self.permutations} permutations",
+                "pass alpha >= 1 / (permutations + 1)",
+            )
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The arrays of a state: per agent for outcomes, shared for tasks."""
+        shape = self.geometry.outcome_shape if self.on == "outcomes" else (self.geometry.width,)
+        each = self.on == "outcomes"
+        return {
+            "ring": Field(per_agent=each, shape=(self.recent + self.older, *shape)),
+            "seen": Field(per_agent=each, dtype="int64"),
+            "tests": Field(per_agent=each, dtype="int64"),
+            "alarms": Field(per_agent=each, dtype="int64"),
+            "statistic": Field(per_agent=each),
+            "p_value": Field(per_agent=each, fill=1.0),
+        }
+
+    def start(self, n_agents: int = 1, batch: tuple[int, ...] = ()) -> Arrays:
+        """A state in which nothing has been seen."""
+        return allocate(self.schema, batch, n_agents)
+
+    def update(self, state: Arrays, value: npt.ArrayLike, agent: int | npt.ArrayLike | None = None) -> Bools:
+        """Take one outcome (or task embedding) per batch element, in place; True where the alarm rings now.
+
+        After an alarm the stream starts afresh: what came before is no longer comparable.
+        """
+        shape = self.schema["ring"].shape[1:]
+        x = self.geometry.check_outcome(value) if self.on == "outcomes" else np.asarray(value, dtype=float)
+        flat = {name: _flat(state, name, declared.shape) for name, declared in self.schema.items()}
+        lead = state["seen"].shape
+        if self.on == "outcomes":
+            if agent is None:
+                raise InvalidInputError("agent", "is missing", "say whose outcome it is")
+            m, lead = lead[-1], lead[:-1]
+            count = int(np.prod(lead))
+            rows = np.arange(count) * m + np.broadcast_to(np.asarray(agent, dtype=np.int64), lead).reshape(-1)
+        else:
+            rows = np.arange(int(np.prod(lead)))
+        values = np.broadcast_to(x, lead + shape).reshape(-1, *shape)
+        size = self.recent + self.older
+        flat["ring"][rows, flat["seen"][rows] % size] = values
+        flat["seen"][rows] += 1
+        seen = flat["seen"][rows]
+        due = (seen >= size) & ((seen - size) % self.recent == 0)
+        alarm = np.zeros(len(rows), dtype=bool)
+        for position in np.flatnonzero(due):
+            alarm[position] = self._test(flat, int(rows[position]))
+        return alarm.reshape(lead)
+
+    def _test(self, flat: Arrays, row: int) -> bool:
+        size = self.recent + self.older
+        pooled = np.roll(flat["ring"][row], -int(flat["seen"][row] % size), axis=0)  # oldest first
+        statistic, p = self.compare(pooled, int(flat["tests"][row]))
+        flat["tests"][row] += 1
+        flat["statistic"][row], flat["p_value"][row] = statistic, p
+        rings = p <= self.alpha
+        if rings:
+            flat["alarms"][row] += 1
+            flat["seen"][row] = 0
+        return rings
+
+    def compare(self, pooled: Floats, test: int = 0) -> tuple[float, float]:
+        """The distance between the last ``recent`` and the other outcomes (oldest first), and its p-value."""
+        n = len(pooled)
+        rng = generator("drift", self.key, test)
+        splits = rng.permuted(np.tile(np.arange(n), (self.permutations + 1, 1)), axis=1)
+        splits[0] = np.arange(n)
+        old, new = self._summaries(pooled, splits)
+        w = self.geometry.distances(new[:, None, :], old)[:, 0]
+        slack = 1e-12 * max(float(w[0]), 1e-300)  # equal splits differ by rounding
+        return float(w[0]), float((w >= w[0] - slack).mean())
+
+    def _summaries(self, pooled: Floats, splits: npt.NDArray[Any]) -> tuple[Floats, Floats]:
+        older, geometry = self.older, self.geometry
+        if self.on == "outcomes" and not isinstance(geometry, LinearGeometry):
+            return geometry.embed_outcomes(pooled[splits[:, :older]]), geometry.embed_outcomes(
+                pooled[splits[:, older:]]
+            )
+        features = (
+            geometry.features(pooled) if isinstance(geometry, LinearGeometry) and self.on == "outcomes" else pooled
+        )
+        chosen = np.zeros(splits.shape)
+        np.put_along_axis(chosen, splits[:, older:], 1.0, axis=1)
+        new = chosen @ features / self.recent
+        old = (1.0 - chosen) @ features / older
+        if isinstance(geometry, LinearGeometry) and self.on == "outcomes":
+            return geometry.finish(old), geometry.finish(new)
+        return old, new
+
+
+@dataclass(frozen=True, slots=True)
+class DriftStudy:
+    """What a monitor did on simulated streams.
+
+    Attributes
+    ----------
+    false_alarms
+        Alarms before the change, per test.
+    detected
+        Share of streams with an alarm after the change.
+    delay
+        Median number of outcomes from the change to the first alarm after it, where there was one.
+    """
+
+    tests: int
+    false_alarms: float
+    detected: float
+    delay: float
+
+
+def drift_study(monitor: DriftMonitor, streams: Floats, change: int) -> DriftStudy:
+    """Run a monitor of outcomes over streams ``(S, T) + outcome_shape`` whose distribution changes at time ``change``.
+
+    Examples
+    --------
+    >>> from bot_orch.transport import Scores
+    >>> calm = generator("calm").random((8, 300))
+    >>> drift_study(DriftMonitor(Scores(), recent=50, older=100, alpha=0.05), calm, change=300).detected
+    0.0
+    """
+    seeds, horizon = streams.shape[:2]
+    state = monitor.start(1, (seeds,))
+    alarms = np.stack([monitor.update(state, streams[:, t], agent=0) for t in range(change)])
+    tests = int(state["tests"].sum())
+    first = np.full(seeds, -1)
+    for t in range(change, horizon):
+        rings = monitor.update(state, streams[:, t], agent=0)
+        first = np.where((first < 0) & rings, t + 1 - change, first)
+    found = first[first > 0]
+    return DriftStudy(
+        tests=tests,
+        false_alarms=float(alarms.sum() / max(tests, 1)),
+        detected=float(found.size / seeds),
+        delay=float(np.median(found)) if found.size else float("nan"),
+    )
+
+
+def _flat(state: Arrays, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    state[name] = np.asarray(state[name], order="C")  # so that the flat view writes through
+    return state[name].reshape(-1, *shape)
