@@ -90,4 +90,5 @@ class CompetingRisks(SurvivalModel):
             middle = (low + high) / 2
             below = self.incidence(self.completion.quantile(middle)) < goal
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.where(low >= 1 - 1e-12, np.inf, self.completion.quantile(high))
+        t = np.where(low >= 1 - 1e-12, np.inf, self.completion.quantile(high))
+        return np.where(goal <= 0, 0.0, t)

@@ -6,7 +6,8 @@ bin is then replaced by the two weighted points that have the same four moments 
 is fitted to those points by the concave Newton method of :mod:`~bot_orch.survival.location_scale`.
 
 The rule integrates cubics exactly, so a bin of width ``h`` in log time costs an error of order ``h^4`` in the
-log-likelihood; a bin that holds at most two distinct times costs none. The state only ever adds, so the order of
+log-likelihood (parameters within 1e-6 of the batch fit at the default ``h = 0.1``); a bin that holds at most two
+distinct times costs none. The state only ever adds, so the order of
 outcomes does not matter and two states of the same agents can be added.
 """
 
@@ -69,7 +70,7 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
     discount: float = 1.0
     shortest_s: float = 1e-3
     longest_s: float = 1e6
-    bins: int = 138
+    bins: int = 207
 
     def __post_init__(self) -> None:
         if not 0 < self.shortest_s < self.longest_s:

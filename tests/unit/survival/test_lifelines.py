@@ -3,7 +3,8 @@
 lifelines stops its optimiser at a gradient of about 1e-6, so parameters of its univariate fits are good to about 1e-5.
 Its Weibull, log-normal and log-logistic fits are therefore taken further with its own negative log-likelihood and
 scipy's tightest optimiser, and parameters are compared to 1e-6 relative; the likelihood of ours is never below theirs.
-What lifelines has in closed form is compared to 1e-6 (in fact 1e-12) absolute without help.
+What lifelines has in closed form is compared to 1e-12 without help. Regressions are compared at their tightest options,
+to 1e-6, but for the log-normal one, whose optimiser stops at 2e-6; Cox's model to 1e-6.
 """
 
 from __future__ import annotations
@@ -185,12 +186,13 @@ def test_accelerated_time(kind, fitter, seed):
     frame = pd.DataFrame({"t": t, "d": d, "a": x[:, 0], "b": x[:, 1]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        other = fitter(penalizer=0.0).fit(frame, "t", "d", fit_options={"ftol": 1e-14})
+        other = fitter(penalizer=0.0).fit(frame, "t", "d", fit_options={"ftol": 1e-16})
     assert ours.converged
     assert ours.log_likelihood >= other.log_likelihood_ - 1e-8
-    np.testing.assert_allclose(ours.log_likelihood, other.log_likelihood_, rtol=1e-6)
+    np.testing.assert_allclose(ours.log_likelihood, other.log_likelihood_, atol=1e-8)
     first = other.params_.index.get_level_values(0)[0]
-    np.testing.assert_allclose(ours.model.coefficients, other.params_[first][["a", "b"]], rtol=2e-3, atol=1e-3)
+    tolerance = 1e-5 if kind is LogNormal else 1e-6  # their log-normal fit stops short whatever one asks for
+    np.testing.assert_allclose(ours.model.coefficients, other.params_[first][["a", "b"]], rtol=tolerance)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
