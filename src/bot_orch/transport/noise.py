@@ -44,12 +44,20 @@ def _deviation(p: Floats, f: Floats) -> Floats:
     return sd
 
 
+def _with_reference(bank: Floats, target: Floats, root: Floats) -> Floats:
+    """Profiles with one outcome of the reference added, so that n equal outcomes are not taken for certainty."""
+    share = (1.0 / (1.0 + root**2))[..., None]
+    mixed: Floats = bank + share * (target - bank)
+    return mixed
+
+
 def _scores(geometry: Scores, bank: Floats, target: Floats, root: Floats) -> Triple:
     h = geometry.step
     g = np.clip(target / h, 0.0, 1.0)
     b0 = _FOLD * h * np.sqrt(g * (1.0 - g)).sum(axis=-1) / root
     lead = (*bank.shape[:-1], 1)
-    edges = np.concatenate([np.zeros(lead), bank / h, np.ones(lead)], axis=-1)
+    mixed = _with_reference(bank, target, root) / h
+    edges = np.concatenate([np.zeros(lead), mixed, np.ones(lead)], axis=-1)
     signs = np.sign(bank - target)
     potential = np.concatenate([np.zeros(lead), h * np.cumsum(signs, axis=-1)], axis=-1)
     sd = _deviation(np.diff(edges, axis=-1), potential) / root
@@ -58,7 +66,7 @@ def _scores(geometry: Scores, bank: Floats, target: Floats, root: Floats) -> Tri
 
 def _labels(geometry: LabelGeometry, bank: Floats, target: Floats, root: Floats) -> Triple:
     atoms = geometry.atoms
-    r, p = geometry.probabilities(target), geometry.probabilities(bank)
+    r, p = geometry.probabilities(target), geometry.probabilities(_with_reference(bank, target, root))
     spread = np.sqrt(np.maximum(r @ atoms**2 - (r @ atoms) ** 2, 0.0))
     b0 = _FOLD * spread.sum(axis=-1) / root
     sd = _deviation(p, np.sign(bank - target) @ atoms.T) / root
@@ -70,7 +78,8 @@ def _cost_labels(geometry: CostLabels, bank: Floats, reference: Floats, value: F
     variation = 0.5 * _FOLD * np.sqrt(r * (1.0 - r)).sum(axis=-1) / root
     p, c = geometry.order, geometry.diameter
     b0 = c * variation ** (1.0 / p)  # W_p^p is at most c^p times the total variation
-    deviation = _deviation(geometry.probabilities(bank), geometry.solve(bank, reference)[1]) / root
+    seen = geometry.probabilities(_with_reference(bank, reference[..., None, :], root))
+    deviation = _deviation(seen, geometry.solve(bank, reference)[1]) / root
     sd = deviation if p == 1 else deviation / (2.0 * np.maximum(value, np.maximum(b0, 1e-300)))
     return b0, sd, SMALL * c / root**2
 
