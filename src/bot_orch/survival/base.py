@@ -109,9 +109,7 @@ class Observations(NamedTuple):
     weights: Floats
 
 
-def check_observations(
-    t_s: npt.ArrayLike, event: npt.ArrayLike, weights: npt.ArrayLike | None = None
-) -> Observations:
+def check_observations(t_s: npt.ArrayLike, event: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Observations:
     """Arrays of one common shape; an observation of weight zero may hold anything.
 
     Examples

@@ -58,10 +58,10 @@ class CompetingRisks(SurvivalModel):
     def incidence(self, t_s: npt.ArrayLike) -> Floats:
         """The probability of having completed by ``t``."""
         done = -np.expm1(-self.completion.cumulative_hazard(t_s))
-        total = np.zeros(np.broadcast_shapes(done.shape, self.lead))
-        for node, weight in zip(*unit_nodes(), strict=True):
-            total += weight * self.failure.survival(self.completion.quantile(node * done))
-        return done * total
+        done = np.broadcast_to(done, np.broadcast_shapes(done.shape, self.lead))
+        nodes, weights = unit_nodes()
+        t = self.completion.quantile(np.multiply.outer(nodes, done))
+        return np.asarray(done * np.tensordot(weights, self.failure.survival(t), axes=1))
 
     def survival(self, t_s: npt.ArrayLike) -> Floats:
         """The probability of not having completed by ``t``: still running, or failed."""

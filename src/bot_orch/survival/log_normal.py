@@ -69,9 +69,7 @@ class LogNormal(LocationScaleModel):
         return cls(mu, sigma)
 
 
-def fit_log_normal(
-    t_s: npt.ArrayLike, event: npt.ArrayLike, weights: npt.ArrayLike | None = None
-) -> Fit[LogNormal]:
+def fit_log_normal(t_s: npt.ArrayLike, event: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Fit[LogNormal]:
     """Maximum likelihood from right-censored times on the last axis.
 
     Examples

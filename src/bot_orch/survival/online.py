@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from types import EllipsisType
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -73,8 +72,10 @@ class OnlineFit(ABC, Generic[ModelT]):
         return allocate(self.schema, batch, n_agents)
 
 
-def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> tuple[Ints, ...] | EllipsisType:
+def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> tuple[Ints, ...]:
     """The index that picks one agent per batch row out of an array with leading shape ``lead = batch + (M,)``.
+
+    Without an agent it picks all of them.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> tuple[Int
     array([0, 3, 4])
     """
     if agent is None:
-        return ...
+        return tuple(np.indices(lead))
     chosen = np.asarray(agent, dtype=np.int64)
     if np.any(chosen < 0) or np.any(chosen >= lead[-1]):
         raise InvalidInputError("agent", f"is not one of the {lead[-1]} agents", "pass an index from 0")

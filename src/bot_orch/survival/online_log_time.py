@@ -99,8 +99,6 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
         moments = state["moments"]
         lead = moments.shape[:-3]
         at = agent_index(lead, agent)
-        rows = tuple(np.indices(lead)) if agent is None else at
-        assert not isinstance(rows, type(...))  # noqa: S101  (tells the type checker what the line above says)
         data = check_observations(t_s, event, weight)
         if self.discount != 1.0:
             moments[at] *= np.where(data.weights > 0, self.discount, 1.0)[..., None, None, None]
@@ -108,7 +106,7 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
         width = centres[1] - centres[0]
         k = np.clip(np.floor((y - centres[0]) / width + 0.5), 0, self.bins - 1).astype(np.int64)
         offset = (y - centres[k])[..., None] ** np.arange(4)
-        index = (*rows, data.event.astype(np.int64), k)
+        index = (*at, data.event.astype(np.int64), k)
         moments[index] += data.weights[..., None] * offset
 
     def nodes(self, state: Arrays) -> Nodes:
@@ -143,9 +141,7 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
 def _two_points(moments: Floats) -> tuple[Floats, Floats]:
     """Offsets and weights ``(..., 2)`` of the two-point measures with these power sums 0..3."""
     n = moments[..., 0]
-    m1, m2, m3 = (
-        np.divide(moments[..., j], n, out=np.zeros_like(n), where=n > 0) for j in (1, 2, 3)
-    )
+    m1, m2, m3 = (np.divide(moments[..., j], n, out=np.zeros_like(n), where=n > 0) for j in (1, 2, 3))
     variance = m2 - m1**2
     spread = np.where(variance > 1e-13 * (m2 + 1e-300), np.sqrt(np.maximum(variance, 0.0)), 0.0)
     third = m3 - 3 * m1 * m2 + 2 * m1**3

@@ -60,9 +60,7 @@ class Weibull(LocationScaleModel):
         return type(self)(self.scale_s * np.asarray(ratio, dtype=float) ** (-1 / self.shape), self.shape)
 
 
-def fit_weibull(
-    t_s: npt.ArrayLike, event: npt.ArrayLike, weights: npt.ArrayLike | None = None
-) -> Fit[Weibull]:
+def fit_weibull(t_s: npt.ArrayLike, event: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Fit[Weibull]:
     """Maximum likelihood from right-censored times on the last axis.
 
     Examples

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -28,9 +30,7 @@ def density(law):
 
 def integral(function):
     pieces = [0, 1e-3, 0.1, 1, 5, 50, np.inf]
-    return sum(
-        integrate.quad(function, a, b, epsabs=1e-11)[0] for a, b in zip(pieces[:-1], pieces[1:], strict=True)
-    )
+    return sum(integrate.quad(function, a, b, epsabs=1e-11)[0] for a, b in pairwise(pieces))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
