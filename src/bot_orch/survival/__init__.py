@@ -6,6 +6,7 @@ from bot_orch.survival.competing import CompetingRisks
 from bot_orch.survival.covariates import AcceleratedTime, ProportionalHazards, fit_accelerated, fit_proportional
 from bot_orch.survival.exponential import Exponential, OnlineExponential, fit_exponential
 from bot_orch.survival.frailty import (
+    Baseline,
     Frailty,
     GammaFrailty,
     LogNormalFrailty,
@@ -29,12 +30,20 @@ from bot_orch.survival.online_kaplan_meier import OnlineKaplanMeier
 from bot_orch.survival.online_log_time import OnlineLogTime
 from bot_orch.survival.online_regression import AcceleratedLikelihood, OnlineRegression, ProportionalLikelihood
 from bot_orch.survival.piecewise import OnlinePiecewise, PiecewiseConstant, fit_piecewise
-from bot_orch.survival.reward import TailCheck, expected_reward, reward_of, survival_reward, tail_check
+from bot_orch.survival.reward import (
+    TailCheck,
+    expected_reward,
+    live_reward,
+    reward_of,
+    survival_reward,
+    tail_check,
+)
 from bot_orch.survival.weibull import Weibull, fit_weibull
 
 __all__ = [
     "AcceleratedLikelihood",
     "AcceleratedTime",
+    "Baseline",
     "Cause",
     "CompetingRisks",
     "Exponential",
@@ -78,6 +87,7 @@ __all__ = [
     "is_failure",
     "kaplan_meier",
     "life_table",
+    "live_reward",
     "marginal_survival",
     "nelson_aalen",
     "observe",

@@ -13,7 +13,9 @@ trapezoidal rule, which converges geometrically for such integrands.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +26,7 @@ from bot_orch.survival.base import SurvivalModel
 from bot_orch.survival.quadrature import normal_nodes
 from bot_orch.survival.special import gamma_quantile, normal_quantile
 
-__all__ = ["Frailty", "GammaFrailty", "LogNormalFrailty", "conditional_survival", "marginal_survival"]
+__all__ = ["Baseline", "Frailty", "GammaFrailty", "LogNormalFrailty", "conditional_survival", "marginal_survival"]
 
 
 class Frailty(ABC):
@@ -201,3 +203,46 @@ def marginal_survival(model: SurvivalModel, t_s: npt.ArrayLike, frailty: Frailty
     array(0.5)
     """
     return frailty.laplace(model.cumulative_hazard(t_s))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline(SurvivalModel):
+    """The baseline S behind a marginal model: ``E S(t)^theta = marginal.survival(t)``.
+
+    A router that fits a model to completion times of many tasks estimates the *marginal* survival, with theta averaged
+    out. The S of the reward ``S(T)^theta`` is the baseline, and this is the way back.
+
+    Examples
+    --------
+    >>> from bot_orch.survival.exponential import Exponential
+    >>> fitted, law = Exponential(10.0), GammaFrailty(0.5)
+    >>> marginal_survival(Baseline(fitted, law), [5.0, 20.0], law).round(6) == fitted.survival([5.0, 20.0]).round(6)
+    array([ True,  True])
+    """
+
+    marginal: SurvivalModel
+    frailty: Frailty
+    own_axes: ClassVar[Mapping[str, int]] = {}
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """Batch and agent dimensions of the marginal model."""
+        return self.marginal.lead
+
+    def select(self, index: Any) -> Baseline:
+        """The baseline of the agents at ``index``."""
+        return Baseline(self.marginal.select(index), self.frailty)
+
+    def cumulative_hazard(self, t_s: npt.ArrayLike) -> Floats:
+        """The H whose Laplace transform is the marginal survival."""
+        return self.frailty.hazard_of_marginal(self.marginal.survival(t_s))
+
+    def log_hazard(self, t_s: npt.ArrayLike) -> Floats:
+        """The marginal hazard is the baseline one times the mean theta of those still running."""
+        still = self.frailty.posterior_mean(0.0, self.cumulative_hazard(t_s))
+        return self.marginal.log_hazard(t_s) - np.log(still)
+
+    def time_at(self, cumulative_hazard: npt.ArrayLike) -> Floats:
+        """Where the marginal survival has fallen to the Laplace transform."""
+        with np.errstate(divide="ignore"):
+            return self.marginal.time_at(-np.log(self.frailty.laplace(cumulative_hazard)))

@@ -26,11 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats
+from bot_orch.errors import InvalidInputError
 from bot_orch.survival.base import SurvivalModel
-from bot_orch.survival.causes import Cause
+from bot_orch.survival.causes import Cause, cause_of
+from bot_orch.survival.frailty import Frailty
 from bot_orch.survival.quadrature import unit_nodes
+from bot_orch.types import Outcome
 
-__all__ = ["TailCheck", "expected_reward", "reward_of", "survival_reward", "tail_check"]
+__all__ = ["TailCheck", "expected_reward", "live_reward", "reward_of", "survival_reward", "tail_check"]
 
 
 def survival_reward(survival: npt.ArrayLike, event: npt.ArrayLike, theta: npt.ArrayLike = 1.0) -> Floats:
@@ -131,6 +134,52 @@ def reward_of(
         return reward
     waiting = expected_reward(model, horizon_s, theta, t_s, reference)
     return np.clip(np.where(code == Cause.CENSORED, waiting, reward), 0.0, 1.0)
+
+
+def live_reward(
+    model: SurvivalModel,
+    outcome: Outcome,
+    *,
+    frailty: Frailty | None = None,
+    events: int = 0,
+    hazard: float = 0.0,
+    reference: SurvivalModel | None = None,
+    censored: Literal["zero", "expected"] = "expected",
+    horizon_s: float = np.inf,
+) -> float:
+    """The reward of one outcome as a deployed router may compute it, without seeing theta.
+
+    Parameters
+    ----------
+    model
+        S_i of the one agent that ran, fitted to outcomes before this one.
+    frailty, events, hazard
+        With a frailty law, theta is its posterior mean after ``events`` completions and a total cumulative ``hazard``
+        of the attempts so far on this task; without one theta is 1.
+
+    Examples
+    --------
+    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.frailty import GammaFrailty
+    >>> model = Exponential(10.0)
+    >>> round(live_reward(model, Outcome.completed(elapsed_s=5.0)), 3)
+    0.607
+    >>> round(live_reward(model, Outcome.censored(elapsed_s=5.0, reason="timeout")), 3)
+    0.303
+    >>> live_reward(model, Outcome.censored(elapsed_s=5.0, reason="crash"))
+    0.0
+    >>> # another agent already ran through H = 2 on this task in vain: it is hard, so 5 s is better than it looks
+    >>> round(live_reward(model, Outcome.completed(elapsed_s=5.0), frailty=GammaFrailty(1.0), hazard=2.0), 3)
+    0.846
+    """
+    if outcome.elapsed_s is None:
+        raise InvalidInputError("outcome.elapsed_s", "is missing", "a survival reward needs the elapsed time")
+    theta = 1.0 if frailty is None else frailty.posterior_mean(events, hazard)
+    cause = cause_of(outcome)
+    reward = reward_of(
+        model, outcome.elapsed_s, cause, theta, reference=reference, censored=censored, horizon_s=horizon_s
+    )
+    return float(reward)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

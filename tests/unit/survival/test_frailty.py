@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from bot_orch.survival import (
+    Baseline,
     Exponential,
     FrailtyFilter,
     FrailtyProcess,
@@ -76,6 +77,11 @@ class TestLaw:
         t = model.sample(rng.random(40_000), law.sample(rng.random(40_000)))
         for x in (3.0, 10.0, 30.0):
             assert np.mean(t > x) == pytest.approx(marginal_survival(model, x, law), abs=0.01)
+
+    def test_the_baseline_behind_a_marginal_fit(self, law):
+        baseline = Baseline(Weibull([10.0, 3.0], 1.5), law)
+        t = np.array([[1.0], [5.0], [12.0]])
+        np.testing.assert_allclose(marginal_survival(baseline, t, law), baseline.marginal.survival(t), atol=1e-10)
 
     def test_history_keeps_the_law(self, law):
         rng = np.random.default_rng(7)

@@ -8,10 +8,13 @@ import pytest
 import bot_orch.survival as survival
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival import (
+    Baseline,
     CompetingRisks,
     Exponential,
+    GammaFrailty,
     LogLogistic,
     LogNormal,
+    LogNormalFrailty,
     PiecewiseConstant,
     StepSurvival,
     Weibull,
@@ -30,6 +33,8 @@ SMOOTH = [
     LogLogistic([5.0, 20.0], [1.2, 4.0]),
     PiecewiseConstant([3.0, 10.0], [[0.1, 0.4, 0.05], [0.02, 0.02, 0.2]]),
     CompetingRisks(Weibull([5.0, 20.0], [0.7, 2.5]), Exponential([30.0, 60.0])),
+    Baseline(Weibull([5.0, 20.0], [0.7, 2.5]), GammaFrailty(0.7)),
+    Baseline(LogNormal([1.0, 3.0], [0.4, 1.5]), LogNormalFrailty(0.7)),
 ]
 GRID = np.array([0.3, 1.0, 2.9, 4.5, 9.0, 11.0, 25.0])
 

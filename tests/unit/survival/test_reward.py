@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bot_orch.errors import InvalidInputError
 from bot_orch.survival import (
     Cause,
     CompetingRisks,
@@ -19,6 +20,7 @@ from bot_orch.survival import (
     fit_exponential,
     is_failure,
     life_table,
+    live_reward,
     observe,
     reward_of,
     survival_reward,
@@ -112,6 +114,11 @@ def test_the_posterior_mean_serves_where_theta_is_unknown():
     truth = survival_reward(model.survival(second), True, theta)
     error = [np.mean((reward_of(model, second, True, guess) - truth) ** 2) for guess in (1.0, belief)]
     assert error[1] < 0.8 * error[0]
+
+
+def test_live_reward_needs_a_time():
+    with pytest.raises(InvalidInputError, match="elapsed_s"):
+        live_reward(Exponential(1.0), Outcome.completed(reward=1.0))
 
 
 def test_a_crash_is_not_still_running():
