@@ -1,0 +1,57 @@
+# Every target makes its own environment in .venv; the second time it is quick.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= out/paper
+export OPENBLAS_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench lock clean
+
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.base: pyproject.toml requirements/dev.txt
+	@echo "== environment for running, in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q -c requirements/dev.txt -e '.[reproduce]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "== environment for development, in $(VENV)"
+	@$(BIN)/pip install -q -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev requirements/bench.txt
+	@echo "== peers for benchmarks, in $(VENV)"
+	@$(BIN)/pip install -q -c requirements/dev.txt -r requirements/bench.txt
+	@touch $@
+
+setup: $(VENV)/.dev ## make the development environment
+
+run: $(VENV)/.base ## reproduce the paper into out/paper/index.html
+	@echo "== reproducing the paper into $(OUT)"
+	@$(BIN)/bot-orch reproduce --out $(OUT) --force
+	@echo "== open $(OUT)/index.html"
+
+test: $(VENV)/.dev ## run the tests
+	@echo "== tests"
+	@$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev ## style, types, import contracts
+	@echo "== ruff";  $(BIN)/ruff check src tests benchmarks examples && $(BIN)/ruff format --check src tests benchmarks examples
+	@echo "== mypy";  $(BIN)/mypy
+	@echo "== import contracts"; $(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.bench ## run every benchmark beside its peers
+	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+lock: ## write the versions of a fresh environment to requirements/dev.txt
+	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	@$(VENV)-lock/bin/pip install -q -e '.[dev]'
+	@$(VENV)-lock/bin/pip freeze --exclude-editable > requirements/dev.txt
+	@rm -rf $(VENV)-lock
+
+clean: ## remove what was made
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,175 @@
+"""The command line, run as a user would."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bot_orch.cli import main
+from bot_orch.cli.main import build_parser
+from bot_orch.experiments import runner
+from bot_orch.experiments.experiment import discover
+from bot_orch.experiments.tables import COLUMNS
+
+QUICK = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--jobs", "1"]
+
+
+def command(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "bot_orch", *words], capture_output=True, text=True, timeout=120, check=False, **options
+    )
+
+
+def test_reproduce_writes_tables_figures_and_a_page(tmp_path, capsys):
+    assert main([*QUICK, "--out", str(tmp_path)]) == 0
+    assert "report:" in capsys.readouterr().out
+    with (tmp_path / "tables.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert ",".join(COLUMNS) == (
+        "experiment,environment,protocol,method,lambda,metric,mean,std,ci95,seeds,paper_mean,paper_spread"
+    )
+    assert {row["environment"] for row in rows} == {"triage-iid", "triage-noniid"}
+    assert {row["protocol"] for row in rows} == {"paper", "deployable"}
+    assert all(float(row["mean"]) == float(row["mean"]) for row in rows)
+    page = (tmp_path / "index.html").read_text()
+    assert 'class="in"' in page and "paper protocol" in page and "data:image/png;base64," in page
+    assert 'src="http' not in page and 'href="http' not in page, "the page must need nothing else"
+    assert {p.suffix for p in (tmp_path / "figures").iterdir()} == {".png", ".svg"}
+
+
+def test_results_are_not_overwritten_unless_told(tmp_path, capsys):
+    assert main([*QUICK, "--out", str(tmp_path)]) == 0
+    assert main([*QUICK, "--out", str(tmp_path)]) == 2
+    assert "pass --force" in capsys.readouterr().err
+    assert main([*QUICK, "--out", str(tmp_path), "--force"]) == 0
+
+
+def test_an_interrupted_run_resumes(tmp_path, monkeypatch):
+    assert main([*QUICK, "--out", str(tmp_path / "whole")]) == 0
+    whole = (tmp_path / "whole" / "tables.csv").read_bytes()
+    calls = []
+    real = runner.run_local
+
+    def cut(jobs, processes):
+        for index, result in enumerate(real(jobs, processes)):
+            if index == 7:
+                raise KeyboardInterrupt
+            calls.append(result[0])
+            yield result
+
+    monkeypatch.setattr(runner, "run_local", cut)
+    out = tmp_path / "cut"
+    assert main([*QUICK, "--out", str(out)]) == 130
+    assert not (out / "tables.csv").exists()
+    with (out / "results.jsonl").open("a") as file:
+        file.write('{"experiment": "triage-lambda", "un')  # a line cut off by a crash
+    counted = []
+
+    def count(jobs, processes):
+        counted.extend(jobs)
+        return real(jobs, processes)
+
+    monkeypatch.setattr(runner, "run_local", count)
+    assert main([*QUICK, "--out", str(out)]) == 0
+    assert (out / "tables.csv").read_bytes() == whole
+    total = len((out / "results.jsonl").read_text().splitlines())
+    assert len(counted) == total - 7, "what was done is not done again"
+
+
+def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path, capsys):
+    (tmp_path / "settings.json").write_text(json.dumps({"experiments": ["other"]}))
+    assert main([*QUICK, "--out", str(tmp_path)]) == 2
+    assert "other settings" in capsys.readouterr().err
+
+
+def test_same_bytes_whatever_the_number_of_jobs(tmp_path):
+    one = [w for w in QUICK if w != "1"]
+    assert main([*one, "1", "--out", str(tmp_path / "1")]) == 0
+    assert main([*one, "2", "--out", str(tmp_path / "2")]) == 0
+    assert (tmp_path / "1/tables.csv").read_bytes() == (tmp_path / "2/tables.csv").read_bytes()
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    actions = build_parser()._subparsers._group_actions[0]
+    assert "reproduce" in actions.choices
+    for name in actions.choices:
+        with pytest.raises(SystemExit) as stop:
+            main([name, "--help"])
+        assert stop.value.code == 0
+        assert f"bot-orch {name}" in capsys.readouterr().out.split("example", 1)[1]
+
+
+def test_list_names_every_experiment(capsys):
+    assert main(["reproduce", "--list"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == list(discover())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--only", "nonsense"], "--only: no experiment 'nonsense'; choose from"),
+        (["--jobs", "0"], "--jobs: is 0"),
+        (["--seeds", "0"], "--seeds: is 0"),
+    ],
+)
+def test_bad_arguments_get_one_line(words, message, capsys, tmp_path):
+    assert main(["reproduce", *words, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.strip().splitlines()) == 1
+
+
+def test_errors_show_no_traceback(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = command("reproduce", "--only", "triage-lambda", "--quick", "--out", str(tmp_path / "file" / "below"))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path):
+    words = [sys.executable, "-m", "bot_orch", "reproduce", "--only", "triage", "--out", str(tmp_path), "--jobs", "1"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (tmp_path / "results.jsonl").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode in (130, 0)
+    assert "Traceback" not in error
+    if process.returncode == 130:
+        assert "run the same command again" in error
+
+
+def test_import_is_light():
+    code = (
+        "import sys, bot_orch; heavy = {'sklearn', 'matplotlib', 'ot', 'numba', 'pandas', 'ray'} & set(sys.modules);"
+        "print(sorted(heavy)); sys.exit(bool(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_public_names_are_sorted_and_exist():
+    import bot_orch
+
+    assert bot_orch.__all__ == sorted(bot_orch.__all__)
+    assert all(hasattr(bot_orch, name) for name in bot_orch.__all__)
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    from bot_orch import __version__
+
+    assert __version__ in capsys.readouterr().out
+    assert f"## {__version__}" in Path(__file__).parents[2].joinpath("CHANGELOG.md").read_text()

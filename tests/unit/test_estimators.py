@@ -1,0 +1,91 @@
+"""Estimators against the formulas they claim."""
+
+import numpy as np
+import pytest
+
+from bot_orch.arrays import allocate
+from bot_orch.errors import InvalidInputError
+from bot_orch.policies.estimators import EMA, Discounted, LastReward, Mean, MeanReward, Windowed
+from bot_orch.policies.schedules import Constant, InverseTime, LogGrowth, Power
+
+
+def feed(estimator, choices, rewards, m=3):
+    state = allocate(estimator.schema(), (), m)
+    for agent, reward in zip(choices, rewards, strict=True):
+        estimator.update(state, np.arange(m) == agent, np.full(m, reward))
+    return estimator.estimate(state), estimator.count(state), state
+
+
+@pytest.fixture
+def history():
+    rng = np.random.default_rng(0)
+    return rng.integers(3, size=500), rng.random(500)
+
+
+def by_agent(history, agent):
+    choices, rewards = history
+    return rewards[choices == agent]
+
+
+def test_mean(history):
+    estimate, count, _ = feed(Mean(), *history)
+    for agent in range(3):
+        assert estimate[agent] == pytest.approx(by_agent(history, agent).mean(), abs=1e-12)
+    assert count.sum() == 500
+    assert feed(Mean(prior=2.0), [0], [1.0])[0].tolist() == pytest.approx([2 / 3, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("history_term", [None, MeanReward(0.05), LastReward(0.05)])
+def test_ema_is_the_printed_recursion(history, history_term):
+    estimator = EMA(0.9) if history_term is None else EMA(0.9, history_term)
+    estimate, _, _ = feed(estimator, *history)
+    for agent in range(3):
+        rhat, past = 0.0, []
+        for reward in by_agent(history, agent):
+            f = 0.0
+            if past and history_term is not None:
+                f = 0.05 * (np.mean(past) if isinstance(history_term, MeanReward) else past[-1])
+            rhat = 0.9 * rhat + 0.1 * reward + f
+            past.append(reward)
+        assert estimate[agent] == pytest.approx(rhat, abs=1e-12)
+
+
+def test_discounted_counts_rounds_of_others_too(history):
+    estimate, count, _ = feed(Discounted(0.97), *history)
+    weight = 0.97 ** np.arange(499, -1, -1)
+    for agent in range(3):
+        mine = history[0] == agent
+        assert count[agent] == pytest.approx(weight[mine].sum())
+        assert estimate[agent] == pytest.approx((weight * history[1])[mine].sum() / weight[mine].sum())
+
+
+def test_windowed_is_the_mean_of_the_window(history):
+    estimate, count, _ = feed(Windowed(40), *history)
+    choices, rewards = history[0][-40:], history[1][-40:]
+    for agent in range(3):
+        assert count[agent] == (choices == agent).sum()
+        assert estimate[agent] == pytest.approx(rewards[choices == agent].mean(), abs=1e-12)
+
+
+def test_schedules():
+    assert [Constant(3.0)(t) for t in (1, 9)] == [3.0, 3.0]
+    assert [Power(1.0)(t) for t in (1, 4, 16)] == [1.0, 0.5, 0.25]
+    assert InverseTime(2.0, 1.0)(3) == 0.5
+    assert LogGrowth(2.0)(1) == 2.0
+    assert LogGrowth(2.0)(100) > LogGrowth(2.0)(10)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda: EMA(1.0),
+        lambda: Discounted(0.0),
+        lambda: Windowed(0),
+        lambda: Mean(-1.0),
+        lambda: Constant(0.0),
+        lambda: Power(float("nan")),
+    ],
+)
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(InvalidInputError):
+        bad()

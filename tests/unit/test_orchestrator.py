@@ -1,0 +1,224 @@
+import json
+
+import numpy as np
+import pytest
+
+from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
+from bot_orch.core.alignment import LabelAlignment
+from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
+from bot_orch.policies.bot import algorithm_1
+from bot_orch.policies.choice import draw
+from bot_orch.rng import uniform
+
+
+def router(**options):
+    return Orchestrator(["a", "b", "c"], options.pop("policy", "bot"), seed=3, **options)
+
+
+def play(r, n, reward=lambda agent: {"a": 0.2, "b": 0.9}.get(agent, 0.5)):
+    agents = []
+    for _ in range(n):
+        decision = r.decide(Task("t"))
+        r.observe(decision.id, Outcome.completed(reward=reward(decision.agent)))
+        agents.append(decision.agent)
+    return agents
+
+
+def test_a_decision_can_be_derived_again():
+    r = router()
+    play(r, 20)
+    first = r.derive(Task("x"))
+    second = r.decide(Task("x"))
+    assert first.to_dict() == second.to_dict()
+    u = uniform(second.key.stream, second.key.counter)
+    assert second.agents[int(draw(second.propensities, u))] == second.agent
+
+
+def test_score_terms_explain_the_propensities():
+    agents = [Agent("a", cost=0.1), Agent("b", profile=Labels([0.3, 0.7])), Agent("c", profile=Labels([1.0, 0.0]))]
+    r = Orchestrator(agents, algorithm_1(eta=5.0), lambda_=2.0)
+    decision = r.decide(Task("x", reference=Labels([0.0, 1.0])))
+    t = decision.terms
+    assert t.distance.tolist() == pytest.approx([0.0, 0.3, 1.0])
+    assert t.alignment.tolist() == pytest.approx([0.0, 0.6, 2.0])
+    expected = np.exp(5.0 * t.score())
+    assert decision.propensities == pytest.approx(expected / expected.sum())
+    text = decision.explain()
+    assert all(agent.id in text for agent in agents)
+    assert "> " + decision.agent in text
+
+
+def test_task_profile_takes_precedence_over_the_agents_own():
+    r = Orchestrator([Agent("a", profile=Labels([1.0, 0.0])), "b"])
+    task = Task("x", reference=Labels([0.0, 1.0]), profiles={"a": Labels([0.0, 1.0])})
+    assert r.decide(task).terms.distance.tolist() == [0.0, 0.0]
+
+
+def test_outcomes_late_and_out_of_order_reach_the_right_agent():
+    r = router(policy="ucb1")
+    decisions = [r.decide(Task(str(i))) for i in range(6)]
+    assert {d.agent for d in decisions[:3]} == {"a", "b", "c"}, "pending choices count as tries"
+    for decision in reversed(decisions):
+        r.observe(decision.id, Outcome.completed(reward={"a": 0.0, "b": 1.0, "c": 0.5}[decision.agent]))
+    estimate = r.decide(Task("x")).terms.estimate
+    assert estimate.tolist() == [0.0, 1.0, 0.5]
+    assert len(r.pending) == 1
+
+
+def test_each_decision_takes_one_outcome():
+    r = router()
+    decision = r.decide(Task("x"))
+    r.observe(decision.id, Outcome.completed(reward=1.0))
+    with pytest.raises(UnknownDecisionError, match="already observed"):
+        r.observe(decision.id, Outcome.completed(reward=1.0))
+    with pytest.raises(UnknownDecisionError, match="no pending decision 'nonsense'"):
+        r.observe("nonsense", Outcome.completed(reward=1.0))
+
+
+def test_silence_is_not_zero():
+    r = router(policy="ucb1")
+    for reward in (None, 1.0, 1.0):
+        decision = r.decide(Task("x"), eligible=["a"])
+        silent = Outcome.censored(elapsed_s=30.0, reason="timeout")
+        r.observe(decision.id, silent if reward is None else Outcome.completed(reward=reward))
+    assert r.derive(Task("y")).terms.estimate[0] == 1.0
+
+
+def test_full_feedback_moves_every_agent():
+    r = router()
+    decision = r.decide(Task("x"))
+    r.observe_all(decision.id, {"a": 1.0, "b": 0.0, "c": 0.5})
+    assert r.derive(Task("y")).terms.estimate.tolist() == pytest.approx([0.1, 0.0, 0.05])
+    with pytest.raises(InvalidInputError, match=r"rewards: lacks \['c'\]"):
+        r.observe_all(r.decide(Task("z")).id, {"a": 1.0, "b": 0.0})
+
+
+def test_agents_come_and_go():
+    r = router(policy="ucb1")
+    play(r, 30)
+    waiting = r.decide(Task("w"), eligible=["b"])
+    r.remove_agent("b")
+    r.add_agent(Agent("d", cost=0.2))
+    assert r.agents == ("a", "c", "d")
+    r.observe(waiting.id, Outcome.completed(reward=1.0))  # accepted, credited to nobody
+    assert "d" in play(r, 5)
+    assert r.derive(Task("x")).terms.cost.tolist() == [0.0, 0.0, 0.2]
+    with pytest.raises(InvalidInputError, match="'d' is taken"):
+        r.add_agent("d")
+    with pytest.raises(UnknownAgentError, match="'b' is not registered"):
+        r.remove_agent("b")
+
+
+def test_an_outcome_after_the_agents_changed_uses_the_propensity_of_its_decision():
+    r = Orchestrator(["a", "b"], "exp3", seed=1)
+    decision = r.decide(Task("x"))
+    other = "b" if decision.agent == "a" else "a"
+    r.add_agent("c")
+    r.remove_agent(other)
+    r.observe(decision.id, Outcome.completed(reward=0.0))
+    loss = r._state.arrays["loss"]
+    assert loss[r.agents.index(decision.agent)] == pytest.approx(1.0 / decision.propensity)
+
+
+def test_the_last_agent_stays():
+    r = Orchestrator(["only"])
+    with pytest.raises(InvalidInputError, match="last agent"):
+        r.remove_agent("only")
+
+
+def test_eligible_is_respected_and_checked():
+    r = router()
+    assert {r.decide(Task("x"), eligible=["b", "c"]).agent for _ in range(40)} == {"b", "c"}
+    with pytest.raises(InvalidInputError, match="eligible: is empty"):
+        r.decide(Task("x"), eligible=[])
+    with pytest.raises(UnknownAgentError, match="'z' is not registered"):
+        r.decide(Task("x"), eligible=["z"])
+
+
+def test_the_floor_bounds_every_propensity():
+    r = Orchestrator(["a", "b", "c"], "ucb1", floor=0.05, seed=1)
+    play(r, 50)
+    p = r.derive(Task("x")).propensities
+    assert p.min() >= 0.05 - 1e-12
+    assert p.sum() == pytest.approx(1.0)
+
+
+def test_saved_and_loaded_bit_for_bit(tmp_path):
+    r = Orchestrator([Agent("a", 0.1, Labels([0.5, 0.5])), "b"], "thompson-beta", lambda_=0.7, seed=9, floor=0.02)
+    play(r, 25)
+    r.decide(Task("pending", features=(1.0, 2.0)))
+    r.save(tmp_path / "router.json")
+    copy = Orchestrator.load(tmp_path / "router.json")
+    assert copy.to_json() == r.to_json()
+    assert play(copy, 25) == play(r, 25)
+    assert copy.fingerprint() == r.fingerprint()
+    assert [path.name for path in tmp_path.iterdir()] == ["router.json"]
+
+
+def test_a_ground_cost_survives_saving():
+    line = np.abs(np.subtract.outer(range(3), range(3)))
+    r = Orchestrator([Agent("a", profile=Labels([1, 0, 0])), "b"], alignment=LabelAlignment(line))
+    copy = Orchestrator.from_json(r.to_json())
+    task = Task("x", reference=Labels([0, 0, 1]))
+    assert copy.decide(task).terms.distance.tolist() == r.decide(task).terms.distance.tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(version=99), "version: is 99"),
+        (lambda d: d.update(format="other"), "not a bot-orch-state"),
+        (lambda d: d["state"]["arrays"]["rhat"].update(data="@@"), "arrays.rhat: damaged"),
+        (lambda d: d["state"]["arrays"]["rhat"].update(dtype="|O"), "type object is not allowed"),
+    ],
+)
+def test_a_damaged_or_foreign_file_is_refused(change, message):
+    document = json.loads(router().to_json())
+    change(document)
+    with pytest.raises(StateFormatError, match=message):
+        Orchestrator.from_json(json.dumps(document))
+
+
+def test_text_that_is_not_json_is_refused():
+    with pytest.raises(StateFormatError, match="not JSON"):
+        Orchestrator.from_json("{")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Orchestrator([]), "agents: is empty"),
+        (lambda: Orchestrator(["a", "a"]), "holds a name twice"),
+        (lambda: Orchestrator(["a"], "nope"), "policy: 'nope' is not known; choose one of"),
+        (lambda: Orchestrator(["a"], "bot@2"), "'bot@2' is not known"),
+        (lambda: Orchestrator(["a"], lambda_=-1.0), "lambda_: is -1.0"),
+        (lambda: Orchestrator(["a"], floor=float("nan")), "floor: is nan"),
+        (lambda: Orchestrator(["a"], "linucb", n_features=2).decide(Task("x")), "task.features: has 0 numbers"),
+        (lambda: Task("x", features=(float("inf"),)), "task.features: holds a number that is not finite"),
+        (lambda: Agent(""), "agent.id: is empty"),
+        (lambda: Agent("a", cost=float("nan")), "agent.cost: is nan"),
+        (lambda: Outcome.completed(), "outcome.reward: is missing"),
+        (lambda: Outcome.completed(reward=2.0), r"outcome.reward: is 2.0; rescale rewards to \[0, 1\]"),
+        (lambda: Outcome.censored(elapsed_s=1.0, reason=""), "outcome.reason: is missing"),
+        (lambda: Outcome.censored(elapsed_s=-1.0, reason="x"), "outcome.elapsed_s: is -1.0"),
+        (lambda: Labels([0.5, 0.6]), "probabilities: sum to 1.1"),
+        (lambda: Labels([-0.5, 1.5]), "negative"),
+    ],
+)
+def test_bad_input_names_the_field_and_the_remedy(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()
+
+
+def test_a_time_without_a_reward_needs_a_reward_model():
+    r = router()
+    decision = r.decide(Task("x"))
+    with pytest.raises(InvalidInputError, match="outcome.reward: is missing"):
+        r.observe(decision.id, Outcome.completed(elapsed_s=2.0))
+    assert decision.id in r.pending
+
+
+def test_it_learns():
+    r = router(policy="thompson-beta")
+    play(r, 300)
+    assert play(r, 100).count("b") > 70
