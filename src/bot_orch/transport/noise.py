@@ -111,7 +111,7 @@ def _across(sd: Floats, geometry: QuantileGeometry) -> Floats:
 def _scatter(m: Floats) -> Floats:
     """Integral of sqrt(F (1 - F)) from cell means."""
     inner = cosine_levels(m.shape[-1])[1:-1]
-    total: Floats = np.diff(m, axis=-1) @ np.sqrt(inner * (1.0 - inner))
+    total: Floats = np.maximum(np.diff(m, axis=-1), 0.0) @ np.sqrt(inner * (1.0 - inner))
     return total
 
 

@@ -47,7 +47,7 @@ class Distances:
     debiased
         sqrt(W^2 - b0^2), at least 0.
     lower, upper
-        Confidence distances; 0 and infinity for an agent never seen.
+        Confidence distances; 0 and infinity for an agent never seen, or seen once where outcomes have no bounds.
     n
         Effective sample size; infinity where the profile is known beforehand.
     """
@@ -103,10 +103,10 @@ def confidence(
     n = np.asarray(n, dtype=float)
     value = geometry.distances(bank, reference, kernels)
     root = np.sqrt(np.maximum(n, 1.0))
+    bounded = isinstance(geometry, Scores | LabelGeometry)
     b0, sd, small = noise(geometry, bank, reference, value, root)
     if method == "clt":
         z = _normal_quantile(0.5 + 0.5 * level)
-        bounded = isinstance(geometry, Scores | LabelGeometry)
         lower = value - b0 - z * sd - small
         upper = value + z * sd + small * (z * z / SMALL if bounded else 1.0)
     elif method in ("dkw", "anytime"):
@@ -115,12 +115,13 @@ def confidence(
         raise InvalidInputError("method", f"is {method!r}", "pass 'clt', 'dkw' or 'anytime'")
     debiased = np.sqrt(np.maximum(value * value - b0 * b0, 0.0))
     unseen = n <= 0
+    blind = unseen if bounded else n < 2  # one outcome without bounds says nothing about spread
     value, debiased = np.where(unseen, 0.0, value), np.where(unseen, 0.0, debiased)
     return Distances(
         value=value,
         debiased=debiased,
-        lower=np.where(unseen, 0.0, np.maximum(lower, 0.0)),
-        upper=np.where(unseen, np.inf, upper),
+        lower=np.where(blind, 0.0, np.maximum(lower, 0.0)),
+        upper=np.where(blind, np.inf, upper),
         n=n,
     )
 
