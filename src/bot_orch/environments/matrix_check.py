@@ -1,0 +1,69 @@
+"""What an array of a matrix file must look like; each refusal names the array and says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Floats
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["check_shape", "in_unit", "names", "non_negative", "numbers", "zero_or_one"]
+
+Array = npt.NDArray[Any]
+
+
+def numbers(name: str, raw: Array) -> Floats:
+    """``raw`` as floats, without infinities; NaN stays."""
+    if raw.dtype.kind not in "fiub":
+        raise InvalidInputError(name, f"holds {raw.dtype}, not numbers", "save it as a float or integer array")
+    values = raw.astype(np.float64)
+    if np.isinf(values).any():
+        raise InvalidInputError(name, "holds infinity", "write NaN where a value is missing")
+    return values
+
+
+def check_shape(name: str, values: Array, shape: tuple[int | None, ...], words: str) -> None:
+    """Refuse another shape; ``None`` allows any length. ``words`` says the shape in the user's terms."""
+    fits = values.ndim == len(shape) and all(
+        n is None or n == have for n, have in zip(shape, values.shape, strict=True)
+    )
+    if not fits:
+        raise InvalidInputError(name, f"has shape {values.shape}", f"save it as {words}")
+
+
+def in_unit(name: str, values: Floats) -> Floats:
+    """Values in [0, 1] or NaN, not all of them NaN."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        raise InvalidInputError(name, "holds no value", "at least one cell must be a number in [0, 1]")
+    if known.min() < 0.0 or known.max() > 1.0:
+        raise InvalidInputError(name, f"ranges from {known.min():g} to {known.max():g}", "rescale it to [0, 1]")
+    return values
+
+
+def non_negative(name: str, values: Floats) -> Floats:
+    """Values of zero or more, or NaN."""
+    if np.any(values < 0.0):
+        raise InvalidInputError(name, "holds a negative number", "pass zero or more, NaN where it is missing")
+    return values
+
+
+def zero_or_one(name: str, values: Floats) -> Floats:
+    """0, 1 or NaN."""
+    odd = values[np.isfinite(values) & (values != 0.0) & (values != 1.0)]
+    if odd.size:
+        raise InvalidInputError(name, f"holds {odd.flat[0]:g}", "write 1 where completed, 0 where right-censored")
+    return values
+
+
+def names(name: str, raw: Array, n: int) -> tuple[str, ...]:
+    """``n`` distinct names."""
+    check_shape(name, raw, (n,), f"{n} names, one per agent")
+    found = tuple(str(word) for word in raw)
+    if len(set(found)) < n:
+        twice = next(word for word in found if found.count(word) > 1)
+        raise InvalidInputError(name, f"holds {twice!r} twice", "give every agent a name of its own")
+    return found

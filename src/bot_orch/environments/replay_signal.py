@@ -1,0 +1,106 @@
+"""From what is observed of a chosen cell to the number a policy learns from.
+
+A data set with rewards is learned from as it is. A runtime data set is learned from through the survival reward
+R = delta * S(T): completed earlier earns more, a timeout (right-censored at the cutoff) and a failure (crash, out of
+memory: a competing risk) earn nothing. S is common to all agents, so that speed counts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Floats, Ints
+from bot_orch.errors import InvalidInputError
+from bot_orch.survival import Cause, OnlineKaplanMeier, SurvivalModel, survival_reward
+
+__all__ = ["SIGNALS", "KaplanMeierSignal", "LogUniform", "LogUniformSignal", "Signal", "make_signal"]
+
+
+class Signal(ABC):
+    """Turns times and causes of the chosen agents into rewards; may learn S on the way."""
+
+    @abstractmethod
+    def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
+        """The survival reward of one outcome per seed, from what was known before it; all arrays are ``(seeds,)``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogUniform(SurvivalModel):
+    """log(1 + T) uniform on [0, log(1 + cutoff)]: every doubling of the time costs the same.
+
+    Examples
+    --------
+    >>> LogUniform(np.array(99.0)).survival([0.0, 9.0, 99.0]).round(3)
+    array([1. , 0.5, 0. ])
+    """
+
+    cutoff_s: Floats
+    own_axes: ClassVar[Mapping[str, int]] = {"cutoff_s": 0}
+
+    def survival(self, t_s: npt.ArrayLike) -> Floats:
+        """S(t) = 1 - log(1 + t) / log(1 + cutoff)."""
+        return np.asarray(np.clip(1.0 - np.log1p(np.asarray(t_s, dtype=float)) / np.log1p(self.cutoff_s), 0.0, 1.0))
+
+    def cumulative_hazard(self, t_s: npt.ArrayLike) -> Floats:
+        """H(t) = -log S(t)."""
+        with np.errstate(divide="ignore"):
+            return -np.log(self.survival(t_s))
+
+    def log_hazard(self, t_s: npt.ArrayLike) -> Floats:
+        """The logarithm of h(t) = 1 / ((1 + t) * (log(1 + cutoff) - log(1 + t)))."""
+        t = np.asarray(t_s, dtype=float)
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.log1p(t) - np.log(np.maximum(np.log1p(self.cutoff_s) - np.log1p(t), 0.0)))
+
+    def time_at(self, cumulative_hazard: npt.ArrayLike) -> Floats:
+        """The time at which H reaches a value."""
+        s = np.exp(-np.asarray(cumulative_hazard, dtype=float))
+        return np.asarray(np.expm1((1.0 - s) * np.log1p(self.cutoff_s)))
+
+
+class LogUniformSignal(Signal):
+    """S fixed beforehand by the cutoff alone (:class:`LogUniform`): the same scale in every run, nothing to learn."""
+
+    def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
+        """``delta * S(T)``."""
+        return survival_reward(LogUniform(cutoff_s).survival(time_s), cause == Cause.COMPLETED)
+
+
+class KaplanMeierSignal(Signal):
+    """S learned online, one curve per seed pooled over agents, failures as competing risks.
+
+    S falls to the share of outcomes that never complete; it is stretched so that the best possible outcome earns one
+    and a completion at the very end earns close to nothing, by averaging it with :class:`LogUniform` at the start and
+    less and less as outcomes arrive.
+    """
+
+    def __init__(self, seeds: int, capacity: int = 64, prior: float = 10.0) -> None:
+        self._fit = OnlineKaplanMeier(capacity)
+        self._state = self._fit.init((seeds,), 1)
+        self._agent = np.zeros(seeds, dtype=np.int64)
+        self._seen, self._prior = 0, prior
+
+    def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
+        """``delta * S(T)`` with S as of before this outcome; then S learns it."""
+        start = LogUniform(cutoff_s).survival(time_s)
+        learned = self._fit.model(self._state).survival(time_s[:, None])[:, 0]
+        weight = self._prior / (self._prior + self._seen)
+        self._fit.update(self._state, time_s, cause, self._agent)
+        self._seen += 1
+        return survival_reward(weight * start + (1.0 - weight) * learned, cause == Cause.COMPLETED)
+
+
+SIGNALS = ("log-uniform", "kaplan-meier")
+
+
+def make_signal(name: str, seeds: int) -> Signal:
+    """The signal of that name."""
+    if name not in SIGNALS:
+        raise InvalidInputError("signal", f"{name!r} is not known", f"choose one of {', '.join(SIGNALS)}")
+    return LogUniformSignal() if name == "log-uniform" else KaplanMeierSignal(seeds)

@@ -1,0 +1,1 @@
+"""The arena: policies and peers replayed over matrices of real outcomes."""

@@ -1,0 +1,40 @@
+"""Our own policies, without and with context, with the settings they enter with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bot_orch.environments.replay import Setup
+from bot_orch.experiments.arena.guides import embedding_guide
+from bot_orch.experiments.arena.players import Player, PolicyPlayer
+from bot_orch.experiments.arena.registry import Entrant
+from bot_orch.policies.registry import make_policy
+
+__all__ = ["ENTRANTS"]
+
+
+def _build(name: str, aligned: bool, settings: dict[str, Any]) -> Callable[[Setup], Player]:
+    def build(setup: Setup) -> Player:
+        return PolicyPlayer(make_policy(name, **settings), setup, embedding_guide(setup) if aligned else None)
+
+    return build
+
+
+def _entrant(name: str, about: str, policy: str | None = None, aligned: bool = False, **settings: Any) -> Entrant:
+    return Entrant(name, about, _build(policy or name, aligned, settings))
+
+
+ENTRANTS = [
+    _entrant("bot", "Algorithm 1: softmax over EMA minus alignment, the paper's constants, lambda 1", aligned=True),
+    _entrant("no-ot", "the same without alignment"),
+    _entrant("ucb1", "mean plus confidence radius"),
+    _entrant("thompson-beta", "Beta posteriors"),
+    _entrant("thompson-beta+ot", "Beta posteriors minus alignment, lambda 1", "thompson-beta", aligned=True),
+    _entrant("linucb", "ridge regression per agent, bonus 0.3", scale=0.3),
+    _entrant("lints", "ridge regression per agent, posterior scale 0.2", scale=0.2),
+    _entrant("discounted-ucb", "discount 0.99, bonus 0.6"),
+    _entrant("sliding-window-ucb", "window 200, bonus 0.6"),
+    _entrant("exp3-ix", "implicit exploration 0.05"),
+    _entrant("epsilon-greedy", "epsilon 0.1"),
+]

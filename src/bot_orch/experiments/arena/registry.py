@@ -1,0 +1,88 @@
+"""Find an entrant by name and build its player."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Literal
+
+from bot_orch.environments.replay import Setup
+from bot_orch.errors import InvalidInputError
+from bot_orch.experiments.arena.players import Player, PolicyPlayer
+from bot_orch.policies.registry import available_policies, make_policy
+
+__all__ = ["YARDSTICKS", "Entrant", "discover_entrants", "find_entrants", "register"]
+
+Kind = Literal["ours", "peer", "yardstick"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A name, one sentence with its settings, and how to build the player for a replay.
+
+    ``default`` entrants play when nobody is named; a ``peer`` wraps another library.
+    """
+
+    name: str
+    about: str
+    build: Callable[[Setup], Player]
+    kind: Kind = "ours"
+    default: bool = True
+
+
+#: Reported beside every result; computed, not played.
+YARDSTICKS = {
+    "best-single": "the single agent with the highest mean reward on the tasks played, known in hindsight",
+    "random": "the expected result of choosing evenly among eligible agents",
+    "oracle": "the best agent of every task",
+}
+_extra: dict[str, Entrant] = {}
+
+
+def register(entrant: Entrant) -> Entrant:
+    """Make an entrant of your own known in this process; a module in ``arena.entrants`` is known in every process."""
+    _extra[entrant.name] = entrant
+    return entrant
+
+
+def discover_entrants() -> dict[str, Entrant]:
+    """Every entrant by name: modules of ``arena.entrants``, then any other policy of the package, then registered."""
+    found = dict(_shipped())
+    for name in available_policies():
+        if name not in found and name not in YARDSTICKS:
+            found[name] = Entrant(name, "with its default settings", partial(_plain, name), default=False)
+    return {**found, **_extra}
+
+
+def find_entrants(names: Sequence[str] | None) -> list[str]:
+    """The names asked for, in order, checked; by default every default entrant of ours."""
+    known = discover_entrants()
+    if not names:
+        return [name for name, entrant in known.items() if entrant.default and entrant.kind == "ours"]
+    chosen: list[str] = []
+    for name in names:
+        if name in ("all", "ours", "peers"):
+            kinds = {"all": ("ours", "peer"), "ours": ("ours",), "peers": ("peer",)}[name]
+            chosen += [key for key, entrant in known.items() if entrant.default and entrant.kind in kinds]
+        elif name in known:
+            chosen.append(name)
+        elif name not in YARDSTICKS:  # those are always reported
+            raise InvalidInputError("--policies", f"no policy {name!r}", "see bot-orch arena --list-policies")
+    return list(dict.fromkeys(chosen))
+
+
+def _plain(name: str, setup: Setup) -> Player:
+    return PolicyPlayer(make_policy(name), setup)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, Entrant]:
+    package = importlib.import_module("bot_orch.experiments.arena.entrants")
+    found: dict[str, Entrant] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+        for entrant in importlib.import_module(f"{package.__name__}.{module}").ENTRANTS:
+            found[entrant.name] = entrant
+    return found
