@@ -11,7 +11,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.simulate import simulate
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.bot import algorithm_1
-from bot_orch.policies.choice import best_of_family, best_probabilities, with_floor
+from bot_orch.policies.choice import argmax_ties, best_of_family, best_probabilities, draw, softmax, with_floor
 from bot_orch.policies.exponential_weights import ExponentialWeights, ImportanceWeighted
 from bot_orch.policies.registry import from_spec, make_policy
 from bot_orch.policies.schedules import Constant
@@ -186,3 +186,14 @@ def test_feedback_modes_share_one_pipeline():
     assert bandit.observed.sum() == 2
     full = pipeline.full_feedback(drawn, np.ones((2, 3)))
     assert full.observed.all()
+
+
+def test_column_by_column_is_the_same_to_the_last_bit():
+    rng = np.random.default_rng(8)
+    for m in range(1, 10):
+        x = rng.normal(size=(200, m)) * 10
+        batch, rows = softmax(x), np.array([softmax(row) for row in x])
+        assert batch.tobytes() == rows.tobytes()
+        u = rng.random(200)
+        assert draw(batch, u).tolist() == [int(draw(p, v)) for p, v in zip(batch, u, strict=True)]
+        assert argmax_ties(x.round()).tobytes() == np.array([argmax_ties(row) for row in x.round()]).tobytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +39,7 @@ def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:
 
 def bandit_feedback(drawn: Drawn, reward: Floats) -> Feedback:
     """Only the chosen agent's reward is seen. ``reward`` has shape ``batch``."""
-    m = drawn.propensities.shape[-1]
-    observed: Bools = drawn.agent[..., None] == np.arange(m)
+    observed: Bools = _one_hot(drawn.propensities.shape[-1])[drawn.agent]
     seen = np.broadcast_to(np.asarray(reward)[..., None], observed.shape)
     return _feedback(drawn, observed, seen)
 
@@ -52,3 +52,10 @@ def full_feedback(drawn: Drawn, rewards: Floats) -> Feedback:
 def _feedback(drawn: Drawn, observed: Bools, reward: Floats) -> Feedback:
     s = drawn.situation
     return Feedback(s.t, drawn.agent, observed, reward, drawn.propensities, s.penalty, s.context)
+
+
+@lru_cache(maxsize=64)
+def _one_hot(m: int) -> Bools:
+    rows = np.eye(m, dtype=bool)
+    rows.flags.writeable = False
+    return rows

@@ -1,0 +1,42 @@
+"""What every benchmark prints: rows ``name, ours, peer, ratio``, then one line per bar."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["Bench", "median_seconds"]
+
+
+def median_seconds(run: Callable[[], object], repeats: int = 5) -> float:
+    """Median wall time of ``run`` after one warm-up."""
+    run()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@dataclass
+class Bench:
+    """Collects rows and bars, prints as it goes."""
+
+    unit: str
+    bars: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def row(self, name: str, ours: float, peer: float, *, higher_is_better: bool, need: float | None = None) -> float:
+        """Print one comparison; the ratio is how many times better ours is."""
+        ratio = ours / peer if higher_is_better else peer / ours
+        print(f"{name}, {ours:.4g} {self.unit}, {peer:.4g} {self.unit}, {ratio:.2f}", flush=True)
+        if need is not None:
+            self.bars.append((name.replace(" ", "-"), ratio, need))
+        return ratio
+
+    def finish(self) -> None:
+        """Print the bars."""
+        for name, ratio, need in self.bars:
+            print(f"bar {name} ratio={ratio:.2f} need={need:g} {'ok' if ratio >= need else 'short'}")
