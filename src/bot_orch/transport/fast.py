@@ -36,19 +36,18 @@ def load() -> Kernels:
         from numba import njit
     except ImportError as error:
         raise MissingExtraError("kernels('numba')", "fast") from error
-    rows_l1: Any = njit(_rows_l1, fastmath={"reassoc", "contract"}, error_model="numpy")
-    rows_l2: Any = njit(_rows_l2, fastmath={"reassoc", "contract"}, error_model="numpy")
+    relaxed = {"reassoc", "contract"}  # lets sums use vector registers; nan and inf keep their meaning
+    rows_l1: Any = njit(_rows_l1, fastmath=relaxed, error_model="numpy")
+    rows_l2: Any = njit(_rows_l2, fastmath=relaxed, error_model="numpy")
+    pairs_l1: Any = njit(_pairs_l1, fastmath=relaxed, error_model="numpy")
+    pairs_l2: Any = njit(_pairs_l2, fastmath=relaxed, error_model="numpy")
     push: Any = njit(_push_window, error_model="numpy")
 
     def l1(bank: Floats, reference: Floats) -> Floats:
-        if bank.ndim == 2:
-            return rows_l1(bank, reference)  # type: ignore[no-any-return]
-        return _batched(rows_l1, bank, reference)
+        return _batched(rows_l1, pairs_l1, bank, reference)
 
     def l2(bank: Floats, reference: Floats) -> Floats:
-        if bank.ndim == 2:
-            return rows_l2(bank, reference)  # type: ignore[no-any-return]
-        return _batched(rows_l2, bank, reference)
+        return _batched(rows_l2, pairs_l2, bank, reference)
 
     def push_window(
         ring: Floats,
@@ -62,44 +61,59 @@ def load() -> Kernels:
     ) -> None:
         push(ring, ordered, seen, embedding, rows, values, cosine_levels(cells), scale)
 
-    return Kernels("numba", l1, l2, push_window)
+    return Kernels("numba", l1, l2, rows_l1, rows_l2, push_window)
 
 
-def _batched(rows: Any, bank: Floats, reference: Floats) -> Floats:
+def _batched(rows: Any, pairs: Any, bank: Floats, reference: Floats) -> Floats:
     q = bank.shape[-1]
     if reference.ndim == 1:
         flat: Floats = rows(bank.reshape(-1, q), reference)
         return flat.reshape(bank.shape[:-1])
     lead = np.broadcast_shapes(bank.shape[:-2], reference.shape[:-1])
-    agents = bank.shape[-2]
-    out = np.empty((*lead, agents))
-    banks = np.broadcast_to(bank, (*lead, agents, q)).reshape(-1, agents, q)
-    references = np.broadcast_to(reference, (*lead, q)).reshape(-1, q)
-    for index, target in enumerate(out.reshape(-1, agents)):
-        target[:] = rows(banks[index], references[index])
-    return out
+    banks = np.broadcast_to(bank, lead + bank.shape[-2:]).reshape(-1, *bank.shape[-2:])
+    out: Floats = pairs(banks, np.broadcast_to(reference, (*lead, q)).reshape(-1, q))
+    return out.reshape(*lead, bank.shape[-2])
 
 
 def _rows_l1(bank: Floats, reference: Floats) -> Floats:
-    m, q = bank.shape
-    out = np.empty(m)
-    for i in range(m):
-        total = 0.0
-        for j in range(q):
-            total += abs(bank[i, j] - reference[j])
+    out = np.empty(bank.shape[0])
+    for i in range(bank.shape[0]):
+        row, total = bank[i], 0.0
+        for j in range(row.shape[0]):
+            total += abs(row[j] - reference[j])
         out[i] = total
     return out
 
 
 def _rows_l2(bank: Floats, reference: Floats) -> Floats:
-    m, q = bank.shape
-    out = np.empty(m)
-    for i in range(m):
-        total = 0.0
-        for j in range(q):
-            difference = bank[i, j] - reference[j]
-            total += difference * difference
+    out = np.empty(bank.shape[0])
+    for i in range(bank.shape[0]):
+        row, total = bank[i], 0.0
+        for j in range(row.shape[0]):
+            total += (row[j] - reference[j]) ** 2
         out[i] = np.sqrt(total)
+    return out
+
+
+def _pairs_l1(banks: Floats, references: Floats) -> Floats:
+    out = np.empty(banks.shape[:2])
+    for s in range(banks.shape[0]):
+        for i in range(banks.shape[1]):
+            row, reference, total = banks[s, i], references[s], 0.0
+            for j in range(row.shape[0]):
+                total += abs(row[j] - reference[j])
+            out[s, i] = total
+    return out
+
+
+def _pairs_l2(banks: Floats, references: Floats) -> Floats:
+    out = np.empty(banks.shape[:2])
+    for s in range(banks.shape[0]):
+        for i in range(banks.shape[1]):
+            row, reference, total = banks[s, i], references[s], 0.0
+            for j in range(row.shape[0]):
+                total += (row[j] - reference[j]) ** 2
+            out[s, i] = np.sqrt(total)
     return out
 
 

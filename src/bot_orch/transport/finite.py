@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometry import LinearGeometry
 from bot_orch.transport.measures import require
 from bot_orch.types import Measure
@@ -84,6 +85,10 @@ class LabelGeometry(LinearGeometry):
                 "measure", f"has {p.size} labels where {self.n_labels} are needed", "dimensions do not mix"
             )
         return p[None], np.ones(1)
+
+    def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
+        """See :class:`~bot_orch.transport.geometry.Geometry`."""
+        return kernels.rows_l1(bank, reference) if bank.ndim == 2 else kernels.l1(bank, reference)
 
     def probabilities(self, embedding: Floats) -> Floats:
         """The label probabilities ``(..., K)`` behind embeddings ``(..., q)``."""

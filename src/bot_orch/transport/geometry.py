@@ -7,9 +7,11 @@ linear programme per pair, and remember the answer). Distances are always W, nev
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,13 +95,15 @@ class Geometry(ABC):
             raise InvalidInputError(
                 "outcome", f"has shape {x.shape}", f"{self.name} needs (..., {self.outcome_shape[0]})"
             )
-        if not np.isfinite(x).all():
+        if not (math.isfinite(x) if x.ndim == 0 else np.isfinite(x).all()):
             raise InvalidInputError("outcome", "is not finite", "report it as censored, or drop it")
         return x
 
     def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
         """W between every agent's embedding ``(..., M, q)`` and the reference ``(..., q)``: ``(..., M)``."""
-        return kernels.l1(bank, reference) if self.order == 1 else kernels.l2(bank, reference)
+        if self.order == 1:
+            return kernels.rows_l1(bank, reference) if bank.ndim == 2 else kernels.l1(bank, reference)
+        return kernels.rows_l2(bank, reference) if bank.ndim == 2 else kernels.l2(bank, reference)
 
     def spec(self) -> dict[str, Any]:
         """Plain JSON values; :func:`geometry_from_spec` reads them back."""
@@ -162,7 +166,7 @@ class QuantileGeometry(Geometry):
         """See :class:`Geometry`."""
         return self.n_tracks * self.cells
 
-    @property
+    @cached_property
     def scale(self) -> Floats:
         """Cell weights folded into the coordinates of one track, (cells,)."""
         widths = level_widths(self.cells)
