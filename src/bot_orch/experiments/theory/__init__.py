@@ -1,0 +1,1 @@
+"""The paper's theorem, its proposition and its lemmas as runs that end in a verdict."""
