@@ -1,0 +1,113 @@
+"""How an attempt ended, and what each way of ending means for learning and for the circuit breaker.
+
+Two questions are kept apart. *Learning* asks what the ending says about the agent: still running when we looked away
+(censored), known never to complete (a failure), or nothing at all. The *breaker* asks whether the next caller should
+be spared: a caller's own mistake (4xx) or haste (a short deadline) must not take an agent away from everybody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from bot_orch.survival.causes import REASONS, Cause
+
+__all__ = ["MEANING", "Ending", "Meaning"]
+
+
+class Ending(StrEnum):
+    """The label of one attempt; stored as it is in the log and in metrics."""
+
+    COMPLETED = "completed"
+    TIMEOUT_FIRST_BYTE = "timeout_first_byte"
+    TIMEOUT_TOTAL = "timeout_total"
+    CANCELLED_BY_CALLER = "cancelled_by_caller"
+    CALLER_DEADLINE = "caller_deadline"
+    SHUTDOWN = "shutdown"
+    UNANSWERED = "unanswered"
+    REJECTED = "rejected"
+    UPSTREAM_4XX = "upstream_4xx"
+    UPSTREAM_DENIED = "upstream_denied"
+    RATE_LIMITED = "rate_limited"
+    UPSTREAM_5XX = "upstream_5xx"
+    REDIRECTED = "redirected"
+    CONNECTION = "connection"
+    TRUNCATED_STREAM = "truncated_stream"
+    MALFORMED = "malformed"
+    TOO_LARGE = "too_large"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out_of_memory"
+    REFUSED_BREAKER = "refused_breaker"
+    REFUSED_BUSY = "refused_busy"
+    REFUSED_ADDRESS = "refused_address"
+    REFUSED_REQUEST = "refused_request"
+
+    @property
+    def meaning(self) -> Meaning:
+        """What it means: see :data:`MEANING`."""
+        return MEANING[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What one ending means.
+
+    Parameters
+    ----------
+    reason
+        The word stored as ``Outcome.reason``; a key of :data:`bot_orch.survival.causes.REASONS`.
+    trips
+        Whether it counts against the agent in the circuit breaker.
+    retryable
+        Whether the same agent may succeed if asked again at once.
+    attempted
+        Whether the agent was asked at all; if not, there is nothing to learn and no outcome to log.
+    what
+        One sentence for people.
+    """
+
+    reason: str
+    trips: bool
+    retryable: bool
+    attempted: bool
+    what: str
+
+    @property
+    def cause(self) -> Cause:
+        """Completed, censored, or which competing failure."""
+        return REASONS[self.reason]
+
+
+def _m(reason: str, what: str, *, trips: bool = False, retryable: bool = False, attempted: bool = True) -> Meaning:
+    return Meaning(reason, trips, retryable, attempted, what)
+
+
+MEANING: Mapping[Ending, Meaning] = MappingProxyType(
+    {
+        Ending.COMPLETED: _m("completed", "a whole answer came back"),
+        Ending.TIMEOUT_FIRST_BYTE: _m("timeout", "nothing came back within the agent's first-byte timeout", trips=True),
+        Ending.TIMEOUT_TOTAL: _m("timeout", "not finished within the agent's total timeout", trips=True),
+        Ending.CANCELLED_BY_CALLER: _m("cancelled", "the caller went away"),
+        Ending.CALLER_DEADLINE: _m("timeout", "the caller's own deadline, shorter than the agent's timeout, passed"),
+        Ending.SHUTDOWN: _m("shutdown", "this process was stopping"),
+        Ending.UNANSWERED: _m("unanswered", "no person answered in time"),
+        Ending.REJECTED: _m("failed", "a person declined the task"),
+        Ending.UPSTREAM_4XX: _m("not_applicable", "the agent found fault with the request"),
+        Ending.UPSTREAM_DENIED: _m("failed", "wrong key, address or model (401, 403, 404, 405, 407, 410)"),
+        Ending.RATE_LIMITED: _m("not_applicable", "the agent asked to slow down (429)", retryable=True),
+        Ending.UPSTREAM_5XX: _m("failed", "the agent reported an error of its own", trips=True, retryable=True),
+        Ending.REDIRECTED: _m("failed", "the agent pointed elsewhere; redirects are not followed", trips=True),
+        Ending.CONNECTION: _m("failed", "no connection, or it broke", trips=True, retryable=True),
+        Ending.TRUNCATED_STREAM: _m("failed", "the answer stopped before its end", trips=True),
+        Ending.MALFORMED: _m("failed", "the answer could not be read", trips=True),
+        Ending.TOO_LARGE: _m("failed", "the answer exceeded the size cap"),
+        Ending.CRASHED: _m("crashed", "the program raised or exited with an error", trips=True),
+        Ending.OUT_OF_MEMORY: _m("out_of_memory", "the program ran out of memory or was killed", trips=True),
+        Ending.REFUSED_BREAKER: _m("not_applicable", "not asked: the circuit breaker is open", attempted=False),
+        Ending.REFUSED_BUSY: _m("not_applicable", "not asked: the concurrency cap is reached", attempted=False),
+        Ending.REFUSED_ADDRESS: _m("failed", "not asked: its address is not allowed", trips=True),
+        Ending.REFUSED_REQUEST: _m("not_applicable", "not asked: the request exceeds the cap", attempted=False),
+    }
+)
