@@ -1,0 +1,111 @@
+"""``bot-orch arena``: replay matrices of real outcomes, our policies beside other libraries'."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from bot_orch.cli.progress import ProgressBar
+from bot_orch.errors import InvalidInputError
+
+_DESCRIPTION = """\
+Replay matrices of real outcomes with bandit feedback: a policy sees a task's features, chooses an agent, and sees only
+that agent's outcome. Writes DIR/arena.csv and DIR/index.html, a self-contained page with a league table, learning
+curves and a section per data set. An interrupted run goes on where it stopped.
+
+PATH is an .npz file (reward T x M in [0, 1], or time_s, event and cutoff_s; features, cost_usd, true_reward,
+output_embed, reference_embed and agent are optional), an ASlib scenario folder, or a folder of these. Without PATH,
+the folder in BOT_ORCH_DATA (default ../shared/data)."""
+_EXAMPLE = """\
+examples:
+  bot-orch arena --list-policies
+  bot-orch arena my-matrix.npz --policies linucb thompson-beta --seeds 10 --out out/mine
+  bot-orch arena data/ --policies ours peers --order both --jobs 2 --out out/arena"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "arena",
+        help="replay real outcome matrices, ours beside peers",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="matrices (default: the data folder)")
+    parser.add_argument("--policies", nargs="+", metavar="NAME", help="names, or ours, peers, all (default: ours)")
+    parser.add_argument("--seeds", type=int, default=20, metavar="N", help="number of seeds (default: 20)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default: every task once, at most 2000)")
+    parser.add_argument(
+        "--order", choices=("shuffled", "given", "both"), default="shuffled", help="order of tasks (default: shuffled)"
+    )
+    parser.add_argument(
+        "--components", type=int, default=10, metavar="N", help="principal components of the features (default: 10)"
+    )
+    parser.add_argument(
+        "--signal",
+        choices=("log-uniform", "kaplan-meier"),
+        default="log-uniform",
+        help="survival function that runtime sets are learned through (default: log-uniform)",
+    )
+    parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
+    parser.add_argument("--out", type=Path, default=Path("out/arena"), metavar="DIR", help="default: out/arena")
+    parser.add_argument("--force", action="store_true", help="overwrite results that are there")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--list-policies", action="store_true", help="list the policies and stop")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.environments.matrix_find import expand
+    from bot_orch.experiments.arena.registry import find_entrants
+    from bot_orch.experiments.arena.run import ArenaPlan, run_arena
+
+    if arguments.list_policies:
+        return _list()
+    for name in ("seeds", "jobs", "rounds", "components"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise InvalidInputError(f"--{name}", f"is {value}", "pass a whole number, 1 or more")
+    plan = ArenaPlan(
+        expand(arguments.paths),
+        find_entrants(arguments.policies),
+        arguments.out,
+        arguments.seeds,
+        arguments.rounds,
+        ("shuffled", "given") if arguments.order == "both" else (arguments.order,),
+        arguments.components,
+        arguments.signal,
+        arguments.jobs,
+        arguments.shares,
+        arguments.force,
+        _command(arguments),
+    )
+    page = run_arena(plan, ProgressBar(quiet=arguments.quiet))
+    print(f"report: {page}\ntable:  {arguments.out / 'arena.csv'}")  # noqa: T201
+    return 0
+
+
+def _list() -> int:
+    from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
+
+    for name, entrant in discover_entrants().items():
+        where = "peer" if entrant.kind == "peer" else "ours" if entrant.default else "also"
+        print(f"{where:<5} {name:<20} {entrant.about}")  # noqa: T201
+    for name, about in YARDSTICKS.items():
+        print(f"{'ever':<5} {name:<20} {about}")  # noqa: T201
+    return 0
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    words = ["bot-orch arena", *(path.name for path in arguments.paths)]
+    words += ["--policies", *arguments.policies] if arguments.policies else []
+    words += ["--seeds", str(arguments.seeds), "--order", arguments.order]
+    words += ["--rounds", str(arguments.rounds)] if arguments.rounds else []
+    words += ["--components", str(arguments.components)] if arguments.components != 10 else []
+    words += ["--signal", arguments.signal] if arguments.signal != "log-uniform" else []
+    return " ".join(words)

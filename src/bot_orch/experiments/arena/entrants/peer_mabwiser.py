@@ -1,0 +1,54 @@
+"""mabwiser's linear bandits, on (1, x)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from bot_orch.arrays import Floats
+from bot_orch.environments.replay import Setup
+from bot_orch.errors import MissingExtraError
+from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer, with_intercept
+from bot_orch.experiments.arena.players import Player
+from bot_orch.experiments.arena.registry import Entrant
+
+__all__ = ["ENTRANTS", "MabWiser"]
+
+_SETTINGS = {"mabwiser-linucb": ("LinUCB", 0.3), "mabwiser-lints": ("LinTS", 0.2)}
+
+
+class MabWiser(Learner):
+    """One MAB object. It must be fitted before it predicts, so the first pull is at random."""
+
+    def __init__(self, kind: str, alpha: float, setup: Setup, seed: int) -> None:
+        try:
+            from mabwiser.mab import MAB, LearningPolicy
+        except ImportError as error:
+            raise MissingExtraError("playing against mabwiser", "peers") from error
+        policy = getattr(LearningPolicy, kind)(alpha=alpha, l2_lambda=1.0)
+        self._mab: Any = MAB(list(range(setup.agents)), policy, seed=seed)
+        self._fitted = False
+
+    def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
+        """The eligible arm with the largest expectation."""
+        if not self._fitted:
+            return arms[int(u * len(arms))]
+        value = self._mab.predict_expectations(with_intercept(x)[None])
+        return max(arms, key=lambda arm: float(value[arm]))
+
+    def update(self, x: Floats, arm: int, reward: float) -> None:
+        """Fit the first time, then go on from there."""
+        learn = self._mab.partial_fit if self._fitted else self._mab.fit
+        learn([arm], [reward], with_intercept(x)[None])
+        self._fitted = True
+
+
+def _player(kind: str, alpha: float, setup: Setup) -> Player:
+    return PerSeedPlayer(setup, partial(MabWiser, kind, alpha))
+
+
+ENTRANTS = [
+    Entrant(name, f"{kind}(alpha={alpha:g}, l2_lambda=1)", partial(_player, kind, alpha), "peer")
+    for name, (kind, alpha) in _SETTINGS.items()
+]

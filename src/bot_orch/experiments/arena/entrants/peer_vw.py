@@ -1,0 +1,74 @@
+"""Vowpal Wabbit's contextual explorers, through ``vowpal-wabbit-next``.
+
+Action-dependent features: the task's features are shared, every agent is one indicator, and ``-q sa`` crosses the two,
+so that every agent has its own linear model, intercept included. The cost is one minus the reward, in [0, 1]
+as RegCB expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.environments.replay import Setup
+from bot_orch.errors import MissingExtraError
+from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer
+from bot_orch.experiments.arena.players import Player
+from bot_orch.experiments.arena.registry import Entrant
+from bot_orch.policies.choice import draw
+
+__all__ = ["ENTRANTS", "VowpalWabbit"]
+
+_BASE = "--cb_explore_adf -q sa --quiet"
+_SETTINGS = {
+    "vw-squarecb": "--squarecb --gamma_scale 1000",
+    "vw-regcb": "--regcbopt --mellowness 0.01",
+    "vw-softmax": "--softmax --lambda 30",
+}
+
+
+class VowpalWabbit(Learner):
+    """One workspace; draws from the probabilities it predicts and learns with the one it drew with."""
+
+    def __init__(self, options: str, setup: Setup, seed: int) -> None:
+        try:
+            import vowpal_wabbit_next as vw
+        except ImportError as error:
+            raise MissingExtraError("playing against Vowpal Wabbit", "peers") from error
+        self._workspace = vw.Workspace([*_BASE.split(), *options.split(), "--random_seed", str(seed)])
+        self._parse = vw.TextFormatParser(self._workspace).parse_line
+        self._n = setup.agents
+        self._shown: tuple[Any, list[int], float] | None = None
+
+    def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
+        """Predict, then draw."""
+        shared = "shared |s " + " ".join(f"{j}:{value:.6g}" for j, value in enumerate(x))
+        predicted: Any = self._workspace.predict_one([self._parse(shared), *(self._parse(f"|a {arm}") for arm in arms)])
+        p = np.zeros(len(arms))
+        for position, probability in predicted:
+            p[position] = probability
+        position = int(draw(p, u))
+        self._shown = (shared, list(arms), float(p[position] / p.sum()))
+        return arms[position]
+
+    def update(self, x: Floats, arm: int, reward: float) -> None:
+        """Learn with the probability the arm was drawn with."""
+        assert self._shown is not None  # noqa: S101  (pull comes first)
+        shared, arms, probability = self._shown
+        label = f"0:{1.0 - reward:.6g}:{probability:.6g} "
+        lines = [f"{label if other == arm else ''}|a {other}" for other in arms]
+        self._workspace.learn_one([self._parse(shared), *map(self._parse, lines)])
+
+
+def _player(options: str, setup: Setup) -> Player:
+    return PerSeedPlayer(setup, partial(VowpalWabbit, options))
+
+
+ENTRANTS = [
+    Entrant(name, f"{_BASE.removesuffix(' --quiet')} {options}", partial(_player, options), "peer")
+    for name, options in _SETTINGS.items()
+]

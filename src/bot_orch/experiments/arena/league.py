@@ -1,0 +1,106 @@
+"""Results as rows of ``arena.csv`` and as a league table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+
+__all__ = ["COLUMNS", "Results", "Standing", "csv_text", "draws_with_best", "league", "mean_std"]
+
+COLUMNS = ("dataset", "order", "policy", "metric", "mean", "std", "seeds")
+
+#: Payloads by (dataset, order, policy).
+Results = Mapping[tuple[str, str, str], dict[str, Any]]
+
+
+def mean_std(values: Sequence[float]) -> tuple[float, float, int]:
+    """Mean and standard deviation over the seeds that have a value, and how many there are.
+
+    Examples
+    --------
+    >>> mean_std([1.0, 3.0, float("nan")])
+    (2.0, 1.4142135623730951, 2)
+    """
+    v = np.asarray(values, dtype=float)
+    v = v[np.isfinite(v)]
+    if not v.size:
+        return float("nan"), float("nan"), 0
+    mean, std = float(v.mean()), float(v.std(ddof=1)) if v.size > 1 else 0.0
+    return mean, std if std > 1e-12 * max(1.0, abs(mean)) else 0.0, int(v.size)  # rounding is not spread
+
+
+def csv_text(results: Results, *, shares: bool) -> str:
+    """``arena.csv``: the header and one line per number."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for key, payload in results.items():
+        metrics = dict(payload["metrics"])
+        if shares:
+            metrics |= {f"share:{agent}": values for agent, values in payload["shares"].items()}
+        for metric, values in metrics.items():
+            mean, std, seeds = mean_std(values)
+            if seeds:
+                writer.writerow([*key, metric, f"{mean:.10g}", f"{std:.10g}", seeds])
+    return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A policy's place: mean ``normalised`` over the sets, on how many it is best or draws, and its worst set."""
+
+    policy: str
+    mean: float
+    error: float
+    best_or_draw: int
+    sets: int
+    worst: float
+
+
+def league(results: Results, order: str) -> list[Standing]:
+    """Policies by mean ``normalised``, best first; ``error`` is the standard error over seeds of that mean."""
+    table = _normalised(results, order)
+    policies = list(dict.fromkeys(policy for values in table.values() for policy in values))
+    standings = []
+    for policy in policies:
+        mine = {name: values[policy] for name, values in table.items() if policy in values}
+        means = [float(np.mean(v)) for v in mine.values()]
+        error = float(np.sqrt(sum(np.var(v, ddof=1) / len(v) for v in mine.values() if len(v) > 1))) / len(mine)
+        drawn = sum(policy in draws_with_best(table[name]) for name in mine)
+        standings.append(Standing(policy, float(np.mean(means)), error, drawn, len(mine), min(means)))
+    return sorted(standings, key=lambda s: -s.mean)
+
+
+def draws_with_best(values: Mapping[str, Floats]) -> set[str]:
+    """The best policy of a set, and those within one standard error of it, seed by seed.
+
+    Examples
+    --------
+    >>> sorted(draws_with_best({"a": np.array([1.0, 0.0]), "b": np.array([0.9, 0.2]), "c": np.array([0.0, 0.1])}))
+    ['a', 'b']
+    """
+    top = max(values, key=lambda name: float(np.mean(values[name])))
+    found = set()
+    for name, mine in values.items():
+        gap = values[top] - mine
+        error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
+        if gap.mean() <= error + 1e-12:
+            found.add(name)
+    return found
+
+
+def _normalised(results: Results, order: str) -> dict[str, dict[str, Floats]]:
+    """``normalised`` over seeds by data set and policy, yardsticks left out."""
+    table: dict[str, dict[str, Floats]] = {}
+    for (dataset, its_order, policy), payload in results.items():
+        values = payload["metrics"].get("normalised")
+        if its_order == order and values is not None and payload["kind"] != "yardstick":
+            table.setdefault(dataset, {})[policy] = np.asarray(values, dtype=float)
+    return table

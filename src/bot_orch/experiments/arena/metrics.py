@@ -1,0 +1,103 @@
+"""Score a replay: what was earned, next to the best single agent, a random one and the best agent of every task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats, Ints
+from bot_orch.environments.replay import Replay
+
+__all__ = ["Reader", "chosen", "score", "yardstick"]
+
+#: Reads a ``(T, M)`` array along a sequence of choices: ``(rounds, seeds)``, what came (or is expected) each round.
+Reader = Callable[[Floats], Floats]
+_POINTS = 60
+
+
+def chosen(replay: Replay, agent: Ints) -> Reader:
+    """What the agents chosen, ``(rounds, seeds)``, got."""
+    return lambda values: values[replay.rows, agent]
+
+
+def yardstick(replay: Replay, name: str) -> Reader:
+    """``random``, ``best-single`` or ``oracle`` on the tasks of the replay.
+
+    The best single agent is the best in hindsight of each seed's rounds; a task it cannot take goes to a random one.
+    """
+    if name == "random":
+        return lambda values: _anyone(replay, values)[replay.rows]
+    reward, rows = replay.matrix.reward, replay.rows
+    if name == "oracle":
+        best = np.nanargmax(np.where(replay.matrix.eligible, reward, -1.0), axis=1)
+        return lambda values: values[rows, best[rows]]
+    single = np.argmax(_filled(replay, reward)[rows].mean(axis=0), axis=-1)
+    return lambda values: _filled(replay, values)[rows, single]
+
+
+def score(replay: Replay, read: Reader) -> dict[str, Any]:
+    """Metrics as lists over seeds, shares of agents, and the learning curve.
+
+    ``reward``, ``true_reward``, ``solved``, ``par10``, ``cost_usd`` and ``mean_observed_time`` are means over rounds
+    (over those where the value is known). ``normalised`` is (reward - random) / (best single - random), seed by seed
+    in the numerator, with one denominator, the mean over seeds. ``regret_best_single`` is best single - reward.
+    """
+    m = replay.matrix
+    random, best = (yardstick(replay, name)(m.reward) for name in ("random", "best-single"))
+    reward = read(m.reward)
+    room = float((best - random).mean())
+    scale = room if room > 1e-12 else np.nan
+    metrics = {
+        "reward": reward.mean(axis=0),
+        "normalised": (reward - random).mean(axis=0) / scale,
+        "regret_best_single": (best - reward).mean(axis=0),
+        **{name: _known_mean(read(values)) for name, values in _extras(replay).items()},
+    }
+    share = np.stack([read(_column(replay, i)).mean(axis=0) for i in range(m.n_agents)], axis=-1)
+    metrics["share_max"] = share.max(axis=-1)
+    return {
+        "metrics": {name: values.tolist() for name, values in metrics.items() if np.isfinite(values).any()},
+        "shares": dict(zip(m.agents, share.T.tolist(), strict=True)),
+        "curve": _curve(reward - random, scale),
+        "rounds": replay.rounds,
+    }
+
+
+def _extras(replay: Replay) -> dict[str, Floats]:
+    m = replay.matrix
+    found = {} if m.runtime is None else {"solved": m.runtime.event, "par10": m.runtime.par10}
+    others = {"cost_usd": m.cost_usd, "mean_observed_time": m.elapsed_s, "true_reward": m.true_reward}
+    return {**found, **{name: values for name, values in others.items() if values is not None}}
+
+
+def _curve(gain: Floats, scale: float) -> dict[str, list[float]]:
+    """Normalised reward so far, at up to sixty rounds."""
+    at = np.unique(np.linspace(0, len(gain) - 1, min(_POINTS, len(gain))).round().astype(int))
+    so_far = np.cumsum(gain, axis=0)[at] / (at[:, None] + 1.0) / scale
+    spread = so_far.std(axis=1, ddof=1) if gain.shape[1] > 1 else np.zeros(len(at))
+    return {"round": (at + 1).tolist(), "mean": so_far.mean(axis=1).tolist(), "std": spread.tolist()}
+
+
+def _anyone(replay: Replay, values: Floats) -> Floats:
+    """The expected value of a random eligible agent, per task."""
+    known = replay.matrix.eligible & np.isfinite(values)
+    count = known.sum(axis=1)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+
+
+def _filled(replay: Replay, values: Floats) -> Floats:
+    return np.where(replay.matrix.eligible, values, _anyone(replay, values)[:, None])
+
+
+def _column(replay: Replay, agent: int) -> Floats:
+    column = np.zeros(replay.matrix.reward.shape)
+    column[:, agent] = 1.0
+    return column
+
+
+def _known_mean(values: Floats) -> Floats:
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

@@ -1,0 +1,173 @@
+"""One self-contained HTML page: league table, every data set, learning curves."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from bot_orch._version import __version__
+from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
+from bot_orch.experiments.arena.plots import draw_curves, draw_league, draw_set
+from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
+from bot_orch.experiments.figures import save_figure
+from bot_orch.experiments.runner import Progress
+from bot_orch.files import write_atomically
+
+__all__ = ["write_page"]
+
+_INTRO = (
+    "<h1>BOT-Orch: the arena</h1><p>Bandit replay: a policy sees a task's features, chooses an agent and sees only "
+    "that agent's outcome. <b>normalised</b> = (reward − random) / (best single agent in hindsight − random): 0 is a random "
+    "choice, 1 the best single agent, more than 1 is earned by choosing task by task. Every policy meets the same "
+    'tasks in the same order, seed by seed. <span class="in">Green</span>: best of the data set, or within one standard '
+    "error of the best over paired seeds. Runtime sets are learned from through the survival reward (right-censored at "
+    "the cutoff, failures as competing risks) and reported as event · (1 − log(1+t)/log(1+cutoff)).</p>"
+)
+_DIGITS = {"par10": 0, "cost_usd": 5, "mean_observed_time": 2}
+
+
+def write_page(out: Path, results: Results, command: str, progress: Progress) -> Path:
+    """Draw the figures, write ``index.html`` and return its path."""
+    style = files("bot_orch.experiments").joinpath("report.css").read_text()
+    orders = list(dict.fromkeys(key[1] for key in results))
+    kinds = {key[2]: payload["kind"] for key, payload in results.items()}
+    draw = _Drawer(out, progress, total=sum(2 + len(_datasets(results, order)) for order in orders))
+    parts = [_INTRO]
+    parts += [_order_part(results, order, kinds, draw) for order in orders]
+    parts.append(_facts(results, command))
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>BOT-Orch: the arena</title><style>{style}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
+    )
+    write_atomically(out / "index.html", page.encode())
+    return out / "index.html"
+
+
+class _Drawer:
+    """Saves figures and counts them for the progress bar."""
+
+    def __init__(self, out: Path, progress: Progress, total: int) -> None:
+        self._out, self._progress, self._total, self._done = out, progress, total, 0
+
+    def __call__(self, name: str, caption: str, draw: Callable[[], Any]) -> str:
+        self._progress(self._done, self._total, f"drawing {name}")
+        self._done += 1
+        png, svg = save_figure(draw, self._out / "figures" / name)
+        data = base64.b64encode(png.read_bytes()).decode("ascii")
+        text = escape(caption)
+        return (
+            f'<figure><img alt="{text}" src="data:image/png;base64,{data}">'
+            f"<figcaption>{text} (also figures/{escape(svg.name)})</figcaption></figure>"
+        )
+
+
+def _order_part(results: Results, order: str, kinds: dict[str, str], draw: _Drawer) -> str:
+    standings = league(results, order)
+    parts = [f'<section id="{order}"><h2>{order.capitalize()} order</h2>']
+    if standings:
+        parts += [
+            _league_table(standings, kinds),
+            draw(
+                f"league-{order}",
+                f"League, {order} order. Hatched: peers.",
+                partial(draw_league, standings, kinds, order),
+            ),
+            "<h3>normalised, by data set</h3>",
+            _set_table(results, order, [s.policy for s in standings]),
+            draw(
+                f"curves-{order}",
+                f"Normalised reward so far, {order} order, leaders of the league. Dotted: best single, random.",
+                partial(draw_curves, results, standings, order),
+            ),
+        ]
+    for index, dataset in enumerate(_datasets(results, order)):
+        caption = f"{dataset}, {order} order: normalised reward and who got the work."
+        figure = draw(f"set-{order}-{index:02d}", caption, partial(draw_set, results, dataset, order))
+        table = _metric_table(results, dataset, order)
+        parts.append(f"<details><summary>{escape(dataset)}</summary>{table}{figure}</details>")
+    return "".join(parts) + "</section>"
+
+
+def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:
+    entrants = discover_entrants()
+    lines = []
+    for place, s in enumerate(standings, 1):
+        about = escape(entrants[s.policy].about) if s.policy in entrants else ""
+        lines.append(
+            f"<tr><td>{place}</td><th>{escape(s.policy)}</th><td>{kinds[s.policy]}</td>"
+            f"<td>{s.mean:.3f} ± {s.error:.3f}</td>"
+            f"<td>{s.best_or_draw} of {s.sets}</td><td>{s.worst:.2f}</td><td>{about}</td></tr>"
+        )
+    head = "<tr><th></th><th>policy</th><th></th><th>mean normalised ± s.e.</th><th>best or draw</th><th>worst set</th>"
+    return f"<div class=scroll><table class=summary>{head}<th>settings</th></tr>{''.join(lines)}</table></div>"
+
+
+def _set_table(results: Results, order: str, policies: Sequence[str]) -> str:
+    lines = []
+    for dataset in _datasets(results, order):
+        values = {
+            policy: np.asarray(results[dataset, order, policy]["metrics"]["normalised"], dtype=float)
+            for policy in policies
+            if "normalised" in results.get((dataset, order, policy), {"metrics": {}})["metrics"]
+        }
+        best = draws_with_best(values) if values else set()
+        cells = "".join(_shaded(values.get(policy), policy in best) for policy in policies)
+        lines.append(f"<tr><th>{escape(dataset)}</th>{cells}</tr>")
+    head = "".join(f"<th>{escape(policy)}</th>" for policy in policies)
+    return f"<div class=scroll><table><tr><th>data set</th>{head}</tr>{''.join(lines)}</table></div>"
+
+
+def _shaded(values: Any, best: bool) -> str:
+    if values is None:
+        return "<td></td>"
+    shade = ' class="in"' if best else ""
+    return f"<td{shade}>{values.mean():.2f}</td>"
+
+
+def _metric_table(results: Results, dataset: str, order: str) -> str:
+    rows = {key[2]: payload["metrics"] for key, payload in results.items() if key[:2] == (dataset, order)}
+    metrics = list(dict.fromkeys(name for row in rows.values() for name in row))
+    lines = []
+    for policy, row in rows.items():
+        cells = "".join(_cell(row.get(metric), _DIGITS.get(metric, 3)) for metric in metrics)
+        lines.append(f"<tr><th>{escape(policy)}</th>{cells}</tr>")
+    head = "".join(f"<th>{escape(metric)}</th>" for metric in metrics)
+    return f"<div class=scroll><table><tr><th>policy</th>{head}</tr>{''.join(lines)}</table></div>"
+
+
+def _cell(values: Sequence[float] | None, digits: int) -> str:
+    mean, std, _ = mean_std(values or [])
+    return "<td></td>" if math.isnan(mean) else f"<td>{mean:.{digits}f} <small>± {std:.{digits}f}</small></td>"
+
+
+def _facts(results: Results, command: str) -> str:
+    yard = "; ".join(f"{name}: {about}" for name, about in YARDSTICKS.items())
+    seeds = next((str(len(p["metrics"]["reward"])) for p in results.values()), "0")
+    facts = {
+        "Command": command,
+        "BOT-Orch": __version__,
+        "NumPy / SciPy": f"{np.__version__} / {scipy.__version__}",
+        "Seeds": seeds,
+        "Rounds": ", ".join(f"{k[0]} {p['rounds']}" for k, p in results.items() if k[2] == "random"),
+        "Yardsticks": yard,
+        "± in tables": "standard deviation over seeds; in the league, standard error",
+    }
+    items = "".join(
+        f'<tr><th>{escape(k)}</th><td style="white-space:normal">{escape(v)}</td></tr>' for k, v in facts.items()
+    )
+    return f"<details><summary>How this page was made</summary><table class=facts>{items}</table></details>"
+
+
+def _datasets(results: Results, order: str) -> list[str]:
+    return list(dict.fromkeys(key[0] for key in results if key[1] == order))

@@ -1,0 +1,55 @@
+"""Other libraries in the same replay: one learner per seed, each in its own loop over the same tasks and features."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.environments.replay import After, Before, Setup
+from bot_orch.experiments.arena.players import Pick, Player
+
+__all__ = ["Learner", "PerSeedPlayer", "with_intercept"]
+
+
+class Learner(ABC):
+    """A bandit of another library, for one seed."""
+
+    @abstractmethod
+    def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
+        """Choose one of ``arms`` for a task with features ``x`` (empty where there are none)."""
+
+    @abstractmethod
+    def update(self, x: Floats, arm: int, reward: float) -> None:
+        """Learn the reward of the arm pulled last."""
+
+
+class PerSeedPlayer(Player):
+    """As many learners as there are seeds; learner b is built from the key of seed b."""
+
+    def __init__(self, setup: Setup, build: Callable[[Setup, int], Learner]) -> None:
+        self._learners = [build(setup, int(key % 2**31)) for key in setup.keys]
+        self._everyone = list(range(setup.agents))
+        self._nothing = np.zeros((setup.seeds, 0))
+
+    def choose(self, before: Before, u: Floats) -> Pick:
+        """Every learner pulls."""
+        x = self._nothing if before.context is None else before.context
+        chosen = np.empty(len(self._learners), dtype=np.int64)
+        for b, learner in enumerate(self._learners):
+            arms = self._everyone if before.eligible is None else np.flatnonzero(before.eligible[b]).tolist()
+            chosen[b] = learner.pull(x[b], arms, float(u[b]))
+        return Pick(chosen)
+
+    def learn(self, before: Before, after: After) -> None:
+        """Every learner learns."""
+        x = self._nothing if before.context is None else before.context
+        for b, learner in enumerate(self._learners):
+            learner.update(x[b], int(after.agent[b]), float(after.reward[b]))
+
+
+def with_intercept(x: Floats) -> Floats:
+    """(1, x)."""
+    return np.concatenate([np.ones(1), x])
