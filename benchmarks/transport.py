@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -37,15 +37,21 @@ class Report:
 
     def time(self, run: Callable[[], object], number: int) -> float:
         """Median microseconds per call."""
-        number = max(1, number // (5 if self.quick else 1))
-        run()
-        found = []
+        return self.times([(run, number)])[0]
+
+    def times(self, runs: Sequence[tuple[Callable[[], object], int]]) -> list[float]:
+        """Median microseconds per call of several functions, taken in turns so that a busy machine hits all alike."""
+        found: list[list[float]] = [[] for _ in runs]
+        for run, _ in runs:
+            run()
         for _ in range(3 if self.quick else 7):
-            start = time.perf_counter()
-            for _ in range(number):
-                run()
-            found.append((time.perf_counter() - start) / number)
-        return statistics.median(found) * 1e6
+            for taken, (run, number) in zip(found, runs, strict=True):
+                repeat = max(1, number // (5 if self.quick else 1))
+                start = time.perf_counter()
+                for _ in range(repeat):
+                    run()
+                taken.append((time.perf_counter() - start) / repeat)
+        return [statistics.median(taken) * 1e6 for taken in found]
 
     def compare(self, name: str, ours: float, peer: float, need: float | None) -> None:
         """Note a ratio, and the bar it has to clear."""
@@ -111,17 +117,17 @@ def rounds_1d(report: Report) -> None:
     nu = rng.normal(size=WINDOW)
     for m, (need_scipy, need_pot) in bars.items():
         start = rng.normal(size=(WINDOW, m))
-        ours = {}
+        runs = []
         for name in BOTH:
             bank = tr.ProfileBank(tr.Scalars(cells=CELLS), tr.Memory.window(WINDOW), tr.kernels(name))
             reference = bank.geometry.embed(tr.Samples(nu))
-            ours[name] = report.time(our_round(bank, filled(bank, m, start), reference, draws, outcomes), 2000)
-        number = 600 // m
-        scipy = report.time(peer_round(wasserstein_distance, start.T.copy(), nu, draws, outcomes), number)
-        pot = report.time(peer_round(ot.wasserstein_1d, start.T.copy(), nu, draws, outcomes), number)
+            runs.append((our_round(bank, filled(bank, m, start), reference, draws, outcomes), 2000))
+        pairs = (wasserstein_distance, ot.wasserstein_1d)
+        peers = [(peer_round(pair, start.T.copy(), nu, draws, outcomes), 600 // m) for pair in pairs]
+        *ours, scipy, pot = report.times([*runs, *peers])
         for index, name in enumerate(BOTH):
-            report.compare(f"round 1-D M={m} {name} / SciPy", ours[name], scipy, need_scipy[index])
-            report.compare(f"round 1-D M={m} {name} / POT", ours[name], pot, need_pot[index])
+            report.compare(f"round 1-D M={m} {name} / SciPy", ours[index], scipy, need_scipy[index])
+            report.compare(f"round 1-D M={m} {name} / POT", ours[index], pot, need_pot[index])
 
 
 def labels(report: Report) -> None:
@@ -134,10 +140,10 @@ def labels(report: Report) -> None:
     cost = 1.0 - np.eye(k)
     geometry = tr.ZeroOneLabels(k)
     bank, reference = p @ geometry.atoms, geometry.embed(tr.Labels(q))
-    peer = report.time(lambda: [ot.emd2(row, q, cost) for row in p], 10)
-    for name, need in zip(BOTH, (1000, 8000), strict=True):
-        ours = report.time(partial(geometry.distances, bank, reference, tr.kernels(name)), 5000)
-        report.compare(f"labels K={k} M={m} {name} / POT emd2", ours, peer, need)
+    runs = [(partial(geometry.distances, bank, reference, tr.kernels(name)), 5000) for name in BOTH]
+    *ours, peer = report.times([*runs, (lambda: [ot.emd2(row, q, cost) for row in p], 10)])
+    for name, took, need in zip(BOTH, ours, (1000, 8000), strict=True):
+        report.compare(f"labels K={k} M={m} {name} / POT emd2", took, peer, need)
 
 
 def rounds_cloud(report: Report) -> None:
@@ -153,13 +159,17 @@ def rounds_cloud(report: Report) -> None:
     def pair(x: Floats, y: Floats) -> float:
         return float(ot.sliced_wasserstein_distance(x, y, projections=geometry.frame))
 
-    peer = report.time(peer_round(pair, np.swapaxes(start, 0, 1).copy(), nu, draws, outcomes), 1)
-    filled_state = filled(tr.ProfileBank(geometry, tr.Memory.window(n), tr.kernels("numba")), m, start)
-    for name, need in zip(BOTH, (None, 1000), strict=True):
+    full = filled(tr.ProfileBank(geometry, tr.Memory.window(n), tr.kernels("numba")), m, start)
+    reference = geometry.embed(tr.Cloud(nu))
+    runs = []
+    for name in BOTH:
         bank = tr.ProfileBank(geometry, tr.Memory.window(n), tr.kernels(name))
-        state = {key: value.copy() for key, value in filled_state.items()}
-        ours = report.time(our_round(bank, state, geometry.embed(tr.Cloud(nu)), draws, outcomes), 300)
-        report.compare(f"round R^{d} M={m} {name} / POT sliced", ours, peer, need)
+        state = {key: value.copy() for key, value in full.items()}
+        runs.append((our_round(bank, state, reference, draws, outcomes), 300))
+    runs.append((peer_round(pair, np.swapaxes(start, 0, 1).copy(), nu, draws, outcomes), 1))
+    *ours, peer = report.times(runs)
+    for name, took, need in zip(BOTH, ours, (None, 1000), strict=True):
+        report.compare(f"round R^{d} M={m} {name} / POT sliced", took, peer, need)
 
 
 def batch(report: Report) -> None:
@@ -172,10 +182,10 @@ def batch(report: Report) -> None:
     bank = geometry.embed_outcomes(rng.normal(size=(seeds, m, CELLS)))
     x, y = rng.normal(size=(2, CELLS))
     reference = geometry.embed(tr.Samples(y))
-    peer = report.time(lambda: wasserstein_distance(x, y), 1000)
-    for name, need in zip(BOTH, (140, 1300), strict=True):
-        ours = report.time(partial(geometry.distances, bank, reference, tr.kernels(name)), 1000)
-        report.compare(f"one of {seeds}x{m} {name} / SciPy", ours / (seeds * m), peer, need)
+    runs = [(partial(geometry.distances, bank, reference, tr.kernels(name)), 1000) for name in BOTH]
+    *ours, peer = report.times([*runs, (partial(wasserstein_distance, x, y), 1000)])
+    for name, took, need in zip(BOTH, ours, (140, 1300), strict=True):
+        report.compare(f"one of {seeds}x{m} {name} / SciPy", took / (seeds * m), peer, need)
 
 
 def without_peers(report: Report) -> list[tuple[str, float]]:

@@ -28,8 +28,6 @@ class Kernels:
         ``numpy`` or ``numba``.
     l1, l2
         ``(bank (..., M, q), reference (..., q)) -> (..., M)``: the L1 or L2 distance of every agent's row.
-    rows_l1, rows_l2
-        The same for one ``(M, q)`` bank and one ``(q,)`` reference: the path of a single decision.
     push_window
         ``(ring, ordered, seen, embedding, rows, values, cells, scale) -> None``: puts one outcome per row into a
         sliding window kept sorted, and refreshes the row's embedding. See :func:`push_window`.
@@ -38,8 +36,6 @@ class Kernels:
     name: str
     l1: Callable[[Floats, Floats], Floats]
     l2: Callable[[Floats, Floats], Floats]
-    rows_l1: Callable[[Floats, Floats], Floats]
-    rows_l2: Callable[[Floats, Floats], Floats]
     push_window: Callable[[Floats, Floats, Ints, Floats, Ints, Floats, int, Floats], None]
 
 
@@ -142,4 +138,4 @@ def _ones(q: int) -> Floats:
 
 
 _ONES: dict[int, Floats] = {}
-NUMPY = Kernels("numpy", l1, l2, l1, l2, push_window)
+NUMPY = Kernels("numpy", l1, l2, push_window)

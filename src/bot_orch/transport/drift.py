@@ -28,13 +28,15 @@ __all__ = ["DriftMonitor", "DriftStudy", "drift_study"]
 
 @dataclass(frozen=True)
 class DriftMonitor:
-    """Compares the last ``recent`` outcomes of a stream with the ``older`` ones before them, every ``recent`` outcomes.
+    """Compares every ``recent`` new outcomes of a stream with its first ``older`` ones, kept since start or last alarm.
+
+    The older part stays put, so that a lasting change is tested again and again until it is found.
 
     Parameters
     ----------
     on
         ``outcomes``: one stream per agent, of raw outcomes. ``tasks``: one stream, of embedded task distributions; the
-        average of recent embeddings is compared with that of older ones, the reference so far. To watch tasks against
+        average of recent embeddings is compared with that of older ones, the reference. To watch tasks against
         a fixed reference, feed W(task, reference) to a monitor of ``Scalars`` outcomes.
     alpha
         Probability of a false alarm per test, that is at most ``alpha / recent`` per outcome.
@@ -109,20 +111,17 @@ class DriftMonitor:
         else:
             rows = np.arange(int(np.prod(lead)))
         values = np.broadcast_to(x, lead + shape).reshape(-1, *shape)
-        size = self.recent + self.older
-        flat["ring"][rows, flat["seen"][rows] % size] = values
+        beyond = flat["seen"][rows] - self.older  # negative while the older part fills up
+        flat["ring"][rows, np.where(beyond < 0, beyond + self.older, self.older + beyond % self.recent)] = values
         flat["seen"][rows] += 1
-        seen = flat["seen"][rows]
-        due = (seen >= size) & ((seen - size) % self.recent == 0)
+        due = (beyond >= 0) & ((beyond + 1) % self.recent == 0)
         alarm = np.zeros(len(rows), dtype=bool)
         for position in np.flatnonzero(due):
             alarm[position] = self._test(flat, int(rows[position]))
         return alarm.reshape(lead)
 
     def _test(self, flat: Arrays, row: int) -> bool:
-        size = self.recent + self.older
-        pooled = np.roll(flat["ring"][row], -int(flat["seen"][row] % size), axis=0)  # oldest first
-        statistic, p = self.compare(pooled, int(flat["tests"][row]))
+        statistic, p = self.compare(flat["ring"][row], int(flat["tests"][row]))
         flat["tests"][row] += 1
         flat["statistic"][row], flat["p_value"][row] = statistic, p
         rings = p <= self.alpha

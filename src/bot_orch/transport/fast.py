@@ -5,6 +5,7 @@ numba is imported by :func:`load`, never when this module is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -39,16 +40,39 @@ def load() -> Kernels:
     relaxed = {"reassoc", "contract"}  # lets sums use vector registers; nan and inf keep their meaning
     rows_l1: Any = njit(_rows_l1, fastmath=relaxed, error_model="numpy")
     rows_l2: Any = njit(_rows_l2, fastmath=relaxed, error_model="numpy")
-    pairs_l1: Any = njit(_pairs_l1, fastmath=relaxed, error_model="numpy")
-    pairs_l2: Any = njit(_pairs_l2, fastmath=relaxed, error_model="numpy")
     push: Any = njit(_push_window, error_model="numpy")
+    return Kernels("numba", _distances(njit, rows_l1), _distances(njit, rows_l2), _pusher(push))
 
-    def l1(bank: Floats, reference: Floats) -> Floats:
-        return _batched(rows_l1, pairs_l1, bank, reference)
 
-    def l2(bank: Floats, reference: Floats) -> Floats:
-        return _batched(rows_l2, pairs_l2, bank, reference)
+def _distances(njit: Any, rows: Any) -> Callable[[Floats, Floats], Floats]:
+    """From one bank and one reference to any leading dimensions."""
+    empty = np.empty
 
+    @njit  # type: ignore[untyped-decorator]
+    def pairs(banks: Floats, references: Floats, out: Floats) -> None:
+        for s in range(banks.shape[0]):
+            rows(banks[s], references[s], out[s])
+
+    def distances(bank: Floats, reference: Floats) -> Floats:
+        if bank.ndim == 2 and reference.ndim == 1:
+            out = empty(bank.shape[0])  # made here: an array made by numba costs more than the rest of the call
+            rows(bank, reference, out)
+            return out
+        m, q = bank.shape[-2:]
+        if reference.ndim == 1:
+            out = empty(bank.shape[:-1])
+            rows(bank.reshape(-1, q), reference, out.reshape(-1))
+            return out
+        lead = np.broadcast_shapes(bank.shape[:-2], reference.shape[:-1])
+        out = empty((*lead, m))
+        banks = np.broadcast_to(bank, (*lead, m, q)).reshape(-1, m, q)
+        pairs(banks, np.broadcast_to(reference, (*lead, q)).reshape(-1, q), out.reshape(-1, m))
+        return out
+
+    return distances
+
+
+def _pusher(push: Any) -> Callable[[Floats, Floats, Ints, Floats, Ints, Floats, int, Floats], None]:
     def push_window(
         ring: Floats,
         ordered: Floats,
@@ -61,60 +85,23 @@ def load() -> Kernels:
     ) -> None:
         push(ring, ordered, seen, embedding, rows, values, cosine_levels(cells), scale)
 
-    return Kernels("numba", l1, l2, rows_l1, rows_l2, push_window)
+    return push_window
 
 
-def _batched(rows: Any, pairs: Any, bank: Floats, reference: Floats) -> Floats:
-    q = bank.shape[-1]
-    if reference.ndim == 1:
-        flat: Floats = rows(bank.reshape(-1, q), reference)
-        return flat.reshape(bank.shape[:-1])
-    lead = np.broadcast_shapes(bank.shape[:-2], reference.shape[:-1])
-    banks = np.broadcast_to(bank, lead + bank.shape[-2:]).reshape(-1, *bank.shape[-2:])
-    out: Floats = pairs(banks, np.broadcast_to(reference, (*lead, q)).reshape(-1, q))
-    return out.reshape(*lead, bank.shape[-2])
-
-
-def _rows_l1(bank: Floats, reference: Floats) -> Floats:
-    out = np.empty(bank.shape[0])
+def _rows_l1(bank: Floats, reference: Floats, out: Floats) -> None:
     for i in range(bank.shape[0]):
         row, total = bank[i], 0.0
         for j in range(row.shape[0]):
             total += abs(row[j] - reference[j])
         out[i] = total
-    return out
 
 
-def _rows_l2(bank: Floats, reference: Floats) -> Floats:
-    out = np.empty(bank.shape[0])
+def _rows_l2(bank: Floats, reference: Floats, out: Floats) -> None:
     for i in range(bank.shape[0]):
         row, total = bank[i], 0.0
         for j in range(row.shape[0]):
             total += (row[j] - reference[j]) ** 2
         out[i] = np.sqrt(total)
-    return out
-
-
-def _pairs_l1(banks: Floats, references: Floats) -> Floats:
-    out = np.empty(banks.shape[:2])
-    for s in range(banks.shape[0]):
-        for i in range(banks.shape[1]):
-            row, reference, total = banks[s, i], references[s], 0.0
-            for j in range(row.shape[0]):
-                total += abs(row[j] - reference[j])
-            out[s, i] = total
-    return out
-
-
-def _pairs_l2(banks: Floats, references: Floats) -> Floats:
-    out = np.empty(banks.shape[:2])
-    for s in range(banks.shape[0]):
-        for i in range(banks.shape[1]):
-            row, reference, total = banks[s, i], references[s], 0.0
-            for j in range(row.shape[0]):
-                total += (row[j] - reference[j]) ** 2
-            out[s, i] = np.sqrt(total)
-    return out
 
 
 def _push_window(

@@ -88,7 +88,7 @@ class LabelGeometry(LinearGeometry):
 
     def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
         """See :class:`~bot_orch.transport.geometry.Geometry`."""
-        return kernels.rows_l1(bank, reference) if bank.ndim == 2 else kernels.l1(bank, reference)
+        return kernels.l1(bank, reference)
 
     def probabilities(self, embedding: Floats) -> Floats:
         """The label probabilities ``(..., K)`` behind embeddings ``(..., q)``."""

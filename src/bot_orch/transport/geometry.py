@@ -101,9 +101,7 @@ class Geometry(ABC):
 
     def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
         """W between every agent's embedding ``(..., M, q)`` and the reference ``(..., q)``: ``(..., M)``."""
-        if self.order == 1:
-            return kernels.rows_l1(bank, reference) if bank.ndim == 2 else kernels.l1(bank, reference)
-        return kernels.rows_l2(bank, reference) if bank.ndim == 2 else kernels.l2(bank, reference)
+        return kernels.l1(bank, reference) if self.order == 1 else kernels.l2(bank, reference)
 
     def spec(self) -> dict[str, Any]:
         """Plain JSON values; :func:`geometry_from_spec` reads them back."""

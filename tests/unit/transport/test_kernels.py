@@ -20,8 +20,6 @@ def test_distances_agree(name, bank, reference):
     b, r = rng.normal(size=bank), rng.normal(size=reference)
     found, expected = getattr(NUMBA, name)(b, r), getattr(NUMPY, name)(b, r)
     assert found.shape == expected.shape
-    if b.ndim == 2:
-        np.testing.assert_allclose(getattr(NUMBA, f"rows_{name}")(b, r), expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
