@@ -112,7 +112,7 @@ def test_round_trip_check_catches_forgotten_state(monkeypatch):
 
     def lossy(cls, text):
         router = real(cls, text)
-        router._state.arrays["rhat"][...] = 0.0
+        router._state.parts["policy"]["rhat"][...] = 0.0
         return router
 
     monkeypatch.setattr(checks.Orchestrator, "from_json", classmethod(lossy))

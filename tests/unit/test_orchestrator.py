@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
-from bot_orch.core.alignment import LabelAlignment
+from bot_orch.core.alignment import Alignment
 from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.choice import draw
 from bot_orch.rng import uniform
+from bot_orch.transport import CostLabels
 
 
 def router(**options):
@@ -116,7 +117,7 @@ def test_an_outcome_after_the_agents_changed_uses_the_propensity_of_its_decision
     r.add_agent("c")
     r.remove_agent(other)
     r.observe(decision.id, Outcome.completed(reward=0.0))
-    loss = r._state.arrays["loss"]
+    loss = r._state.parts["policy"]["loss"]
     assert loss[r.agents.index(decision.agent)] == pytest.approx(1.0 / decision.propensity)
 
 
@@ -157,7 +158,10 @@ def test_saved_and_loaded_bit_for_bit(tmp_path):
 
 def test_a_ground_cost_survives_saving():
     line = np.abs(np.subtract.outer(range(3), range(3)))
-    r = Orchestrator([Agent("a", profile=Labels([1, 0, 0])), "b"], alignment=LabelAlignment(line))
+    r = Orchestrator(
+        [Agent("a", profile=Labels([1, 0, 0])), "b"],
+        alignment=Alignment(CostLabels(tuple(map(tuple, line.tolist()))), distance="plug_in"),
+    )
     copy = Orchestrator.from_json(r.to_json())
     task = Task("x", reference=Labels([0, 0, 1]))
     assert copy.decide(task).terms.distance.tolist() == r.decide(task).terms.distance.tolist() == [2.0, 0.0]
@@ -168,8 +172,8 @@ def test_a_ground_cost_survives_saving():
     [
         (lambda d: d.update(version=99), "version: is 99"),
         (lambda d: d.update(format="other"), "not a bot-orch-state"),
-        (lambda d: d["state"]["arrays"]["rhat"].update(data="@@"), "arrays.rhat: damaged"),
-        (lambda d: d["state"]["arrays"]["rhat"].update(dtype="|O"), "type object is not allowed"),
+        (lambda d: d["state"]["parts"]["policy"]["rhat"].update(data="@@"), "arrays.rhat: damaged"),
+        (lambda d: d["state"]["parts"]["policy"]["rhat"].update(dtype="|O"), "type object is not allowed"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused(change, message):

@@ -1,88 +1,179 @@
-"""W_t(i): how far each agent's outcomes lie from what the task wants."""
+"""W_t(i): how far each agent's outcomes lie from what the task wants, learned one outcome at a time."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Arrays, Floats, Schema, allocate
+from bot_orch.core.reference import Reference
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.labels import check_ground_cost, is_zero_one, label_distance, total_variation
-from bot_orch.transport.measures import Labels
-from bot_orch.types import Measure
+from bot_orch.transport.bank import ProfileBank
+from bot_orch.transport.bures import Bures
+from bot_orch.transport.drift import DriftMonitor
+from bot_orch.transport.finite import ZeroOneLabels
+from bot_orch.transport.geometry import Geometry, geometry_from_spec
+from bot_orch.transport.measures import Cloud, Gaussian, Labels
+from bot_orch.transport.memory import Memory
+from bot_orch.transport.scalars import Scalars
+from bot_orch.transport.sliced import Sliced
+from bot_orch.transport.uncertainty import Distances
+from bot_orch.types import Agent, Measure, Task
 
-__all__ = ["Alignment", "LabelAlignment", "alignment_from_spec"]
+__all__ = ["Alignment", "Watch"]
 
-
-class Alignment(ABC):
-    """Distances from one reference to every agent's profile; an agent without a profile has distance zero."""
-
-    id: ClassVar[str]
-
-    @abstractmethod
-    def distances(self, reference: Measure, profiles: Sequence[Measure | None]) -> Floats:
-        """W(reference, profile) for every agent."""
-
-    @abstractmethod
-    def spec(self) -> dict[str, Any]:
-        """Settings as plain JSON values."""
+Parts = dict[str, Arrays]
 
 
 @dataclass(frozen=True, slots=True)
-class LabelAlignment(Alignment):
-    """Distributions over a finite label set under any ground cost; 0-1 cost unless one is given.
+class Watch:
+    """When to call it drift: ``recent`` outcomes of an agent (or tasks) against the ``older`` ones before them."""
+
+    recent: int = 32
+    older: int = 96
+    alpha: float = 0.01
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How alignment costs are found.
+
+    Parameters
+    ----------
+    geometry
+        How outcomes compare.
+    memory
+        What an agent's profile remembers of its outputs.
+    reference
+        Where references come from.
+    distance
+        ``lower`` (the default): the lower confidence distance, so that an agent seen twice is not condemned.
+        ``plug_in``: the distance as the paper computes it. Also ``debiased`` and ``upper``.
+    level
+        Confidence level of ``lower`` and ``upper``.
+    watch
+        Watch agents' outputs and the stream of tasks for drift; None switches it off.
 
     Examples
     --------
-    >>> LabelAlignment().distances(Labels([0.0, 1.0]), [Labels([0.1, 0.9]), None])
+    >>> from bot_orch.transport import ZeroOneLabels
+    >>> alignment = Alignment(ZeroOneLabels(2))
+    >>> parts = alignment.start(2)
+    >>> task = Task("t", reference=Labels([0.0, 1.0]), profiles={"a": Labels([0.1, 0.9])})
+    >>> alignment.distances(parts, task, [Agent("a"), Agent("b")])
     array([0.1, 0. ])
     """
 
-    ground_cost: Floats | None = None
-    id: ClassVar[str] = "labels"
-    _exact: bool = field(init=False, default=True)
+    geometry: Geometry
+    memory: Memory = field(default_factory=Memory.window)
+    reference: Reference = field(default_factory=Reference)
+    distance: str = "lower"
+    level: float = 0.90
+    watch: Watch | None = None
 
     def __post_init__(self) -> None:
-        if self.ground_cost is not None:
-            cost = check_ground_cost(self.ground_cost)
-            object.__setattr__(self, "ground_cost", cost)
-            object.__setattr__(self, "_exact", is_zero_one(cost))
+        choices = ("lower", "plug_in", "debiased", "upper")
+        if self.distance not in choices:
+            raise InvalidInputError("alignment.distance", f"is {self.distance!r}", f"pass one of {', '.join(choices)}")
 
-    def distances(self, reference: Measure, profiles: Sequence[Measure | None]) -> Floats:
-        """Closed form for 0-1 cost, a small linear program per agent otherwise."""
-        nu = _labels("task.reference", reference)
-        w = np.zeros(len(profiles))
-        for index, profile in enumerate(profiles):
-            if profile is not None:
-                mu = _labels("profile", profile)
-                if mu.probabilities.shape != nu.probabilities.shape:
-                    raise InvalidInputError("profile", "has another number of labels than the reference", "align them")
-                w[index] = self._distance(nu.probabilities, mu.probabilities)
-        return w
+    @classmethod
+    def for_measure(cls, measure: Measure) -> Self:
+        """The alignment used when nobody chose one, by the kind of the first measure that was seen."""
+        geometry: Geometry
+        if isinstance(measure, Labels):
+            geometry = ZeroOneLabels(len(measure.probabilities))
+        elif isinstance(measure, Cloud):
+            geometry = Sliced(measure.dimension)
+        elif isinstance(measure, Gaussian):
+            geometry = Bures(measure.dimension)
+        else:
+            geometry = Scalars()
+        return cls(geometry)
 
-    def _distance(self, p: Floats, q: Floats) -> float:
-        if self.ground_cost is None or self._exact:
-            return float(total_variation(p, q))
-        return label_distance(p, q, self.ground_cost)
+    @cached_property
+    def bank(self) -> ProfileBank:
+        """Profiles of all agents."""
+        return ProfileBank(self.geometry, self.memory)
+
+    @cached_property
+    def monitors(self) -> dict[str, DriftMonitor]:
+        """What watches for drift: agents' outputs and the stream of tasks."""
+        if self.watch is None:
+            return {}
+        outcomes = DriftMonitor(self.geometry, self.watch.recent, self.watch.older, self.watch.alpha)
+        return {"drift": outcomes, "task_drift": replace(outcomes, on="tasks", key=1)}
+
+    @cached_property
+    def schemas(self) -> dict[str, Schema]:
+        """State arrays, part by part."""
+        pool = self.reference.pool(self.geometry)
+        parts: dict[str, Schema] = {"bank": self.bank.schema, "reference": self.reference.schema(self.geometry)}
+        parts["pool"] = {} if pool is None else _shared(pool.schema)
+        return parts | {name: monitor.schema for name, monitor in self.monitors.items()}
+
+    def start(self, n_agents: int) -> Parts:
+        """State in which nothing has been seen."""
+        return {name: allocate(schema, (), n_agents) for name, schema in self.schemas.items()}
+
+    def detail(self, parts: Parts, task: Task, agents: Sequence[Agent]) -> Distances | None:
+        """Every agent's distance with its uncertainty; None when there is no reference."""
+        nu = self.reference.embedding(self.geometry, parts["reference"], parts["pool"], task.reference)
+        if nu is None:
+            return None
+        known = ((index, task.profiles.get(agent.id, agent.profile)) for index, agent in enumerate(agents))
+        profiles = {index: measure for index, measure in known if measure is not None}
+        return self.bank.distances(parts["bank"], nu, profiles=profiles, level=self.level)
+
+    def distances(self, parts: Parts, task: Task, agents: Sequence[Agent]) -> Floats:
+        """W of every agent; zero for an agent of whom nothing is known."""
+        found = self.detail(parts, task, agents)
+        return np.zeros(len(agents)) if found is None else found.pick(self.distance)
+
+    def see_task(self, parts: Parts, task: Task) -> None:
+        """A task was decided on."""
+        self.reference.see_task(self.geometry, parts["reference"], task.reference)
+        if "task_drift" in self.monitors and task.reference is not None:
+            self.monitors["task_drift"].update(parts["task_drift"], self.geometry.embed(task.reference))
+
+    def see_output(self, parts: Parts, agent: str, index: int, output: Measure, reward: float | None) -> None:
+        """An agent's output was observed."""
+        self.bank.observe(parts["bank"], index, output)
+        self.reference.see_output(self.geometry, parts["pool"], agent, output, reward)
+        if "drift" in self.monitors:
+            for outcome in self.geometry.outcomes_of(output)[0]:
+                self.monitors["drift"].update(parts["drift"], outcome, agent=index)
+
+    def check(self, name: str, measure: Measure | None) -> None:
+        """Refuse a measure of the wrong kind or size before anything is changed."""
+        if measure is not None:
+            try:
+                self.geometry.embed(measure)
+            except InvalidInputError as error:
+                raise InvalidInputError(name, error.problem, error.remedy) from error
 
     def spec(self) -> dict[str, Any]:
-        """Settings as plain JSON values."""
-        return {"id": self.id, "ground_cost": None if self.ground_cost is None else self.ground_cost.tolist()}
+        """Plain JSON values."""
+        watch = None if self.watch is None else [self.watch.recent, self.watch.older, self.watch.alpha]
+        rest = {"distance": self.distance, "level": self.level, "watch": watch}
+        return {**self.bank.spec(), "reference": self.reference.spec(), **rest}
+
+    @classmethod
+    def from_spec(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`spec`."""
+        return cls(
+            geometry_from_spec(document["geometry"]),
+            Memory.from_spec(document["memory"]),
+            Reference.from_spec(document["reference"]),
+            document["distance"],
+            document["level"],
+            None if document["watch"] is None else Watch(*document["watch"]),
+        )
 
 
-def alignment_from_spec(spec: dict[str, Any]) -> Alignment:
-    """The inverse of :meth:`Alignment.spec`."""
-    if spec.get("id") != LabelAlignment.id:
-        raise InvalidInputError("alignment.id", f"{spec.get('id')!r} is not known", "choose labels")
-    cost = spec.get("ground_cost")
-    return LabelAlignment(None if cost is None else np.array(cost, dtype=float))
-
-
-def _labels(name: str, measure: Measure) -> Labels:
-    if not isinstance(measure, Labels):
-        raise InvalidInputError(name, f"is a distribution of kind {measure.kind!r}", "pass Labels")
-    return measure
+def _shared(schema: Schema) -> Schema:
+    """The arrays of one profile, kept as a bank of one that agents coming and going do not touch."""
+    return {name: replace(f, per_agent=False, shape=(1, *f.shape)) for name, f in schema.items()}

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.arrays import Bools, Floats, allocate, insert_agent, remove_agent
+from bot_orch.arrays import Bools, Floats, Schema, allocate, insert_agent, remove_agent
 from bot_orch.core import pipeline
-from bot_orch.core.alignment import Alignment, LabelAlignment, alignment_from_spec
+from bot_orch.core.alignment import Alignment
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.state import FORMAT, VERSION, State, parse
 from bot_orch.errors import InvalidInputError, UnknownAgentError, UnknownDecisionError
@@ -19,7 +19,7 @@ from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy, Situation
 from bot_orch.policies.registry import from_spec, make_policy, policy_name, to_spec
 from bot_orch.rng import derive_key, uniform
-from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.types import Agent, Decision, Measure, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
@@ -41,8 +41,11 @@ class Orchestrator:
         Length of ``task.features`` for contextual policies; 0 leaves features unused.
     floor
         Least probability of every eligible agent, for off-policy evaluation.
-    alignment, reward
-        How distances and rewards are computed.
+    alignment
+        How distances are found. Unless given, the kind of the first measure seen decides: labels under 0-1 cost,
+        samples by quantiles, clouds by sliced W, always the lower confidence distance.
+    reward
+        How an outcome becomes a reward.
 
     Examples
     --------
@@ -69,14 +72,18 @@ class Orchestrator:
         self.lambda_ = _check("lambda_", lambda_, 0.0, np.inf) if self.policy.uses_alignment else 0.0
         self.floor = _check("floor", floor, 0.0, 1.0)
         self.seed, self.n_features = seed, n_features
-        self.alignment = alignment or LabelAlignment()
+        self.alignment = alignment
         self.reward = reward or BoundedReward()
         self._stream = derive_key("orchestrator", seed)
         self._name = policy_name(self.policy)
         self._schema = self.policy.schema(n_features)
         members = tuple(agent if isinstance(agent, Agent) else Agent(agent) for agent in agents)
-        self._state = State(members, allocate(self._schema, (), len(members)))
+        self._state = State(members, {"policy": allocate(self._schema, (), len(members))})
         self._refresh()
+        if alignment is not None:
+            self._state.parts |= alignment.start(len(members))
+        for agent in members:
+            self._expect(f"agents.{agent.id}.profile", agent.profile)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -90,7 +97,10 @@ class Orchestrator:
 
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and remember that an outcome is due."""
+        self._expect("task.reference", task.reference)
         decision = self.derive(task, eligible)
+        if self.alignment is not None:
+            self.alignment.see_task(self._state.parts, task)
         self._state.pending[decision.id] = decision
         self._waiting[self._index[decision.agent]] += 1.0
         self._state.rounds += 1
@@ -104,7 +114,8 @@ class Orchestrator:
         distance = self._distances(task)
         alignment = self.lambda_ * distance
         situation = Situation(counter + 1, alignment + self._costs, mask, self._context(task), self._waiting)
-        drawn = pipeline.decide(self.policy, self._state.arrays, situation, uniform(self._stream, counter), self.floor)
+        u = uniform(self._stream, counter)
+        drawn = pipeline.decide(self.policy, self._state.parts["policy"], situation, u, self.floor)
         choice = drawn.choice
         return Decision(
             id=f"{self._stream:016x}-{counter:012x}",
@@ -124,12 +135,15 @@ class Orchestrator:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
         decision = self._pending(decision_id)
         reward = self.reward(outcome)
+        self._expect("outcome.output", outcome.output)
         index = self._settle(decision)
+        if index is not None and outcome.output is not None and self.alignment is not None:
+            self.alignment.see_output(self._state.parts, decision.agent, index, outcome.output, reward)
         if index is not None and reward is not None:  # otherwise the agent left, or nothing was learned
             observed = np.zeros(len(self._names), dtype=bool)
             observed[index] = True
             rewards = np.full(len(self._names), reward)
-            pipeline.apply(self.policy, self._state.arrays, self._feedback(decision, index, observed, rewards))
+            pipeline.apply(self.policy, self._state.parts["policy"], self._feedback(decision, index, observed, rewards))
 
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """Full feedback: what every agent would have earned (the printed algorithms, and the theory)."""
@@ -141,14 +155,16 @@ class Orchestrator:
         index = self._settle(decision)
         if index is not None:
             observed = np.ones(len(self._names), dtype=bool)
-            pipeline.apply(self.policy, self._state.arrays, self._feedback(decision, index, observed, values))
+            pipeline.apply(self.policy, self._state.parts["policy"], self._feedback(decision, index, observed, values))
 
     def add_agent(self, agent: str | Agent) -> None:
         """Let a new agent take part from the next decision on."""
         new = agent if isinstance(agent, Agent) else Agent(agent)
         if new.id in self._index:
             raise InvalidInputError("agent.id", f"{new.id!r} is taken", "choose another name or remove the old agent")
-        insert_agent(self._schema, self._state.arrays)
+        self._expect("agent.profile", new.profile)
+        for name, schema in self._schemas():
+            insert_agent(schema, self._state.parts[name])
         self._state.agents = (*self._state.agents, new)
         self._state.seq += 1
         self._refresh()
@@ -158,10 +174,20 @@ class Orchestrator:
         index = self._find(agent_id)
         if len(self._names) == 1:
             raise InvalidInputError("agent.id", f"{agent_id!r} is the last agent", "add another one first")
-        remove_agent(self._schema, self._state.arrays, index)
+        for name, schema in self._schemas():
+            remove_agent(schema, self._state.parts[name], index)
         self._state.agents = tuple(agent for agent in self._state.agents if agent.id != agent_id)
         self._state.seq += 1
         self._refresh()
+
+    def drift_alarms(self) -> dict[str, int]:
+        """How often each agent's outputs have been found to drift; zeros where nobody watches."""
+        counts = self._state.parts["drift"]["alarms"] if "drift" in self._state.parts else np.zeros(len(self._names))
+        return {name: int(count) for name, count in zip(self._names, counts, strict=True)}
+
+    def task_drift_alarms(self) -> int:
+        """How often the stream of task references has been found to drift."""
+        return int(self._state.parts["task_drift"]["alarms"]) if "task_drift" in self._state.parts else 0
 
     def fingerprint(self) -> str:
         """A hash of the state, equal for equal states."""
@@ -175,7 +201,7 @@ class Orchestrator:
             "seed": self.seed,
             "n_features": self.n_features,
             "floor": self.floor,
-            "alignment": self.alignment.spec(),
+            "alignment": None if self.alignment is None else self.alignment.spec(),
             "reward": self.reward.spec(),
         }
         document = {"format": FORMAT, "version": VERSION, "settings": settings, "state": self._state.to_dict()}
@@ -194,7 +220,7 @@ class Orchestrator:
             seed=s["seed"],
             n_features=s["n_features"],
             floor=s["floor"],
-            alignment=alignment_from_spec(s["alignment"]),
+            alignment=None if s["alignment"] is None else Alignment.from_spec(s["alignment"]),
             reward=reward_from_spec(s["reward"]),
         )
         router._state = state
@@ -227,11 +253,30 @@ class Orchestrator:
             if decision.agent in self._index:
                 self._waiting[self._index[decision.agent]] += 1.0
 
+    def _schemas(self) -> list[tuple[str, Schema]]:
+        return [("policy", self._schema), *(self.alignment.schemas.items() if self.alignment else ())]
+
+    def _expect(self, name: str, measure: Measure | None) -> None:
+        """Check a measure against the geometry; the first one ever seen chooses it."""
+        if measure is None:
+            return
+        if self.alignment is None:
+            self.alignment = Alignment.for_measure(measure)
+            self._state.parts |= self.alignment.start(len(self._names))
+        self.alignment.check(name, measure)
+
     def _distances(self, task: Task) -> Floats:
-        if task.reference is None or self.lambda_ == 0.0:
+        if self.lambda_ == 0.0:
             return self._no_distance
-        profiles = [task.profiles.get(agent.id, agent.profile) for agent in self._state.agents]
-        return self.alignment.distances(task.reference, profiles)
+        for name, profile in task.profiles.items():
+            if self.alignment is not None:
+                self.alignment.check(f"task.profiles.{name}", profile)
+        if self.alignment is not None:
+            return self.alignment.distances(self._state.parts, task, self._state.agents)
+        if task.reference is None:
+            return self._no_distance
+        fresh = Alignment.for_measure(task.reference)  # what deciding would choose; deriving must not change anything
+        return fresh.distances(fresh.start(len(self._names)), task, self._state.agents)
 
     def _context(self, task: Task) -> Floats | None:
         if self.n_features == 0:

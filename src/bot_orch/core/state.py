@@ -11,8 +11,8 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, decode, encode
 from bot_orch.errors import StateFormatError
-from bot_orch.transport.measures import Labels
-from bot_orch.types import Agent, Decision, Measure, RandomKey, Terms
+from bot_orch.transport.measures import measure_from_dict
+from bot_orch.types import Agent, Decision, RandomKey, Terms
 
 __all__ = ["FORMAT", "VERSION", "State", "agent_from_dict", "agent_to_dict", "decision_from_dict", "parse"]
 
@@ -22,10 +22,13 @@ VERSION = 1
 
 @dataclass(slots=True)
 class State:
-    """A fold over events: which agents there are, what the policy learned, which outcomes are awaited."""
+    """A fold over events: which agents there are, what was learned, which outcomes are awaited.
+
+    ``parts`` holds the arrays of each learner: ``policy`` always, and those of alignment once there is one.
+    """
 
     agents: tuple[Agent, ...]
-    arrays: Arrays
+    parts: dict[str, Arrays]
     pending: dict[str, Decision] = field(default_factory=dict)
     rounds: int = 0
     seq: int = 0
@@ -34,7 +37,7 @@ class State:
         """Plain JSON values."""
         return {
             "agents": [agent_to_dict(agent) for agent in self.agents],
-            "arrays": encode(self.arrays),
+            "parts": {name: encode(arrays) for name, arrays in self.parts.items()},
             "pending": [decision.to_dict() for decision in self.pending.values()],
             "rounds": self.rounds,
             "seq": self.seq,
@@ -46,7 +49,7 @@ class State:
         pending = [decision_from_dict(entry) for entry in document["pending"]]
         return cls(
             tuple(agent_from_dict(entry) for entry in document["agents"]),
-            decode(document["arrays"]),
+            {name: decode(arrays) for name, arrays in document["parts"].items()},
             {decision.id: decision for decision in pending},
             int(document["rounds"]),
             int(document["seq"]),
@@ -81,7 +84,8 @@ def agent_to_dict(agent: Agent) -> dict[str, Any]:
 
 def agent_from_dict(document: dict[str, Any]) -> Agent:
     """The inverse of :func:`agent_to_dict`."""
-    return Agent(document["id"], document["cost"], _measure(document["profile"]))
+    profile = document["profile"]
+    return Agent(document["id"], document["cost"], None if profile is None else measure_from_dict(profile))
 
 
 def decision_from_dict(document: dict[str, Any]) -> Decision:
@@ -100,11 +104,3 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
         features=tuple(document["features"]),
     )
-
-
-def _measure(document: dict[str, Any] | None) -> Measure | None:
-    if document is None:
-        return None
-    if document.get("kind") != Labels.kind:
-        raise StateFormatError(f"profile.kind: {document.get('kind')!r} is not known; load it with a newer release")
-    return Labels(document["probabilities"])

@@ -16,7 +16,7 @@ from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.environments.stream import AlignmentSource, GivenAlignment, Stream
 from bot_orch.errors import MissingExtraError
 from bot_orch.rng import generator
-from bot_orch.transport.labels import total_variation
+from bot_orch.transport.finite import ZeroOneLabels
 
 __all__ = [
     "AI",
@@ -40,6 +40,7 @@ PAPER_SPLIT = 24
 _HUMAN_ACCURACY = {"in distribution": 0.88, "shifted": 0.947}
 _SHIFTED_FEATURES, _SHIFT_SD, _SHIFT_BIAS = 20, 0.8, 0.5
 _N_TEST = 57
+_LABELS = ZeroOneLabels(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,7 @@ class TriageData:
     @property
     def ai_correct(self) -> Bools:
         """Where the classifier is right."""
-        return self.ai_label == self.label
+        return np.equal(self.ai_label, self.label)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +139,7 @@ class DeployableAlignment(AlignmentSource):
 
     def __init__(self, data: TriageData, cases: Episodes, *, moderate: bool = True, prior_n: float = 10.0) -> None:
         reference = data.moderated if moderate else data.ai_probability
-        self._ai = total_variation(reference, np.eye(2)[data.ai_label])
+        self._ai = _distance(reference, np.eye(2)[data.ai_label])
         self._patient = cases.patient
         self._wrong = np.full(cases.patient.shape[1], 0.1 * prior_n)
         self._seen = np.full(cases.patient.shape[1], prior_n)
@@ -167,10 +168,15 @@ def _revealed(data: TriageData, patient: Ints, truth: Ints) -> Floats:
     """W to the one-hot true label under 0-1 cost, for the label the AI gives and for the clinician's distribution."""
     nu = np.eye(2)[truth]
     p = data.human_accuracy[patient][..., None]
-    return np.stack(
-        [total_variation(nu, np.eye(2)[data.ai_label[patient]]), total_variation(nu, p * nu + (1.0 - p) * (1.0 - nu))],
-        axis=-1,
-    )
+    human = p * nu + (1.0 - p) * (1.0 - nu)
+    return np.stack([_distance(nu, np.eye(2)[data.ai_label[patient]]), _distance(nu, human)], axis=-1)
+
+
+def _distance(nu: Floats, mu: Floats) -> Floats:
+    """W under 0-1 cost between distributions over the two labels, ``(..., 2)`` each."""
+    embed = _LABELS.features
+    w: Floats = _LABELS.distances(embed(mu)[..., None, :], embed(nu))[..., 0]
+    return w
 
 
 def _noise_variance(train: Floats, cases: Floats) -> Floats:
@@ -178,7 +184,8 @@ def _noise_variance(train: Floats, cases: Floats) -> Floats:
     values, vectors = np.linalg.eigh(np.cov(train.T))
     half = len(values) // 2
     projected = (cases - train.mean(axis=0)) @ vectors[:, :half]
-    return np.maximum(0.0, (projected**2 - values[:half]).mean(axis=1))
+    excess: Floats = (projected**2 - values[:half]).mean(axis=1)
+    return np.maximum(0.0, excess)
 
 
 def _two_columns(logit: Floats) -> Floats:

@@ -70,7 +70,7 @@ class CostLabels(LabelGeometry):
 @lru_cache(maxsize=4096)
 def _label_programme(cost: tuple[tuple[float, ...], ...], order: int, p: bytes, r: bytes) -> tuple[float, Floats]:
     a, b = np.frombuffer(p), np.frombuffer(r)
-    if a.tobytes() == b.tobytes():
+    if a.tobytes() == b.tobytes() or not a.any():  # the same, or an agent of whom nothing has been seen
         return 0.0, np.zeros(a.size)
     value, potential = transport_plan_cost(a / a.sum(), b / b.sum(), np.asarray(cost, dtype=float) ** order)
     return value ** (1.0 / order), potential
