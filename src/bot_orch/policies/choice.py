@@ -139,13 +139,13 @@ def _by_column(x: Floats) -> bool:
 def _row_max(x: Floats) -> Floats:
     if not _by_column(x):
         return cast(Floats, np.maximum.reduce(x, axis=-1, keepdims=True))
-    return reduce(np.maximum, x.T)[:, None]
+    return cast(Floats, reduce(np.maximum, x.T)[:, None])
 
 
 def _row_sum(x: Floats) -> Floats:
     if not _by_column(x):
         return cast(Floats, np.add.reduce(x, axis=-1, keepdims=True))
-    return reduce(np.add, x.T)[:, None]
+    return cast(Floats, reduce(np.add, x.T)[:, None])
 
 
 def _row_cumsum(x: Floats) -> Floats:
