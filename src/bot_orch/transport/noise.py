@@ -52,15 +52,15 @@ def _with_reference(bank: Floats, target: Floats, root: Floats) -> Floats:
 
 
 def _scores(geometry: Scores, bank: Floats, target: Floats, root: Floats) -> Triple:
+    """The potential is h sum_j s_j 1{x > t_j}, s = sign(F - G); its moments need only 1 - F and sums of s."""
     h = geometry.step
     g = np.clip(target / h, 0.0, 1.0)
     b0 = _FOLD * h * np.sqrt(g * (1.0 - g)).sum(axis=-1) / root
-    lead = (*bank.shape[:-1], 1)
-    mixed = _with_reference(bank, target, root) / h
-    edges = np.concatenate([np.zeros(lead), mixed, np.ones(lead)], axis=-1)
     signs = np.sign(bank - target)
-    potential = np.concatenate([np.zeros(lead), h * np.cumsum(signs, axis=-1)], axis=-1)
-    sd = _deviation(np.diff(edges, axis=-1), potential) / root
+    above = (1.0 - _with_reference(bank, target, root) / h) * signs
+    sums = 2.0 * np.cumsum(signs, axis=-1) - signs
+    variance = (above * sums).sum(axis=-1) - above.sum(axis=-1) ** 2
+    sd = h * np.sqrt(np.maximum(variance, 0.0)) / root
     return b0, sd, SMALL * (geometry.high - geometry.low) / root**2
 
 

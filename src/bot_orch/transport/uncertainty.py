@@ -113,17 +113,13 @@ def confidence(
         lower, upper = _guaranteed(geometry, bank, reference, n, 1.0 - level, method == "anytime")
     else:
         raise InvalidInputError("method", f"is {method!r}", "pass 'clt', 'dkw' or 'anytime'")
+    lower = np.maximum(lower, 0.0)
     debiased = np.sqrt(np.maximum(value * value - b0 * b0, 0.0))
-    unseen = n <= 0
-    blind = unseen if bounded else n < 2  # one outcome without bounds says nothing about spread
-    value, debiased = np.where(unseen, 0.0, value), np.where(unseen, 0.0, debiased)
-    return Distances(
-        value=value,
-        debiased=debiased,
-        lower=np.where(blind, 0.0, np.maximum(lower, 0.0)),
-        upper=np.where(blind, np.inf, upper),
-        n=n,
-    )
+    blind = n < (1 if bounded else 2)  # one outcome without bounds says nothing about spread
+    if blind.any():
+        lower, upper = np.where(blind, 0.0, lower), np.where(blind, np.inf, upper)
+        value, debiased = np.where(n > 0, value, 0.0), np.where(n > 0, debiased, 0.0)
+    return Distances(value, debiased, lower, upper, n)
 
 
 @lru_cache(maxsize=64)
