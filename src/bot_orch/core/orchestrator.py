@@ -78,10 +78,9 @@ class Orchestrator:
         self._name = policy_name(self.policy)
         self._schema = self.policy.schema(n_features)
         members = tuple(agent if isinstance(agent, Agent) else Agent(agent) for agent in agents)
-        self._state = State(members, {"policy": allocate(self._schema, (), len(members))})
+        parts = {name: allocate(schema, (), len(members)) for name, schema in self._schemas()}
+        self._state = State(members, parts)
         self._refresh()
-        if alignment is not None:
-            self._state.parts |= alignment.start(len(members))
         for agent in members:
             self._expect(f"agents.{agent.id}.profile", agent.profile)
 
@@ -133,17 +132,21 @@ class Orchestrator:
 
     def observe(self, decision_id: str, outcome: Outcome) -> None:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
-        decision = self._pending(decision_id)
-        reward = self.reward(outcome)
+        decision, parts = self._pending(decision_id), self._state.parts
         self._expect("outcome.output", outcome.output)
+        present = self._index.get(decision.agent)
+        reward = None if present is None else self.reward.read(parts["reward"], present, outcome)
         index = self._settle(decision)
-        if index is not None and outcome.output is not None and self.alignment is not None:
-            self.alignment.see_output(self._state.parts, decision.agent, index, outcome.output, reward)
-        if index is not None and reward is not None:  # otherwise the agent left, or nothing was learned
+        if index is None:
+            return  # the agent left; there is nobody to credit
+        self.reward.learn(parts["reward"], index, outcome)
+        if outcome.output is not None and self.alignment is not None:
+            self.alignment.see_output(parts, decision.agent, index, outcome.output, reward)
+        if reward is not None:
             observed = np.zeros(len(self._names), dtype=bool)
             observed[index] = True
             rewards = np.full(len(self._names), reward)
-            pipeline.apply(self.policy, self._state.parts["policy"], self._feedback(decision, index, observed, rewards))
+            pipeline.apply(self.policy, parts["policy"], self._feedback(decision, index, observed, rewards))
 
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """Full feedback: what every agent would have earned (the printed algorithms, and the theory)."""
@@ -254,7 +257,8 @@ class Orchestrator:
                 self._waiting[self._index[decision.agent]] += 1.0
 
     def _schemas(self) -> list[tuple[str, Schema]]:
-        return [("policy", self._schema), *(self.alignment.schemas.items() if self.alignment else ())]
+        aligned = self.alignment.schemas.items() if self.alignment else ()
+        return [("policy", self._schema), ("reward", self.reward.schema), *aligned]
 
     def _expect(self, name: str, measure: Measure | None) -> None:
         """Check a measure against the geometry; the first one ever seen chooses it."""

@@ -3,46 +3,135 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
+import numpy as np
+
+from bot_orch.arrays import Arrays, Schema
 from bot_orch.errors import InvalidInputError
+from bot_orch.survival.causes import cause_of
+from bot_orch.survival.online_kaplan_meier import OnlineKaplanMeier
+from bot_orch.survival.reward import live_reward
 from bot_orch.types import Outcome
 
-__all__ = ["BoundedReward", "RewardModel", "reward_from_spec"]
+__all__ = ["BoundedReward", "RewardModel", "SurvivalReward", "reward_from_spec"]
 
 
+@dataclass(frozen=True)
 class RewardModel(ABC):
-    """Reads a reward off an outcome."""
+    """Reads a reward off an outcome; it may learn from outcomes, in arrays that the orchestrator keeps."""
 
     id: ClassVar[str]
 
+    @property
+    def schema(self) -> Schema:
+        """State arrays; none unless a model learns."""
+        return {}
+
     @abstractmethod
-    def __call__(self, outcome: Outcome) -> float | None:
-        """A reward in [0, 1], or ``None`` where the outcome teaches nothing about the reward."""
+    def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
+        """A reward in [0, 1], or ``None`` where the outcome teaches nothing about it. Changes nothing."""
+
+    def learn(self, state: Arrays, agent: int, outcome: Outcome) -> None:  # noqa: B027
+        """Take the outcome in, after it was read. The default learns nothing."""
 
     def spec(self) -> dict[str, Any]:
         """Settings as plain JSON values."""
-        return {"id": self.id}
+        return {"id": self.id, **asdict(self)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoundedReward(RewardModel):
     """The reward the caller gave. A censored outcome without one teaches nothing: silence is not zero."""
 
     id: ClassVar[str] = "bounded"
 
-    def __call__(self, outcome: Outcome) -> float | None:
+    def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
         """``outcome.reward``, required of a completed outcome."""
         if outcome.event and outcome.reward is None:
             raise InvalidInputError("outcome.reward", "is missing", "pass a reward in [0, 1]")
         return outcome.reward
 
 
-def reward_from_spec(spec: dict[str, Any]) -> RewardModel:
+@dataclass(frozen=True)
+class SurvivalReward(RewardModel):
+    """R = delta * S(T): what an outcome earns by when it came, from right-censored times (paper, section 3.3).
+
+    Parameters
+    ----------
+    curve
+        The S inside the reward. ``pooled``: that of all agents together, so that faster agents earn more. ``own``: the
+        agent's own, as the paper prints it; then S(T) is uniform whatever the agent's speed, and agents differ only
+        through censoring and failures.
+    censored
+        What a timeout earns: what it is ``expected`` to earn had we waited on, or ``zero`` as in the paper. A crash
+        earns zero either way.
+    capacity
+        Distinct times kept per curve.
+
+    Examples
+    --------
+    >>> from bot_orch import Orchestrator, Task
+    >>> router = Orchestrator(["slow", "quick"], "ucb1", reward=SurvivalReward())
+    >>> for _ in range(60):
+    ...     decision = router.decide(Task())
+    ...     router.observe(decision.id, Outcome.completed(elapsed_s=9.0 if decision.agent == "slow" else 2.0))
+    >>> estimate = router.derive(Task()).terms.estimate
+    >>> bool(estimate[1] > estimate[0])
+    True
+    """
+
+    curve: Literal["pooled", "own"] = "pooled"
+    censored: Literal["expected", "zero"] = "expected"
+    capacity: int = 128
+    id: ClassVar[str] = "survival"
+
+    def __post_init__(self) -> None:
+        if self.curve not in ("pooled", "own"):
+            raise InvalidInputError("reward.curve", f"is {self.curve!r}", "pass 'pooled' or 'own'")
+        if self.censored not in ("expected", "zero"):
+            raise InvalidInputError("reward.censored", f"is {self.censored!r}", "pass 'expected' or 'zero'")
+
+    @cached_property
+    def _fit(self) -> OnlineKaplanMeier:
+        return OnlineKaplanMeier(self.capacity)
+
+    @property
+    def schema(self) -> Schema:
+        """A life table per agent and one of all agents together."""
+        own = {f"own_{name}": field for name, field in self._fit.schema.items()}
+        pooled = {
+            f"pooled_{name}": replace(field, per_agent=False, shape=(1, *field.shape))
+            for name, field in self._fit.schema.items()
+        }
+        return own | pooled
+
+    def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
+        """The reward under the curves as they were before this outcome."""
+        if outcome.elapsed_s is None:
+            raise InvalidInputError("outcome.elapsed_s", "is missing", "a survival reward needs the elapsed time")
+        own, pooled = (self._fit.model(_view(state, prefix)) for prefix in ("own_", "pooled_"))
+        reference = pooled.select(0) if self.curve == "pooled" else None
+        return live_reward(own.select(agent), outcome, reference=reference, censored=self.censored)
+
+    def learn(self, state: Arrays, agent: int, outcome: Outcome) -> None:
+        """Add the time to both tables."""
+        cause = int(cause_of(outcome))
+        self._fit.update(_view(state, "own_"), np.float64(outcome.elapsed_s), cause, agent=agent)
+        self._fit.update(_view(state, "pooled_"), np.float64(outcome.elapsed_s), cause, agent=0)
+
+
+def reward_from_spec(spec: Mapping[str, Any]) -> RewardModel:
     """The inverse of :meth:`RewardModel.spec`."""
-    models: dict[str, type[RewardModel]] = {BoundedReward.id: BoundedReward}
+    models: dict[str, type[RewardModel]] = {model.id: model for model in (BoundedReward, SurvivalReward)}
     name = spec.get("id")
     if name not in models:
         raise InvalidInputError("reward.id", f"{name!r} is not known", f"choose one of {', '.join(models)}")
-    return models[str(name)]()
+    return models[str(name)](**{key: value for key, value in spec.items() if key != "id"})
+
+
+def _view(state: Arrays, prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
