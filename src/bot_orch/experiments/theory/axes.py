@@ -11,12 +11,15 @@ __all__ = ["log_axes", "panels"]
 _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TOP_IN = 0.65, 0.12, 0.5, 0.35
 
 
-def panels(columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
+def panels(
+    columns: int, width: float, height: float, *, gap_in: float | None = None, **options: Any
+) -> tuple[Any, Any]:
     """A figure with one row of axes; margins are fixed, since finding them means drawing everything once more."""
     figure, axes = new_figure(1, columns, width, height, **options)
     figure.set_layout_engine("tight")  # on the way to none: a constrained layout would refuse fixed margins
     figure.set_layout_engine("none")
-    gap_in = 0.2 if options.get("sharey") else 0.65
+    if gap_in is None:
+        gap_in = 0.2 if options.get("sharey") else 0.65
     inner_in = (width - _LEFT_IN - _RIGHT_IN - (columns - 1) * gap_in) / columns
     figure.subplots_adjust(
         left=_LEFT_IN / width,

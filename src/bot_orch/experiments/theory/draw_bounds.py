@@ -41,12 +41,12 @@ def draw_stability(results: Results) -> Any:
     """Ratios with Lipschitz costs, without, and for the root W_2."""
     figure, axes = panels(2, 9.5, 3.8)
     for index, (name, payload) in enumerate((k, v) for k, v in results.items() if k != "root W_2"):
-        moved, ratio = np.array(payload["points"]).T
-        axis, look = axes[0], {"s": 8, "color": _COLORS[index], "marker": _MARKS[index], "alpha": 0.6}
+        moved, ratio = np.array(payload["by_scale"]).T
         label = name if name in LIPSCHITZ else f"{name} (no L)"
-        axis.scatter(moved, np.maximum(ratio, 1e-4), label=label, **look)
-    axes[0].set_xlabel("W_1(nu, nu')")
-    axes[0].set_ylabel("|W_c(nu, mu) - W_c(nu', mu)| / (L W_1)")
+        line = "-" if name in LIPSCHITZ else "--"
+        axes[0].plot(moved, ratio, color=_COLORS[index], marker=_MARKS[index], linestyle=line, label=label)
+    axes[0].set_xlabel("size of the move from nu to nu'")
+    axes[0].set_ylabel("largest |W_c - W_c'| / (L W_1)")
     axes[0].set_title("Costs with and without (A1)")
     root = results["root W_2"]["root"]
     axes[1].plot(

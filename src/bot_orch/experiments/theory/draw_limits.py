@@ -9,6 +9,7 @@ import numpy as np
 from bot_orch.experiments.experiment import Results
 from bot_orch.experiments.theory.axes import log_axes, panels
 from bot_orch.experiments.theory.consistency import MEANS, ema_spread, history_factor
+from bot_orch.experiments.theory.temperature import POLICIES
 
 __all__ = ["draw_consistency", "draw_convergence", "draw_temperature"]
 
@@ -47,7 +48,7 @@ def draw_convergence(results: Results) -> Any:
 
 def draw_consistency(results: Results) -> Any:
     """Errors over time, one path of every estimate, and the bias under bandit feedback."""
-    figure, axes = panels(3, 12, 3.9)
+    figure, axes = panels(3, 12.4, 3.9, gap_in=0.8)
     _errors(axes[0], results)
     _paths(axes[1], results)
     _bias(axes[2], results)
@@ -58,8 +59,7 @@ def draw_temperature(results: Results) -> Any:
     """Regret against rounds, log-log."""
     figure, axes = panels(1, 7.0, 4.2)
     axis = axes[0]
-    names = sorted(results, key=lambda name: name == "UCB1")
-    for name, (color, line, marker) in zip(names, _LOOKS, strict=True):
+    for name, (color, line, marker) in zip(POLICIES, _LOOKS, strict=True):
         p = results[name]
         mean = np.array([np.mean(v) for v in p["regret"]])
         axis.plot(p["horizons"], mean, color=color, linestyle=line, marker=marker, markersize=4, label=name)

@@ -33,7 +33,8 @@ def draw_regret(results: Results) -> Any:
     for axis in axes:
         log_axes(axis)
         axis.set_xlabel("rounds T")
-        axis.legend(fontsize=7)
+        axis.set_ylim(top=axis.get_ylim()[1] * 40.0)  # room for the legend
+        axis.legend(fontsize=7, loc="upper left")
     axes[0].set_ylabel("regret")
     return figure
 

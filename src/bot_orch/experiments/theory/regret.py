@@ -114,6 +114,7 @@ def units(scale: Scale) -> list[Unit]:
         Unit(f"gaps/{method}/{h}", {**base, "case": "gaps", "method": method, "horizons": [h]})
         for h in reversed(horizons)
         for method in BANDIT[:2]
+        if method == "importance-weighted" or h < _HORIZONS[-1]  # the other is an aside
     ]
     runs.append(Unit("alternating/bot-orch", {**base, "case": "alternating", "method": "bot-orch"}))
     for name in CASES:

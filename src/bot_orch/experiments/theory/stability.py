@@ -60,14 +60,15 @@ def units(scale: Scale) -> list[Unit]:
 
 
 def run(params: Mapping[str, Any]) -> Payload:
-    """The largest ratio per seed, all ratios by distance of the references, and broken preferences."""
+    """The largest ratio per seed and per size of the move, and broken preferences."""
     worst, preference, points = [], [], []
     for seed in range(params["seeds"]):
         found = [_instance(params["cost"], seed, at) for at in range(params["instances"])]
         worst.append(max(ratio for ratio, _, _ in found))
         preference.append(float(np.mean([broken for _, _, broken in found])))
-        points += [[moved, ratio] for ratio, moved, _ in found]
-    return {"ratio": worst, "preference_broken": preference, "points": points, "root": _root_example()}
+        points += [(moved, ratio) for ratio, moved, _ in found]
+    by_scale = [[s, max(ratio for moved, ratio in points if moved == s)] for s in _SCALES]
+    return {"ratio": worst, "preference_broken": preference, "by_scale": by_scale, "root": _root_example()}
 
 
 def claims(results: Results) -> list[Claim]:
@@ -111,13 +112,13 @@ def _instance(name: str, seed: int, at: int) -> tuple[float, float, bool]:
     nu, mu, other = rng.random((3, _POINTS, 2))
     scale = _SCALES[at % len(_SCALES)]
     moved = np.clip(nu + scale * (rng.random(nu.shape) - 0.5), 0.0, 1.0)
-    if at % 2:  # references that share points with the profile, where a cost without (A1) is steepest
+    if at // len(_SCALES) % 2:  # references that share points with the profile, where a cost without (A1) is steepest
         mu = nu
     if name == "root W_2":
         w = [
             np.sqrt(transport_cost(x, y, COSTS["squared distance"][0])) for x, y in ((nu, mu), (moved, mu), (nu, moved))
         ]
-        return abs(w[0] - w[1]) / w[2], w[2], False
+        return abs(w[0] - w[1]) / w[2], scale, False
     cost, lipschitz = COSTS[name]
     aligned, shifted, rival = (
         transport_cost(nu, mu, cost),
@@ -127,7 +128,7 @@ def _instance(name: str, seed: int, at: int) -> tuple[float, float, bool]:
     lambda_, reward = 3.0 * rng.random() + 0.1, rng.random()
     broken = (aligned < rival) != (reward - lambda_ * aligned > reward - lambda_ * rival)
     distance = transport_cost(nu, moved)
-    return abs(aligned - shifted) / (lipschitz * distance), distance, broken
+    return abs(aligned - shifted) / (lipschitz * distance), scale, broken
 
 
 def _root_example() -> dict[str, list[float]]:

@@ -42,7 +42,7 @@ def run(params: Mapping[str, Any]) -> Payload:
         strict.append(float(np.mean(~higher[better])))
         equivalence.append(float(np.mean(better != higher)))
         if seed == 0:
-            points = np.stack([lambda_ * (w[1] - w[0]), u[0] - u[1]])[:, :300].tolist()
+            points = np.stack([lambda_ * (w[1] - w[0]), u[0] - u[1]])[:, -300:].tolist()
     return {"strict_broken": strict, "equivalence_broken": equivalence, "points": points}
 
 
@@ -56,8 +56,9 @@ def claims(results: Results) -> list[Claim]:
             judge(printed=broken == 0.0),
             f"With equal rewards and lambda above 0 the strict inequality is broken in "
             f"{max(equal['strict_broken']):.0%} and the equivalence in {max(equal['equivalence_broken']):.0%} of the "
-            "instances (exact arithmetic). Both hypotheses are needed: with independent rewards the better aligned agent is not ahead in "
-            f"{np.mean(other['strict_broken']):.1%}, with lambda = 0 in {np.mean(zero['strict_broken']):.0%}.",
+            "instances (exact arithmetic). Both hypotheses are needed: with independent rewards the better aligned "
+            f"agent is not ahead in {np.mean(other['strict_broken']):.1%}, with lambda = 0 in "
+            f"{np.mean(zero['strict_broken']):.0%}.",
         )
     ]
 
