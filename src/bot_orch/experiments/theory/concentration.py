@@ -99,7 +99,7 @@ def claims(results: Results) -> list[Claim]:
             f"averages of {_AVERAGED} rewards",
             judge(printed=worst["shared"] <= 0.0, mended=worst["independent"] <= 0.0),
             f"Rewards of one task share its frailty; their average exceeds 2 exp(-2 n e^2) by up to "
-            f"{worst['shared']:.3f}. With their own frailties it does not (largest excess {worst['independent']:.3f}).",
+            f"{worst['shared']:.3f} beyond chance. With their own frailties it does not ({worst['independent']:.3f}).",
         ),
     ]
 
