@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,27 +30,25 @@ Files = Mapping[str, npt.NDArray[Any]]
 
 def read_npz(path: Path) -> Matrix:
     """The matrix in a file; a malformed file raises an error that names the array."""
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InvalidInputError(str(path), "is a single array", "save the arrays together with numpy.savez")
-            for key in archive.files:
-                try:
-                    arrays[key] = archive[key]
-                except ValueError as error:
-                    problem = "cannot be read without unpickling" if "allow_pickle" in str(error) else str(error)
-                    raise InvalidInputError(
-                        f"{path.name}: {key}", problem, "save plain numbers or strings, not objects"
-                    ) from error
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise InvalidInputError(str(path), "is not an .npz file", "save it with numpy.savez") from error
+    if not zipfile.is_zipfile(path):
+        raise InvalidInputError(str(path), "is not an .npz archive", "save the arrays together with numpy.savez")
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {key: _array(path, archive, key) for key in archive.files}
     try:
         return matrix_from_arrays(path.stem, arrays)
     except InvalidInputError as error:
         raise InvalidInputError(f"{path.name}: {error.field}", error.problem, error.remedy) from error
+
+
+def _array(path: Path, archive: Any, key: str) -> npt.NDArray[Any]:
+    try:
+        found: npt.NDArray[Any] = np.asarray(archive[key])
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        damaged = "allow_pickle" not in str(error)
+        problem = "is damaged" if damaged else "cannot be read without unpickling"
+        remedy = "save the file again" if damaged else "save plain numbers or strings, not objects"
+        raise InvalidInputError(f"{path.name}: {key}", problem, remedy) from error
+    return found
 
 
 def matrix_from_arrays(name: str, arrays: Files) -> Matrix:

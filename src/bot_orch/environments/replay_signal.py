@@ -75,9 +75,8 @@ class LogUniformSignal(Signal):
 class KaplanMeierSignal(Signal):
     """S learned online, one curve per seed pooled over agents, failures as competing risks.
 
-    S falls to the share of outcomes that never complete; it is stretched so that the best possible outcome earns one
-    and a completion at the very end earns close to nothing, by averaging it with :class:`LogUniform` at the start and
-    less and less as outcomes arrive.
+    S(t) is the share of outcomes not completed by t, so a completion earns the share of outcomes it beats. At the start
+    S is :class:`LogUniform`; what was learned takes over with weight n / (n + prior) after n outcomes.
     """
 
     def __init__(self, seeds: int, capacity: int = 64, prior: float = 10.0) -> None:

@@ -26,11 +26,12 @@ __all__ = ["write_page"]
 
 _INTRO = (
     "<h1>BOT-Orch: the arena</h1><p>Bandit replay: a policy sees a task's features, chooses an agent and sees only "
-    "that agent's outcome. <b>normalised</b> = (reward − random) / (best single agent in hindsight − random): 0 is a random "
-    "choice, 1 the best single agent, more than 1 is earned by choosing task by task. Every policy meets the same "
-    'tasks in the same order, seed by seed. <span class="in">Green</span>: best of the data set, or within one standard '
-    "error of the best over paired seeds. Runtime sets are learned from through the survival reward (right-censored at "
-    "the cutoff, failures as competing risks) and reported as event · (1 − log(1+t)/log(1+cutoff)).</p>"
+    "that agent's outcome. <b>normalised</b> = (reward − random) / (best single agent in hindsight − random): 0 is a "
+    "random choice, 1 the best single agent, more than 1 is earned by choosing task by task. Every policy meets the "
+    'same tasks in the same order, seed by seed. <span class="in">Green</span>: best of the data set, or within one '
+    "standard error of the best over paired seeds. Runtime sets are learned from through the survival reward "
+    "(right-censored at the cutoff, failures as competing risks) and reported as "
+    "event · (1 − log(1+t)/log(1+cutoff)).</p>"
 )
 _DIGITS = {"par10": 0, "cost_usd": 5, "mean_observed_time": 2}
 
@@ -105,7 +106,7 @@ def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:
     for place, s in enumerate(standings, 1):
         about = escape(entrants[s.policy].about) if s.policy in entrants else ""
         lines.append(
-            f"<tr><td>{place}</td><th>{escape(s.policy)}</th><td>{kinds[s.policy]}</td>"
+            f"<tr><td>{place}</td><th style=text-align:left>{escape(s.policy)}</th><td>{kinds[s.policy]}</td>"
             f"<td>{s.mean:.3f} ± {s.error:.3f}</td>"
             f"<td>{s.best_or_draw} of {s.sets}</td><td>{s.worst:.2f}</td><td>{about}</td></tr>"
         )

@@ -14,8 +14,8 @@ from bot_orch.experiments.figures import new_figure
 __all__ = ["draw_curves", "draw_league", "draw_set", "look"]
 
 _COLORS = (
-    *("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037", "#00838f", "#689f38"),
-    *("#ad1457", "#283593", "#9e9d24", "#4e342e", "#0277bd", "#d84315", "#6a1b9a", "#2e7d32"),
+    *("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037", "#f9a825", "#689f38"),
+    *("#ad1457", "#283593", "#9e9d24", "#4e342e", "#0277bd", "#d84315", "#6a1b9a", "#00838f"),
 )
 _LINES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (8, 2)))
 _YARD = {"best-single": "#000000", "random": "#9e9e9e", "oracle": "#000000"}
@@ -73,6 +73,8 @@ def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> 
         _yard_lines(axis, results, dataset, order)
         axis.set_title(dataset)
         axis.set_xlabel("round")
+    for row in axes:
+        row[0].set_ylabel("normalised so far")
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(len(labels), 1)))
     return figure
@@ -83,10 +85,10 @@ def _yard_lines(axis: Any, results: Results, dataset: str, order: str) -> None:
         level = mean_std(results[dataset, order, name]["metrics"].get("normalised", [math.nan]))[0]
         if math.isfinite(level):
             axis.axhline(level, label=name, **look(name, []))
-    values = [line.get_ydata()[-1] for line in axis.get_lines()]
-    known = [float(v) for v in values if np.isfinite(v)]
-    if known:
-        axis.set_ylim(min(-0.1, min(known) - 0.1), max(1.1, max(known) + 0.25))
+    settled = np.concatenate([np.asarray(line.get_ydata(), float)[-50:] for line in axis.get_lines()])
+    settled = settled[np.isfinite(settled)]  # the first rounds are noise and may leave the frame
+    if settled.size:
+        axis.set_ylim(max(-1.0, min(-0.1, settled.min() - 0.05)), min(4.0, max(1.1, settled.max() + 0.05)))
 
 
 def draw_set(results: Results, dataset: str, order: str) -> Any:

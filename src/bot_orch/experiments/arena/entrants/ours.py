@@ -21,8 +21,8 @@ def _build(name: str, aligned: bool, settings: dict[str, Any]) -> Callable[[Setu
     return build
 
 
-def _entrant(name: str, about: str, policy: str | None = None, aligned: bool = False, **settings: Any) -> Entrant:
-    return Entrant(name, about, _build(policy or name, aligned, settings))
+def _entrant(name: str, about: str, *, aligned: bool = False, **settings: Any) -> Entrant:
+    return Entrant(name, about, _build(name, aligned, settings))
 
 
 ENTRANTS = [
@@ -30,7 +30,12 @@ ENTRANTS = [
     _entrant("no-ot", "the same without alignment"),
     _entrant("ucb1", "mean plus confidence radius"),
     _entrant("thompson-beta", "Beta posteriors"),
-    _entrant("thompson-beta+ot", "Beta posteriors minus alignment, lambda 1", "thompson-beta", aligned=True),
+    Entrant(
+        "thompson-beta+ot",
+        "Beta posteriors minus alignment, lambda 1; differs from thompson-beta where there are embeddings",
+        _build("thompson-beta", True, {}),
+        default=False,
+    ),
     _entrant("linucb", "ridge regression per agent, bonus 0.3", scale=0.3),
     _entrant("lints", "ridge regression per agent, posterior scale 0.2", scale=0.2),
     _entrant("discounted-ucb", "discount 0.99, bonus 0.6"),

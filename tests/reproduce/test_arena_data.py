@@ -1,0 +1,43 @@
+"""The seventeen real sets load with the headroom that their descriptions state. Skipped where the data are absent."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bot_orch.environments.matrix import headroom
+from bot_orch.environments.matrix_find import data_folder, expand, load_matrix
+
+FOLDER = data_folder()
+FILES = [] if FOLDER is None else expand([FOLDER])
+
+
+def _stated(text: str) -> tuple[float, float, float]:
+    """Best single, random and oracle in a description, three digits each."""
+    runtime = re.search(r"reward 1-log\S+ +([\d.]+) +([\d.]+) +([\d.]+)", text)
+    if runtime is not None:
+        best, random, oracle = (float(group) for group in runtime.groups())
+        return best, random, oracle
+    found = []
+    for word in (r"[Bb]est single", "random", "oracle"):
+        hit = re.search(rf"{word} (\.\d+)", text)
+        assert hit is not None, f"no {word} in the description"
+        found.append(float(hit.group(1)))
+    return found[0], found[1], found[2]
+
+
+@pytest.mark.skipif(FOLDER is None, reason="no data folder: set BOT_ORCH_DATA")
+def test_there_are_seventeen() -> None:
+    assert len(FILES) == 17
+
+
+@pytest.mark.parametrize("path", FILES or [None], ids=lambda path: "none" if path is None else path.stem)
+def test_headroom_is_as_stated(path: object) -> None:
+    if FOLDER is None:
+        pytest.skip("no data folder: set BOT_ORCH_DATA")
+    matrix = load_matrix(path)  # type: ignore[arg-type]
+    found = headroom(matrix)
+    stated = _stated((FOLDER / f"{matrix.name}.md").read_text())
+    # One set rounds its last digit otherwise where cells are missing.
+    assert (found.best_single, found.random, found.oracle) == pytest.approx(stated, abs=1.1e-3)

@@ -1,0 +1,110 @@
+"""``bot-orch arena``: files it writes, going on after an interruption, one-line errors."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bot_orch.cli import main
+from bot_orch.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.environments.matrix_npz import write_npz
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    write_npz(folder / "game.npz", gaming_matrix(GamingSettings(tasks=40, agents=5)))
+    rng = np.random.default_rng(0)
+    np.savez(folder / "plain.npz", reward=rng.random((30, 3)) * [0.3, 0.6, 0.9])
+    return folder
+
+
+def _arena(*words: object) -> int:
+    return main(["arena", *map(str, words), "--quiet"])
+
+
+def test_writes_the_table_and_the_page(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    words = ["--policies", "ucb1", "linucb", "--seeds", 3, "--order", "both", "--jobs", 1, "--shares", "--out", out]
+    assert _arena(data, *words) == 0
+    assert "arena.csv" in capsys.readouterr().out
+    rows = list(csv.DictReader((out / "arena.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["dataset", "order", "policy", "metric", "mean", "std", "seeds"]
+    assert {row["policy"] for row in rows} == {"best-single", "random", "oracle", "ucb1", "linucb"}
+    assert {row["order"] for row in rows} == {"shuffled", "given"}
+    game = {row["metric"] for row in rows if row["dataset"] == "game"}
+    assert {"reward", "normalised", "regret_best_single", "true_reward", "share_max", "share:cheat-constant"} <= game
+    assert "true_reward" not in {row["metric"] for row in rows if row["dataset"] == "plain"}
+    assert {row["seeds"] for row in rows} == {"3"}
+    page = (out / "index.html").read_text()
+    assert "<h2>Given order</h2>" in page
+    assert "http" not in page.replace("https://", "http").split("<body>")[1].split("base64")[0], "self-contained"
+
+
+def test_same_bytes_for_any_number_of_jobs(data: Path, tmp_path: Path) -> None:
+    for jobs in (1, 2):
+        words = ["--policies", "thompson-beta", "lints", "--seeds", 2, "--jobs", jobs, "--out", tmp_path / str(jobs)]
+        assert _arena(data, *words) == 0
+    for name in ("arena.csv", "index.html"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_refuses_to_overwrite_and_goes_on_where_it_stopped(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = [data / "plain.npz", "--policies", "ucb1", "--seeds", 2, "--jobs", 1, "--out", out]
+    assert _arena(*words) == 0
+    first = (out / "arena.csv").read_bytes()
+    assert _arena(*words) == 2
+    assert "pass --force" in capsys.readouterr().err
+    (out / "arena.csv").unlink()
+    log = out / "results.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:-1]) + lines[-1][:20])  # cut off while writing
+    assert _arena(*words) == 0
+    assert (out / "arena.csv").read_bytes() == first
+    assert len(log.read_text().splitlines()) == len(lines)
+    (out / "arena.csv").unlink()
+    assert _arena(*words[:-4], "--jobs", 1, "--out", out, "--rounds", 5) == 2
+    assert "other settings" in capsys.readouterr().err
+    assert _arena(*words, "--rounds", 5, "--force") == 0
+
+
+def test_errors_are_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(data / "broken.npz", reward=np.full((2, 2), 7.0))
+    out = ["--out", tmp_path / "out"]
+    for words, text in (
+        ([data / "broken.npz"], "broken.npz: reward: ranges from 7 to 7"),
+        ([data / "plain.npz", "--policies", "nobody"], "no policy 'nobody'"),
+        ([data / "plain.npz", "--seeds", 0], "--seeds: is 0"),
+        ([tmp_path / "nowhere"], "does not exist"),
+    ):
+        assert _arena(*words, *out) == 2
+        error = capsys.readouterr().err
+        assert text in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists(), "nothing is written before the input is understood"
+
+
+def test_help_and_list(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["arena", "--help"])
+    assert "examples:" in capsys.readouterr().out
+    assert main(["arena", "--list-policies"]) == 0
+    listed = capsys.readouterr().out
+    assert "vw-squarecb" in listed
+    assert "best-single" in listed
+
+
+def test_without_data_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BOT_ORCH_DATA", str(tmp_path / "none"))
+    assert _arena("--out", tmp_path / "out") == 2
+    assert "BOT_ORCH_DATA" in capsys.readouterr().err

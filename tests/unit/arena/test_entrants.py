@@ -1,0 +1,124 @@
+"""Every entrant plays, learns, repeats itself, and sees only what it chose."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bot_orch.environments.gaming import CHEATS, GamingSettings, gaming_matrix
+from bot_orch.environments.matrix import Matrix
+from bot_orch.environments.replay import Replay
+from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.experiments.arena.checks import check_sees_only_chosen
+from bot_orch.experiments.arena.players import Trace, play
+from bot_orch.experiments.arena.registry import Entrant, discover_entrants, find_entrants, register
+
+ENTRANTS = discover_entrants()
+PEERS = {"vw": "vowpal_wabbit_next", "mabwiser": "mabwiser", "river": "river"}
+
+
+def _need(name: str) -> None:
+    if ENTRANTS[name].kind == "peer":
+        pytest.importorskip(PEERS[name.split("-")[0]])
+
+
+def _matrix(features: bool) -> Matrix:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(150, 2))
+    reward = np.clip(
+        np.column_stack([0.2 + 0 * x[:, 0], 0.5 + 0.4 * np.sign(x[:, 0]), 0.5 - 0.4 * np.sign(x[:, 0])]), 0, 1
+    )
+    reward[::10, 0] = np.nan
+    return Matrix("small", ("low", "plus", "minus"), reward, features=x if features else None)
+
+
+def _run(name: str, matrix: Matrix, seeds: list[int]) -> Trace:
+    replay = Replay(matrix, seeds=seeds)
+    return play(ENTRANTS[name].build(replay.setup), replay)
+
+
+@pytest.mark.parametrize("features", [True, False])
+@pytest.mark.parametrize("name", ENTRANTS)
+def test_plays_and_repeats_itself(name: str, features: bool) -> None:
+    _need(name)
+    matrix = _matrix(features)
+    one, two = (_run(name, matrix, [0, 1]) for _ in range(2))
+    assert np.array_equal(one.agent, two.agent)
+    assert ((one.agent >= 0) & (one.agent < 3)).all()
+
+
+@pytest.mark.parametrize("name", ["linucb", "lints", "vw-squarecb", "vw-softmax", "mabwiser-linucb", "mabwiser-lints"])
+def test_contextual_entrants_use_the_features(name: str) -> None:
+    _need(name)
+    with_features, without = (
+        float(np.mean(_run(name, _matrix(features), list(range(4))).learned[75:])) for features in (True, False)
+    )
+    assert with_features > without + 0.1
+
+
+@pytest.mark.parametrize("name", [name for name, entrant in ENTRANTS.items() if entrant.default])
+def test_sees_only_what_it_chose(name: str) -> None:
+    _need(name)
+    check_sees_only_chosen(lambda replay: play(ENTRANTS[name].build(replay.setup), replay), _matrix(True))
+
+
+def test_alignment_refuses_every_cheat_and_without_it_they_win() -> None:
+    matrix = gaming_matrix(GamingSettings(tasks=800, agents=12, cheats=CHEATS))
+    cheating = {}
+    for name in ("thompson-beta", "thompson-beta+ot"):
+        cheating[name] = float((_run(name, matrix, [0, 1, 2]).agent[240:] >= 9).mean())
+    assert cheating["thompson-beta"] > 0.8
+    assert cheating["thompson-beta+ot"] < 0.01
+
+
+@pytest.mark.parametrize("agents", [5, 60])
+def test_cheats_win_the_judge_and_are_worth_little(agents: int) -> None:
+    matrix = gaming_matrix(GamingSettings(tasks=300, agents=agents, cheats=CHEATS))
+    honest = agents - 3
+    assert matrix.true_reward is not None
+    assert matrix.reward[:, honest:].mean(axis=0).min() > matrix.reward[:, :honest].mean(axis=0).max() + 0.1
+    assert matrix.true_reward[:, honest:].mean(axis=0).max() < 0.15
+    with pytest.raises(InvalidInputError, match="cheats"):
+        gaming_matrix(GamingSettings(agents=2, cheats=("constant", "copy")))
+    with pytest.raises(InvalidInputError, match="cheats"):
+        gaming_matrix(GamingSettings(cheats=("bribe",)))
+
+
+def test_names() -> None:
+    ours = find_entrants(None)
+    assert {"bot", "no-ot", "ucb1", "linucb", "lints", "thompson-beta", "exp3-ix", "epsilon-greedy"} <= set(ours)
+    assert all(ENTRANTS[name].kind == "peer" for name in find_entrants(["peers"]))
+    assert find_entrants(["ucb1", "random", "ucb1"]) == ["ucb1"]
+    with pytest.raises(InvalidInputError, match="--policies: no policy 'nobody'"):
+        find_entrants(["nobody"])
+
+
+def test_an_entrant_of_ones_own() -> None:
+    mine = register(Entrant("mine", "ucb1 again", ENTRANTS["ucb1"].build))
+    try:
+        assert discover_entrants()["mine"] is mine
+    finally:
+        from bot_orch.experiments.arena import registry
+
+        registry._extra.pop("mine")
+
+
+@pytest.mark.parametrize("name", ["vw-squarecb", "mabwiser-linucb", "river-ucb"])
+def test_a_missing_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = PEERS[name.split("-")[0]]
+    real = builtins.__import__
+
+    def missing(wanted: str, *args: Any, **kwargs: Any) -> Any:
+        if wanted.split(".")[0] == module:
+            raise ImportError(wanted)
+        return real(wanted, *args, **kwargs)
+
+    for loaded in [key for key in sys.modules if key.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(MissingExtraError, match=r"bot-orchestrator\[peers\]"):
+        ENTRANTS[name].build(Replay(_matrix(True), seeds=[0]).setup)
