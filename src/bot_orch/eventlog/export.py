@@ -1,0 +1,142 @@
+"""A log as a table: one line per decision or per event, as CSV, JSON Lines or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, FeedbackGiven
+from bot_orch.eventlog.log import Log
+from bot_orch.files import write_atomically
+
+__all__ = ["COLUMNS", "decision_rows", "event_rows", "export"]
+
+COLUMNS = (
+    "decision_id",
+    "time_us",
+    "task_id",
+    "kind",
+    "agent",
+    "propensity",
+    "policy",
+    "lambda",
+    "by",
+    "session",
+    "reward",
+    "elapsed_s",
+    "completed",
+    "reason",
+    "cost_usd",
+    "feedbacks",
+    "revisions",
+)
+
+
+def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
+    """One flat line per decision, with the last outcome that was reported."""
+    rows: dict[str, dict[str, Any]] = {}
+    for row in log.read():
+        event = row.event()
+        if isinstance(event, DecisionMade):
+            propensity = float(event.table()[0][event.agents.index(event.agent)])
+            early = rows.pop(event.id, None)
+            rows[event.id] = _line(event, row.time_us, propensity) | (early or {})
+        elif isinstance(event, FeedbackGiven):
+            _add_feedback(rows.setdefault(event.decision_id, {}), event)
+        elif isinstance(event, Censored):
+            line = rows.setdefault(event.decision_id, {})
+            line.update(elapsed_s=event.elapsed_s, completed=False, reason=event.reason)
+        elif isinstance(event, AttemptEnded) and event.decision_id in rows:
+            line = rows[event.decision_id]
+            line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd
+    yield from (line for line in rows.values() if "decision_id" in line)
+
+
+def event_rows(log: Log) -> Iterator[dict[str, Any]]:
+    """Every event as plain values."""
+    for row in log.read():
+        yield {"seq": row.seq, "time_us": row.time_us, "kind": row.kind} | _plain(row.event())
+
+
+def export(log: Log, path: Path, *, form: str | None = None, events: bool = False) -> int:
+    """Write the log to a file; the suffix tells the format unless ``form`` does. Returns the number of lines."""
+    kind = form or path.suffix.lstrip(".")
+    writers = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
+    if kind not in writers:
+        raise InvalidInputError("format", f"is {kind!r}", f"choose one of {', '.join(writers)}")
+    if events and kind != "jsonl":
+        raise InvalidInputError("format", f"is {kind!r}", "events of all kinds do not fit one table; use jsonl")
+    lines = list(event_rows(log) if events else decision_rows(log))
+    write_atomically(path, writers[kind](lines))
+    return len(lines)
+
+
+def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any]:
+    return {
+        "decision_id": event.id,
+        "time_us": time_us,
+        "task_id": event.task.id,
+        "kind": event.task.kind,
+        "agent": event.agent,
+        "propensity": propensity,
+        "policy": event.policy,
+        "lambda": event.lambda_,
+        "by": event.by,
+        "session": event.session,
+        "cost_usd": 0.0,
+        "feedbacks": 0,
+        "revisions": 0,
+        "propensities": dict(zip(event.agents, event.table()[0].tolist(), strict=True)),
+        "features": list(event.task.features),
+    }
+
+
+def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
+    line.update(reward=event.reward, elapsed_s=event.elapsed_s, completed=event.completed, reason=event.reason)
+    line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd
+    line["feedbacks"] = line.get("feedbacks", 0) + 1
+    line["revisions"] = line.get("revisions", 0) + (event.effect in ("revision", "late"))
+
+
+def _plain(event: Any) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(event)
+    if isinstance(event, DecisionMade):
+        values["numbers"] = event.table().tolist()
+    return values
+
+
+def _jsonl(lines: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(line, allow_nan=False).encode() + b"\n" for line in lines)
+
+
+def _csv(lines: list[dict[str, Any]]) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _harmless(value) for name, value in line.items()} for line in lines)
+    return out.getvalue().encode()
+
+
+def _harmless(value: Any) -> Any:
+    """Text that a spreadsheet would run as a formula gets a quote in front."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def _parquet(lines: list[dict[str, Any]]) -> bytes:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("Parquet (pip install pyarrow)", "service") from error
+    columns = {name: [line.get(name) for line in lines] for name in COLUMNS}
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.table(columns), sink)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

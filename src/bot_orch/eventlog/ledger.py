@@ -1,0 +1,206 @@
+"""State is a fold over the log: a ledger starts empty, takes one event after another, and never asks for the time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.errors import BotOrchError, StateFormatError
+from bot_orch.eventlog.events import (
+    AttemptEnded,
+    Censored,
+    Configured,
+    Controlled,
+    DecisionMade,
+    Event,
+    FeedbackGiven,
+    TaskEnded,
+    TaskSubmitted,
+    decode_event,
+    encode_event,
+)
+from bot_orch.eventlog.log import Log, Row, Snapshot
+from bot_orch.eventlog.reconfigure import reconfigured
+from bot_orch.eventlog.spending import Spending
+from bot_orch.types import Decision, Outcome
+
+__all__ = ["Ledger", "LedgerMismatchError", "fold", "take_all"]
+
+_FORMAT = "bot-orch-ledger@1"
+_MAX_SESSIONS = 100_000
+
+
+class LedgerMismatchError(BotOrchError):
+    """An event in the log does not follow from the events before it."""
+
+
+class Ledger:
+    """Everything the service knows, rebuilt from the log alone.
+
+    ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
+    """
+
+    def __init__(self) -> None:
+        self._router: Orchestrator | None = None
+        self.pending: dict[str, tuple[str, int]] = {}
+        self.early: dict[str, list[FeedbackGiven]] = {}
+        self.sessions: dict[str, tuple[str, int]] = {}
+        self.tasks: dict[str, bytes] = {}
+        self.spending = Spending()
+        self.kill_switch: str | None = None
+        self.seq = 0
+        self.time_us = 0
+
+    @property
+    def router(self) -> Orchestrator:
+        """The orchestrator; there is one once the log holds its settings."""
+        if self._router is None:
+            raise StateFormatError("log: holds no settings; it was never opened by the service")
+        return self._router
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is an orchestrator."""
+        return self._router is not None
+
+    def apply(self, seq: int, time_us: int, event: Event, made: Decision | None = None) -> None:
+        """Take one event. ``made`` is the decision itself where this process has just made it."""
+        match event:
+            case DecisionMade():
+                self._decide(time_us, event, made)
+            case FeedbackGiven():
+                self._feedback(time_us, event)
+            case Censored():
+                self._settle(event.decision_id, Outcome.censored(elapsed_s=event.elapsed_s, reason=event.reason))
+            case AttemptEnded():
+                self.spending.add(time_us, event.cost_usd)
+            case TaskSubmitted():
+                self.tasks[event.id] = encode_event(event)
+            case TaskEnded():
+                self.tasks.pop(event.id, None)
+            case Controlled():
+                self.kill_switch = event.kill_switch
+            case Configured():
+                self._router = reconfigured(self._router, event)
+        self.seq, self.time_us = seq, time_us
+
+    def take(self, row: Row) -> None:
+        """Take one row of the log; rows must come without gaps."""
+        if row.seq != self.seq + 1 or row.time_us <= self.time_us:
+            raise LedgerMismatchError(f"log: row {row.seq} does not follow row {self.seq}; the file is damaged")
+        try:
+            self.apply(row.seq, row.time_us, row.event())
+        except LedgerMismatchError as error:
+            raise LedgerMismatchError(f"log: row {row.seq}: {error}") from error
+
+    def fingerprint(self) -> str:
+        """A hash of everything, equal for equal ledgers."""
+        return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """One versioned document, bit for bit."""
+        document = {
+            "format": _FORMAT,
+            "router": self.router.to_json(),
+            "pending": [[key, *value] for key, value in self.pending.items()],
+            "early": {key: [encode_event(each) for each in kept] for key, kept in sorted(self.early.items())},
+            "sessions": [[key, *value] for key, value in self.sessions.items()],
+            "tasks": list(self.tasks.items()),
+            "spending": self.spending.to_list(),
+            "kill_switch": self.kill_switch,
+            "seq": self.seq,
+            "time_us": self.time_us,
+        }
+        return msgspec.msgpack.encode(document)
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Ledger:
+        """The inverse of :meth:`to_bytes`."""
+        document: dict[str, Any] = msgspec.msgpack.decode(body)
+        if document.get("format") != _FORMAT:
+            raise StateFormatError(f"snapshot.format: is {document.get('format')}; delete the snapshot")
+        ledger = cls()
+        ledger._router = Orchestrator.from_json(document["router"])
+        ledger.pending = {key: (internal, time_us) for key, internal, time_us in document["pending"]}
+        ledger.early = {key: [_feedback(each) for each in kept] for key, kept in document["early"].items()}
+        ledger.sessions = {key: (agent, time_us) for key, agent, time_us in document["sessions"]}
+        ledger.tasks = dict(document["tasks"])
+        ledger.spending = Spending.from_list(document["spending"])
+        ledger.kill_switch = document["kill_switch"]
+        ledger.seq, ledger.time_us = document["seq"], document["time_us"]
+        return ledger
+
+    def _decide(self, time_us: int, event: DecisionMade, made: Decision | None) -> None:
+        decision = made or self.router.decide(event.task.task(), event.eligible)
+        if made is None:
+            _compare(event, decision)
+        self.pending[event.id] = (decision.id, time_us)
+        if event.session is not None:
+            self.sessions.pop(event.session, None)  # the newest goes last
+            self.sessions[event.session] = (event.agent, time_us)
+            if len(self.sessions) > _MAX_SESSIONS:
+                del self.sessions[next(iter(self.sessions))]
+        for feedback in self.early.pop(event.id, ())[:1]:
+            self._settle(event.id, feedback.outcome())
+
+    def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
+        self.spending.add(time_us, event.cost_usd)
+        if event.effect == "early":
+            self.early.setdefault(event.decision_id, []).append(event)
+        elif event.effect == "learned":
+            self._settle(event.decision_id, event.outcome())
+
+    def _settle(self, decision_id: str, outcome: Outcome) -> None:
+        entry = self.pending.get(decision_id)
+        if entry is None:
+            raise LedgerMismatchError(f"decision {decision_id} is not pending")
+        self.router.observe(entry[0], outcome)
+        del self.pending[decision_id]
+
+
+def fold(log: Log, *, upto: int | None = None, use_snapshot: bool = True) -> Ledger:
+    """The ledger after the last event of the log, or after the event ``upto``."""
+    ledger = _start(log.snapshot() if use_snapshot else None, upto)
+    take_all(ledger, log.read(ledger.seq), upto)
+    return ledger
+
+
+def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> None:
+    """Let a ledger catch up."""
+    for row in rows:
+        if upto is not None and row.seq > upto:
+            return
+        ledger.take(row)
+
+
+def _start(snapshot: Snapshot | None, upto: int | None) -> Ledger:
+    if snapshot is None or (upto is not None and snapshot.seq > upto):
+        return Ledger()
+    return Ledger.from_bytes(snapshot.body)
+
+
+def _feedback(body: bytes) -> FeedbackGiven:
+    event = decode_event(body)
+    if not isinstance(event, FeedbackGiven):
+        raise StateFormatError("snapshot.early: holds something else than feedback; delete the snapshot")
+    return event
+
+
+def _compare(event: DecisionMade, decision: Decision) -> None:
+    """A decision must come out as recorded. Numbers may differ in the last bits on another machine, the agent not."""
+    same = (
+        decision.agent == event.agent
+        and decision.agents == event.agents
+        and (decision.key.stream, decision.key.counter) == (event.stream, event.counter)
+        and np.allclose(decision.propensities, event.table()[0], rtol=1e-9, atol=1e-12)
+    )
+    if not same:
+        raise LedgerMismatchError(
+            f"decision {event.id} chose {event.agent!r}, folding the log gives {decision.agent!r}; "
+            "the log was written by another release or was changed"
+        )

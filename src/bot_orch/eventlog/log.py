@@ -1,0 +1,98 @@
+"""What a log is: rows in one order, appended in groups, durable when ``commit`` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from bot_orch.errors import BotOrchError
+from bot_orch.eventlog.events import Event, decode_event
+
+__all__ = ["Log", "LogConflictError", "LogInUseError", "Row", "Snapshot"]
+
+
+class Row(NamedTuple):
+    """One event as stored.
+
+    ``ref`` is what it is about (a decision or task id), for lookups. ``key`` is a name that may be used once
+    (an idempotency key, a feedback id), with ``digest`` telling a repetition from a clash.
+    """
+
+    seq: int
+    time_us: int
+    kind: str
+    ref: str
+    body: bytes
+    key: str | None = None
+    digest: bytes | None = None
+
+    def event(self) -> Event:
+        """The event itself."""
+        return decode_event(self.body)
+
+
+class Snapshot(NamedTuple):
+    """State after the event ``seq``; the log is the truth, this only saves time."""
+
+    seq: int
+    body: bytes
+
+
+class LogConflictError(BotOrchError):
+    """A row does not continue the log: its number or its key is taken, or numbers are missing."""
+
+
+class LogInUseError(BotOrchError):
+    """Another process writes to this log."""
+
+
+class Log(Protocol):
+    """Storage of rows. One writer; readers may be in other threads.
+
+    ``append`` puts a group into an open transaction and is quick; ``commit`` makes everything appended durable and may
+    take as long as a disk does. After an error from either, ``rollback`` returns to the last commit.
+    """
+
+    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+        """Add rows that continue the log, without gaps."""
+        ...
+
+    def commit(self) -> None:
+        """Make it durable; may be called from another thread than ``append``, never at the same time."""
+        ...
+
+    def rollback(self) -> None:
+        """Forget what was appended since the last commit."""
+        ...
+
+    def probe(self) -> None:
+        """Write and commit something harmless; raises while the storage does not work."""
+        ...
+
+    def read(self, after: int = 0) -> Iterator[Row]:
+        """Committed rows with ``seq > after``, in order."""
+        ...
+
+    def about(self, ref: str) -> list[Row]:
+        """Committed rows with this ``ref``, in order."""
+        ...
+
+    def row(self, seq: int) -> Row | None:
+        """One committed row."""
+        ...
+
+    def find(self, key: str) -> tuple[int, bytes] | None:
+        """(seq, digest) of the committed row that used ``key``."""
+        ...
+
+    def last(self) -> tuple[int, int]:
+        """(seq, time_us) of the last committed row; (0, 0) of an empty log."""
+        ...
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest committed snapshot."""
+        ...
+
+    def close(self) -> None:
+        """Give the files back."""
+        ...

@@ -1,0 +1,147 @@
+"""State is a fold over the log; replay finds what does not follow."""
+
+import json
+import sqlite3
+
+import msgspec
+import pytest
+
+from bot_orch import Agent, Labels, Orchestrator, Task
+from bot_orch.errors import StateFormatError
+from bot_orch.eventlog.events import (
+    AttemptEnded,
+    Censored,
+    Controlled,
+    DecisionMade,
+    FeedbackGiven,
+    TaskEnded,
+    TaskRecord,
+    TaskSubmitted,
+    decode_event,
+    encode_event,
+)
+from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
+from bot_orch.eventlog.log import Snapshot
+from bot_orch.eventlog.reconfigure import change_to
+from bot_orch.eventlog.replay import replay
+
+
+def busy(scribe, rounds=40):
+    for number in range(rounds):
+        reference = Labels([0.3, 0.7]) if number % 5 == 0 else None
+        decision_id, _ = scribe.decide(Task(f"t{number}", reference=reference), ("a", "b") if number % 3 == 0 else None)
+        if number % 4:
+            scribe.feedback(decision_id, (number % 7) / 7)
+    waiting = list(scribe.ledger.pending)
+    scribe.put(Censored(waiting[0], 30.0, "horizon"), waiting[0])
+    scribe.put(Controlled("a", "ops"), "")
+    scribe.put(TaskSubmitted("task", TaskRecord("t"), "hello"), "task")
+    scribe.put(TaskSubmitted("task-2", TaskRecord("t"), "hello"), "task-2")
+    scribe.put(TaskEnded("task", "completed"), "task")
+    scribe.put(AttemptEnded(waiting[1], "task", "a", 1, "completed", 0.2, cost_usd=0.01), waiting[1])
+    scribe.log.commit()
+
+
+def test_folding_gives_the_live_state_bit_for_bit(scribe):
+    busy(scribe)
+    folded = fold(scribe.log)
+    assert folded.fingerprint() == scribe.ledger.fingerprint()
+    assert list(folded.tasks) == ["task-2"] and folded.kill_switch == "a"
+    found = replay(scribe.log)
+    assert found.ok and found.decisions == 40 and found.fingerprint == folded.fingerprint()
+
+
+def test_a_snapshot_saves_time_and_changes_nothing(scribe):
+    busy(scribe)
+    scribe.log.append([], Snapshot(scribe.ledger.seq, scribe.ledger.to_bytes()))
+    for _ in range(5):
+        scribe.decide()
+    scribe.log.commit()
+    assert fold(scribe.log).fingerprint() == fold(scribe.log, use_snapshot=False).fingerprint()
+    assert fold(scribe.log).fingerprint() == scribe.ledger.fingerprint()
+    assert fold(scribe.log, upto=7).seq == 7
+
+
+def test_early_feedback_waits_for_its_decision(scribe):
+    made = scribe.ledger.router.derive(Task())
+    early = FeedbackGiven("f", "later", "early", reward=1.0)
+    scribe.put(early, "later")
+    assert list(scribe.ledger.early) == ["later"]
+    again = Ledger.from_bytes(scribe.ledger.to_bytes())
+    assert again.early == {"later": [early]}
+    decision = scribe.ledger.router.decide(Task())
+    assert decision.agent == made.agent
+    event = DecisionMade("later", TaskRecord(), decision.agent, decision.agents, b"", "bot@1", 1.0, 0, 0, 0)
+    scribe.ledger.apply(scribe.ledger.seq + 1, 2 * 10**15, event, decision)
+    assert not scribe.ledger.early and not scribe.ledger.pending
+
+
+def test_a_changed_decision_is_found(scribe):
+    busy(scribe)
+    rows = list(scribe.log.read())
+    victim = next(i for i, each in enumerate(rows) if each.kind == "decision@1" and i > 20)
+    event = rows[victim].event()
+    other = next(name for name in event.agents if name != event.agent)
+    rows[victim] = rows[victim]._replace(body=encode_event(msgspec.structs.replace(event, agent=other)))
+
+    class Changed:
+        snapshot = staticmethod(lambda: None)
+        last = staticmethod(scribe.log.last)
+        read = staticmethod(lambda after=0: iter(rows[after:]))
+
+    found = replay(Changed())
+    assert not found.ok and found.mismatches[0].decision_id == event.id and found.mismatches[0].what == "agent"
+    with pytest.raises(LedgerMismatchError, match="another release or was changed"):
+        fold(Changed())
+
+
+def test_gaps_are_found(scribe):
+    busy(scribe)
+    rows = list(scribe.log.read())
+    ledger = Ledger()
+    ledger.take(rows[0])
+    with pytest.raises(LedgerMismatchError, match="does not follow"):
+        ledger.take(rows[2])
+
+
+def test_unknown_events_are_refused():
+    with pytest.raises(StateFormatError, match="newer release"):
+        decode_event(msgspec.msgpack.encode({"type": "decision@9"}))
+
+
+def test_settings_change_without_forgetting(scribe):
+    busy(scribe)
+    router = scribe.ledger.router
+    assert change_to(router, Orchestrator(["a", "b", "c"], "bot", floor=0.05, seed=3)) is None
+    wanted = Orchestrator([Agent("a", 0.1), "b", "d"], "bot", floor=0.1, lambda_=2.0, seed=3)
+    event = change_to(router, wanted)
+    assert event.keep_learned
+    before = json.loads(router.to_json())["state"]
+    scribe.put(event, "")
+    after = json.loads(scribe.ledger.router.to_json())["state"]
+    assert scribe.ledger.router.agents == ("a", "b", "d") and scribe.ledger.router.lambda_ == 2.0
+    assert after["rounds"] == before["rounds"] and len(after["pending"]) == len(before["pending"])
+    scribe.decide()
+    scribe.log.commit()
+    assert fold(scribe.log).fingerprint() == scribe.ledger.fingerprint() and replay(scribe.log).ok
+
+
+def test_another_policy_starts_learning_anew(scribe):
+    busy(scribe)
+    event = change_to(scribe.ledger.router, Orchestrator(["a", "b", "c"], "ucb1", seed=3))
+    assert not event.keep_learned
+    scribe.put(event, "")
+    decision_id, _ = scribe.decide()
+    scribe.feedback(decision_id, 0.5)
+    waiting = next(iter(scribe.ledger.pending))
+    scribe.feedback(waiting, 1.0)
+    scribe.log.commit()
+    assert replay(scribe.log).fingerprint == scribe.ledger.fingerprint()
+
+
+def test_the_file_can_be_read_while_it_is_written(scribe, tmp_path):
+    busy(scribe, 5)
+    if (path := getattr(scribe.log, "path", None)) is not None:
+        other = sqlite3.connect(path)
+        assert other.execute("SELECT COUNT(*) FROM events").fetchone()[0] == scribe.ledger.seq
+        other.close()

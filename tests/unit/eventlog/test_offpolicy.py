@@ -1,0 +1,123 @@
+"""Off-policy evaluation: intervals cover at the stated rate, thin support is refused, logs are read rightly."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from bot_orch import InvalidInputError, Task
+from bot_orch.eventlog.evaluation import collect, evaluate_log
+from bot_orch.eventlog.export import COLUMNS, export
+from bot_orch.eventlog.offpolicy import Logged, ThinSupportError, evaluate, support
+
+
+def world(seed, n=600, m=3):
+    """Contexts, logged choices, and the exact value of a target that prefers agent 2."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n, 1))
+    means = np.column_stack([0.5 + 0.3 * x[:, 0], np.full(n, 0.4), 0.5 - 0.3 * x[:, 0]])
+    p = np.column_stack([np.full(n, 0.5), np.full(n, 0.3), np.full(n, 0.2)])
+    p = np.where(x > 0, p, p[:, ::-1])
+    u = rng.random(n)
+    agent = (u[:, None] > p.cumsum(axis=1)).sum(axis=1)
+    reward = (rng.random(n) < means[np.arange(n), agent]).astype(float)
+    target = np.tile([0.2, 0.2, 0.6], (n, 1))
+    return Logged(agent, reward, p, x), target, 0.2 * 0.5 + 0.2 * 0.4 + 0.6 * 0.5
+
+
+def coverage(runs, level, distort=lambda logged: logged):
+    hits = dict.fromkeys(("IPS", "SNIPS", "DM", "DR"), 0)
+    for seed in range(runs):
+        logged, target, truth = world(seed)
+        for estimate in evaluate(distort(logged), target, confidence=level):
+            hits[estimate.method] += estimate.low <= truth <= estimate.high
+    return {name: count / runs for name, count in hits.items()}
+
+
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_intervals_cover_at_the_stated_rate(level):
+    runs = 400
+    slack = 3.5 * np.sqrt(level * (1 - level) / runs)
+    for method, rate in coverage(runs, level).items():
+        assert abs(rate - level) < slack + 0.01, f"{method} covers {rate} at {level}"
+
+
+def test_wrong_propensities_are_caught_by_the_coverage_check():
+    def distort(logged):
+        return Logged(logged.agent, logged.reward, np.full_like(logged.propensities, 1 / 3), logged.features)
+
+    rates = coverage(100, 0.95, distort)
+    assert rates["IPS"] < 0.85 or rates["SNIPS"] < 0.85
+
+
+def test_doubly_robust_is_narrower_than_ips():
+    logged, target, _ = world(1)
+    width = {e.method: e.high - e.low for e in evaluate(logged, target)}
+    assert width["DR"] < width["IPS"] and width["SNIPS"] < width["IPS"]
+
+
+def test_thin_support_is_refused_with_a_reason():
+    logged, target, _ = world(1)
+    with pytest.raises(ThinSupportError, match="are worth"):
+        evaluate(logged, target, min_effective=10_000)
+    hidden = logged.propensities.copy()
+    hidden[logged.agent != 2, 2] = 0.0
+    with pytest.raises(ThinSupportError, match="probability zero"):
+        evaluate(Logged(logged.agent, logged.reward, hidden, logged.features), target)
+    rare = logged.propensities.copy()
+    rare[0] = 1e-6
+    with pytest.raises(ThinSupportError, match="carries|are worth"):
+        evaluate(Logged(logged.agent, logged.reward, rare, logged.features), target, min_effective=0)
+    empty = Logged(logged.agent[:0], logged.reward[:0], logged.propensities[:0], logged.features[:0])
+    assert support(empty, target[:0]).effective_n == 0.0
+    with pytest.raises(InvalidInputError):
+        evaluate(logged, target, confidence=1.0)
+
+
+def fill(scribe, n=400):
+    rng = np.random.default_rng(0)
+    means = {"a": 0.2, "b": 0.5, "c": 0.8}
+    for number in range(n):
+        decision_id, made = scribe.decide(Task(f"=t{number}"))
+        if number % 10:
+            scribe.feedback(decision_id, float(rng.random() < means[made.agent]))
+    scribe.log.commit()
+
+
+def test_a_log_is_evaluated(scribe):
+    fill(scribe)
+    best = {e.method: e for e in evaluate_log(scribe.log, "agent:c", min_effective=30).estimates}
+    worst = {e.method: e for e in evaluate_log(scribe.log, "agent:a", min_effective=10).estimates}
+    assert best["DR"].low > worst["DR"].value and best["DR"].low < 0.8 < best["DR"].high
+    for target in ("uniform", "ucb1", "bot"):
+        found = evaluate_log(scribe.log, target, min_effective=10)
+        assert found.missing == 40 and found.decisions == 360 and len(found.estimates) == 4
+    with pytest.raises(InvalidInputError, match="not in the log"):
+        evaluate_log(scribe.log, "agent:zed")
+    with pytest.raises(InvalidInputError, match="have no reward"):
+        evaluate_log(scribe.log, "uniform", max_missing=0.05)
+
+
+def test_a_revised_reward_replaces_the_first(scribe):
+    decision_id, _ = scribe.decide()
+    scribe.feedback(decision_id, 0.2)
+    scribe.feedback(decision_id, 0.9, effect="revision")
+    scribe.log.commit()
+    assert collect(scribe.log).rewards == {decision_id: 0.9}
+
+
+def test_export(scribe, tmp_path):
+    fill(scribe, 30)
+    assert export(scribe.log, tmp_path / "x.csv") == 30
+    with (tmp_path / "x.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS and rows[0]["task_id"] == "'=t0" and rows[1]["reward"] in ("0.0", "1.0")
+    assert rows[0]["reward"] == ""
+    assert export(scribe.log, tmp_path / "x.jsonl", events=True) == scribe.ledger.seq
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    assert lines[1]["kind"] == "decision@1" and len(lines[1]["numbers"]) == 6
+    with pytest.raises(InvalidInputError, match="choose one of"):
+        export(scribe.log, tmp_path / "x.xlsx")
+    with pytest.raises(InvalidInputError, match="jsonl"):
+        export(scribe.log, tmp_path / "x.csv", events=True)
