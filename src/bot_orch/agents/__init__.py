@@ -1,17 +1,51 @@
 """Agents: how a task reaches a model, a program or a person, and how each way of ending is reported."""
 
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
+from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerState, BreakerView
 from bot_orch.agents.endings import MEANING, Ending, Meaning
+from bot_orch.agents.guard import Guard, GuardView
+from bot_orch.agents.human import HumanAnswer, HumanQueue, HumanRunner, HumanSettings
+from bot_orch.agents.limits import Limits, Price, Retry
+from bot_orch.agents.openai import OpenAIRunner, OpenAISettings
+from bot_orch.agents.python import PythonRunner, PythonSettings
+from bot_orch.agents.registry import KINDS, AgentSettings, make_agent, make_runner
+from bot_orch.agents.simulated import SimulatedRunner, SimulatedSettings
+from bot_orch.agents.subprocess import SubprocessRunner, SubprocessSettings
 
 __all__ = [
+    "KINDS",
     "MEANING",
     "AgentRunner",
+    "AgentSettings",
     "Attempt",
+    "Breaker",
+    "BreakerSettings",
+    "BreakerState",
+    "BreakerView",
     "CallFailure",
     "CallReply",
     "CallRequest",
     "Chunk",
     "Ending",
+    "Guard",
+    "GuardView",
+    "HumanAnswer",
+    "HumanQueue",
+    "HumanRunner",
+    "HumanSettings",
+    "Limits",
     "Meaning",
+    "OpenAIRunner",
+    "OpenAISettings",
+    "Price",
+    "PythonRunner",
+    "PythonSettings",
+    "Retry",
+    "SimulatedRunner",
+    "SimulatedSettings",
+    "SubprocessRunner",
+    "SubprocessSettings",
     "Usage",
+    "make_agent",
+    "make_runner",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
@@ -152,7 +152,9 @@ class CallFailure(BotOrchError):  # noqa: N818  an attempt that ended without an
     message
         For people and logs; never holds the prompt, the answer or a secret.
     started
-        Whether the request may have reached the agent; if not, asking again is always safe.
+        Whether the agent may have begun the work; if not, asking again is always safe.
+    raw
+        The first kilobytes of an upstream's error document, for the caller only; it may quote the prompt.
     """
 
     def __init__(
@@ -165,6 +167,7 @@ class CallFailure(BotOrchError):  # noqa: N818  an attempt that ended without an
         retry_after_s: float | None = None,
         elapsed_s: float = 0.0,
         first_byte_s: float | None = None,
+        raw: bytes | None = None,
         attempts: tuple[Attempt, ...] = (),
     ) -> None:
         super().__init__(f"{ending}: {message or ending.meaning.what}")
@@ -174,6 +177,7 @@ class CallFailure(BotOrchError):  # noqa: N818  an attempt that ended without an
         self.retry_after_s = retry_after_s
         self.elapsed_s = elapsed_s
         self.first_byte_s = first_byte_s
+        self.raw = raw
         self.attempts = attempts
 
     def outcome(self) -> Outcome | None:
@@ -192,7 +196,7 @@ class AgentRunner(Protocol):
         """The whole answer."""
         ...
 
-    def stream(self, request: CallRequest) -> AsyncIterator[Chunk]:
+    def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """The answer piece by piece; the last piece carries the reply."""
         ...
 

@@ -107,7 +107,7 @@ MEANING: Mapping[Ending, Meaning] = MappingProxyType(
         Ending.OUT_OF_MEMORY: _m("out_of_memory", "the program ran out of memory or was killed", trips=True),
         Ending.REFUSED_BREAKER: _m("not_applicable", "not asked: the circuit breaker is open", attempted=False),
         Ending.REFUSED_BUSY: _m("not_applicable", "not asked: the concurrency cap is reached", attempted=False),
-        Ending.REFUSED_ADDRESS: _m("failed", "not asked: its address is not allowed", trips=True),
+        Ending.REFUSED_ADDRESS: _m("failed", "its address is not allowed, or no longer", trips=True),
         Ending.REFUSED_REQUEST: _m("not_applicable", "not asked: the request exceeds the cap", attempted=False),
     }
 )

@@ -1,0 +1,168 @@
+"""The circuit breaker: spares callers an agent that keeps failing, and tries it again carefully.
+
+::
+
+    closed --(failures in a row)--> open --(open_s passed)--> half-open --(probes succeed)--> closed
+                                     ^                            |
+                                     +-------- a probe fails -----+   (and stays open twice as long)
+
+A pure state machine over a clock that is handed in. Every permit remembers the state it was given in: an answer to a
+call from before the breaker opened neither closes it nor opens it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bot_orch.agents.endings import Ending
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["Breaker", "BreakerSettings", "BreakerState", "BreakerView", "Clock", "Permit"]
+
+Clock = Callable[[], float]
+"""Seconds that never run backwards, from any origin."""
+
+
+class BreakerState(StrEnum):
+    """Closed lets calls through, open refuses them, half-open lets a few through to see."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """When to open, for how long, and what it takes to close.
+
+    Parameters
+    ----------
+    failures
+        Failures in a row that open it.
+    open_s, longest_open_s
+        How long it stays open at first; doubled, up to the longest, each time the probes fail.
+    probes
+        Calls let through at a time while half-open, and successes needed to close.
+    """
+
+    failures: int = 5
+    open_s: float = 30.0
+    longest_open_s: float = 300.0
+    probes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.failures < 1 or self.probes < 1:
+            raise InvalidInputError("breaker", "counts less than one", "set failures and probes to 1 or more")
+        if not 0 < self.open_s <= self.longest_open_s < float("inf"):
+            raise InvalidInputError("breaker.open_s", f"is {self.open_s}", "set 0 < open_s <= longest_open_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Leave to make one call; hand it back with the ending."""
+
+    era: int
+    probe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerView:
+    """What a dashboard shows."""
+
+    state: BreakerState
+    failures: int
+    retry_in_s: float
+    last_failure: Ending | None
+    opened: int
+
+
+class Breaker:
+    """The breaker of one agent.
+
+    Examples
+    --------
+    >>> now = 0.0
+    >>> breaker = Breaker(BreakerSettings(failures=2, open_s=10.0), lambda: now)
+    >>> for _ in range(2):
+    ...     breaker.settle(breaker.acquire(), Ending.UPSTREAM_5XX)
+    >>> breaker.state, breaker.acquire()
+    (<BreakerState.OPEN: 'open'>, None)
+    >>> now = 10.0
+    >>> breaker.settle(breaker.acquire(), Ending.COMPLETED)
+    >>> breaker.state
+    <BreakerState.CLOSED: 'closed'>
+    """
+
+    def __init__(self, settings: BreakerSettings, clock: Clock) -> None:
+        self.settings = settings
+        self._clock = clock
+        self._open_until: float | None = None  # None while closed
+        self._era = 0  # counts changes of state
+        self._failures = 0  # in a row
+        self._probing = 0
+        self._passed = 0
+        self._reopened = 0
+        self._opened = 0
+        self._last: Ending | None = None
+
+    @property
+    def state(self) -> BreakerState:
+        """The state at this moment."""
+        if self._open_until is None:
+            return BreakerState.CLOSED
+        return BreakerState.OPEN if self._clock() < self._open_until else BreakerState.HALF_OPEN
+
+    def view(self) -> BreakerView:
+        """State and counters, for people."""
+        wait = 0.0 if self._open_until is None else max(0.0, self._open_until - self._clock())
+        return BreakerView(self.state, self._failures, wait, self._last, self._opened)
+
+    def ready(self) -> bool:
+        """Whether :meth:`acquire` would give a permit now."""
+        state = self.state
+        return state is BreakerState.CLOSED or (
+            state is BreakerState.HALF_OPEN and self._probing < self.settings.probes - self._passed
+        )
+
+    def acquire(self) -> Permit | None:
+        """Leave to make one call, or ``None``."""
+        if not self.ready():
+            return None
+        probe = self._open_until is not None
+        self._probing += probe
+        return Permit(self._era, probe)
+
+    def settle(self, permit: Permit | None, ending: Ending) -> None:
+        """Report how the permitted call ended. Endings that do not trip, other than completion, change nothing."""
+        if permit is None or permit.era != self._era:
+            return
+        self._probing -= permit.probe
+        if ending.meaning.trips:
+            self._last = ending
+            self._failures += 1
+            if permit.probe or self._failures >= self.settings.failures:
+                self._open(again=permit.probe)
+        elif ending is Ending.COMPLETED:
+            self._succeed(permit.probe)
+
+    def _succeed(self, probe: bool) -> None:
+        self._failures = 0
+        if not probe:
+            return
+        self._passed += 1
+        if self._passed >= self.settings.probes:
+            self._open_until, self._reopened = None, 0
+            self._new_era()
+
+    def _open(self, *, again: bool) -> None:
+        self._reopened = self._reopened + 1 if again else 0
+        longest = self.settings.longest_open_s
+        self._open_until = self._clock() + min(self.settings.open_s * 2.0 ** min(self._reopened, 60), longest)
+        self._opened += 1
+        self._new_era()
+
+    def _new_era(self) -> None:
+        self._era += 1
+        self._probing = self._passed = 0

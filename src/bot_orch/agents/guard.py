@@ -1,0 +1,278 @@
+"""The guard in front of every agent: timeouts, concurrency, retries, price and the circuit breaker, in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerView, Clock, Permit
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.limits import Limits, Price, Retry
+from bot_orch.agents.watch import Watch
+
+__all__ = ["Guard", "GuardView"]
+
+_LONGEST_HOLD_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuardView:
+    """What a dashboard shows of one agent."""
+
+    agent: str
+    breaker: BreakerView
+    in_flight: int
+    concurrency: int
+    held_s: float
+    available: bool
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call with its retries."""
+
+    request: CallRequest
+    deadline_at: float | None
+    attempts: list[Attempt] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Try:
+    """One attempt: its place is taken, its permit is out."""
+
+    run: _Run
+    watch: Watch
+    permit: Permit
+    settled: bool = False
+
+
+class Guard:
+    """An agent that may be called: a runner behind its limits. Itself an :class:`AgentRunner`.
+
+    Parameters
+    ----------
+    agent_id
+        The agent's name.
+    runner
+        What asks the agent.
+    limits, retry, price, breaker
+        Its settings.
+    clock
+        The breaker's clock.
+    sleep
+        How to pause between tries.
+    observer
+        Told of every attempt as it ends, cancelled ones included.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        runner: AgentRunner,
+        limits: Limits | None = None,
+        *,
+        retry: Retry | None = None,
+        price: Price | None = None,
+        breaker: BreakerSettings | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        observer: Callable[[Attempt], None] | None = None,
+    ) -> None:
+        self.agent_id, self.runner = agent_id, runner
+        self.limits = limits or Limits()
+        self.retry, self.price = retry or Retry(), price or Price()
+        self.breaker = Breaker(breaker or BreakerSettings(), clock)
+        self._clock, self._sleep, self._observer = clock, sleep, observer
+        self._places = asyncio.Semaphore(self.limits.concurrency)
+        self._in_flight = 0
+        self._held_until = -float("inf")
+        self._closing = False
+
+    @property
+    def available(self) -> bool:
+        """Whether a call made now would reach the agent; a router leaves out agents that are not."""
+        open_to_calls = self.breaker.ready() and self._clock() >= self._held_until and not self._closing
+        return open_to_calls and (self.limits.wait_s > 0 or not self._places.locked())
+
+    def view(self) -> GuardView:
+        """State at this moment, for people."""
+        held = max(0.0, self._held_until - self._clock())
+        return GuardView(
+            self.agent_id, self.breaker.view(), self._in_flight, self.limits.concurrency, held, self.available
+        )
+
+    async def call(self, request: CallRequest) -> CallReply:
+        """The whole answer, after retries if need be."""
+        run = self._begin(request)
+        while True:
+            try:
+                return await self._call_once(run)
+            except CallFailure as failure:
+                pause = self._pause(failure, run)
+                if pause is None:
+                    raise
+            await self._sleep(pause)
+
+    async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
+        """The answer piece by piece; retried only as long as nothing was passed on."""
+        run = self._begin(replace(request, stream=True))
+        while True:
+            passed_on = False
+            try:
+                async with aclosing(self._stream_once(run)) as chunks:
+                    async for chunk in chunks:
+                        passed_on = True
+                        yield chunk
+                return
+            except CallFailure as failure:
+                pause = None if passed_on else self._pause(failure, run)
+                if pause is None:
+                    raise
+            await self._sleep(pause)
+
+    async def close(self) -> None:
+        """Refuse new calls, end those under way (as ``shutdown``) and give everything back."""
+        self._closing = True
+        await self.runner.close()
+
+    def _begin(self, request: CallRequest) -> _Run:
+        deadline_s = request.deadline_s
+        return _Run(request, None if deadline_s is None else asyncio.get_running_loop().time() + deadline_s)
+
+    async def _call_once(self, run: _Run) -> CallReply:
+        attempt = await self._admit(run)
+        try:
+            reply = await attempt.watch.wait(lambda: self.runner.call(run.request))
+            return self._complete(attempt, reply)
+        except BaseException as error:
+            failure = self._fail(attempt, error)
+            if failure is None:
+                raise
+            raise failure from error
+        finally:
+            self._leave()
+
+    async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
+        attempt = await self._admit(run)
+        try:
+            async with aclosing(self.runner.stream(run.request)) as source:
+                while (chunk := await self._next(attempt.watch, source)).reply is None:
+                    yield chunk
+                reply = self._complete(attempt, chunk.reply)
+            yield replace(chunk, reply=reply)
+        except BaseException as error:
+            failure = self._fail(attempt, error)
+            if failure is None:
+                raise
+            raise failure from error
+        finally:
+            self._leave()
+
+    async def _next(self, watch: Watch, source: AsyncGenerator[Chunk, None]) -> Chunk:
+        try:
+            chunk = await watch.wait(source.__anext__, first=watch.first_byte_s is None)
+        except StopAsyncIteration:
+            raise CallFailure(Ending.TRUNCATED_STREAM) from None
+        watch.mark_first_byte()
+        return chunk
+
+    async def _admit(self, run: _Run) -> _Try:
+        """Take a place and a permit, or refuse."""
+        if self._closing:
+            raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: this process is stopping")
+        if not run.attempts and self._clock() < self._held_until:
+            raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: the agent asked to slow down")
+        await self._take_place(run)
+        permit = self.breaker.acquire()
+        if permit is None:
+            self._places.release()
+            raise self._refuse(run, Ending.REFUSED_BREAKER)
+        self._in_flight += 1
+        return _Try(run, Watch(self.limits, run.deadline_at), permit)
+
+    async def _take_place(self, run: _Run) -> None:
+        if self._places.locked() and self.limits.wait_s == 0:
+            raise self._refuse(run, Ending.REFUSED_BUSY)
+        try:
+            async with asyncio.timeout(self.limits.wait_s or None):
+                await self._places.acquire()
+        except TimeoutError:
+            raise self._refuse(run, Ending.REFUSED_BUSY) from None
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        self._places.release()
+
+    def _complete(self, attempt: _Try, reply: CallReply) -> CallReply:
+        """Price the reply, report it, and hand it back with its history."""
+        if len(reply.text) > self.limits.max_reply_bytes:
+            raise CallFailure(Ending.TOO_LARGE)
+        watch, run = attempt.watch, attempt.run
+        first = reply.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
+        reply = replace(reply, cost_usd=self.price.cost(reply.usage), elapsed_s=watch.waited_s, first_byte_s=first)
+        self._report(attempt, Ending.COMPLETED, first, reply.status, reply)
+        return replace(reply, attempts=tuple(run.attempts))
+
+    def _fail(self, attempt: _Try, error: BaseException) -> CallFailure | None:
+        """Report how it ended; what to raise instead of ``error``, if not that itself."""
+        if attempt.settled:
+            return None
+        failure = self._failure(error)
+        watch = attempt.watch
+        first = failure.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
+        self._report(attempt, failure.ending, first, failure.status)
+        failure.elapsed_s, failure.first_byte_s = watch.waited_s, first
+        failure.attempts = tuple(attempt.run.attempts)
+        if failure.ending is Ending.RATE_LIMITED and failure.retry_after_s:
+            self._held_until = self._clock() + min(failure.retry_after_s, _LONGEST_HOLD_S)
+        is_cancellation = not isinstance(error, Exception)  # which stays one
+        return None if is_cancellation or failure is error else failure
+
+    def _failure(self, error: BaseException) -> CallFailure:
+        if self._closing:
+            return CallFailure(Ending.SHUTDOWN)
+        if isinstance(error, CallFailure):
+            return error
+        if isinstance(error, asyncio.CancelledError | GeneratorExit):
+            return CallFailure(Ending.CANCELLED_BY_CALLER)
+        if isinstance(error, Exception):
+            ending = Ending.OUT_OF_MEMORY if isinstance(error, MemoryError) else Ending.CRASHED
+            return CallFailure(ending, f"the agent raised {type(error).__name__}")
+        return CallFailure(Ending.SHUTDOWN)
+
+    def _report(
+        self, attempt: _Try, ending: Ending, first: float | None, status: int | None, reply: CallReply | None = None
+    ) -> None:
+        attempt.settled = True
+        self.breaker.settle(attempt.permit, ending)
+        self._note(attempt.run, ending, attempt.watch.waited_s, first, status, reply or CallReply())
+
+    def _refuse(self, run: _Run, ending: Ending, message: str = "") -> CallFailure:
+        self._note(run, ending, 0.0, None, None, CallReply())
+        return CallFailure(ending, message, started=False, attempts=tuple(run.attempts))
+
+    def _note(
+        self, run: _Run, ending: Ending, elapsed_s: float, first: float | None, status: int | None, reply: CallReply
+    ) -> None:
+        number = len(run.attempts) + 1
+        entry = Attempt(
+            self.agent_id, run.request.id, number, ending, elapsed_s, first, status, reply.usage, reply.cost_usd
+        )
+        run.attempts.append(entry)
+        if self._observer is not None:
+            self._observer(entry)
+
+    def _pause(self, failure: CallFailure, run: _Run) -> float | None:
+        """Seconds before the next try, or ``None`` to give up."""
+        number, retry = len(run.attempts), self.retry
+        safe = failure.ending.meaning.retryable and (retry.idempotent or not failure.started)
+        if not safe or number >= retry.tries or not self.breaker.ready() or self._closing:
+            return None
+        pause = retry.pause(number, f"{self.agent_id}/{run.request.id}", failure.retry_after_s)
+        if pause is None or run.deadline_at is None:
+            return pause
+        return pause if asyncio.get_running_loop().time() + pause < run.deadline_at else None

@@ -1,0 +1,89 @@
+"""Agents that are people, behind a queue that somebody else keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.replies import in_one_piece
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["HumanAnswer", "HumanQueue", "HumanRunner", "HumanSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class HumanSettings:
+    """How long a task may wait for a person; nobody answering in time is a censored outcome."""
+
+    answer_within_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.answer_within_s < math.inf:
+            raise InvalidInputError("answer_within_s", f"is {self.answer_within_s}", "set seconds, more than zero")
+
+
+@dataclass(frozen=True, slots=True)
+class HumanAnswer:
+    """What a person decided: an answer, or a rejection with its reason."""
+
+    text: str = ""
+    output: Any = None
+    rejected: bool = False
+    reason: str = ""
+    by: str = ""
+
+
+class HumanQueue(Protocol):
+    """What the runner needs of a queue. Leases, roles and screens are the queue's own business."""
+
+    async def enqueue(self, request: CallRequest, answer_within_s: float) -> str:
+        """Put the task before people; a ticket."""
+        ...
+
+    async def answer(self, ticket: str) -> HumanAnswer:
+        """Wait until a person has decided."""
+        ...
+
+    async def withdraw(self, ticket: str, ending: Ending) -> None:
+        """Nobody waits any more; an answer that comes later is stale."""
+        ...
+
+
+class HumanRunner:
+    """Asks people through a queue."""
+
+    def __init__(self, settings: HumanSettings, queue: HumanQueue) -> None:
+        self._settings = settings
+        self._queue = queue
+
+    async def call(self, request: CallRequest) -> CallReply:
+        """The answer of whoever took the task."""
+        ticket = await self._queue.enqueue(request, self._settings.answer_within_s)
+        timer = asyncio.timeout(self._settings.answer_within_s)
+        try:
+            async with timer:
+                answer = await self._queue.answer(ticket)
+        except asyncio.CancelledError:
+            await self._queue.withdraw(ticket, Ending.CANCELLED_BY_CALLER)
+            raise
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            await self._queue.withdraw(ticket, Ending.UNANSWERED)
+            raise CallFailure(Ending.UNANSWERED) from None
+        if answer.rejected:
+            raise CallFailure(Ending.REJECTED)
+        return CallReply(answer.text, answer.output, extra={"by": answer.by, "ticket": ticket})
+
+    async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
+        """The answer in one piece."""
+        async for chunk in in_one_piece(await self.call(request)):
+            yield chunk
+
+    async def close(self) -> None:
+        """The queue belongs to somebody else."""

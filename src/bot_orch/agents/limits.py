@@ -1,0 +1,113 @@
+"""What an agent may take: time, places, bytes, tries and money."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bot_orch.agents.base import Usage
+from bot_orch.errors import InvalidInputError
+from bot_orch.rng import derive_key, uniform
+
+__all__ = ["Limits", "Price", "Retry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Time, concurrency and size caps of one agent.
+
+    Parameters
+    ----------
+    first_byte_s, total_s
+        Timeouts of one attempt; ``None`` for none (a person, say, has a deadline of their own).
+    concurrency
+        Calls under way at a time.
+    wait_s
+        How long a call may wait for a place before it is refused; 0 refuses at once, so that another agent is asked.
+    max_request_bytes, max_reply_bytes
+        Size caps, the reply's counted as it arrives.
+    """
+
+    first_byte_s: float | None = 30.0
+    total_s: float | None = 120.0
+    concurrency: int = 16
+    wait_s: float = 0.0
+    max_request_bytes: int = 1_000_000
+    max_reply_bytes: int = 8_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("first_byte_s", "total_s"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InvalidInputError(name, f"is {value}", "set seconds, more than zero, or null")
+        for name in ("concurrency", "max_request_bytes", "max_reply_bytes"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(name, f"is {getattr(self, name)}", "set 1 or more")
+        if not (math.isfinite(self.wait_s) and self.wait_s >= 0):
+            raise InvalidInputError("wait_s", f"is {self.wait_s}", "set seconds, zero or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Asking the same agent again, after endings that a moment may cure (429, 5xx, connection).
+
+    Parameters
+    ----------
+    tries
+        Attempts in all; 1 never retries.
+    pause_s, longest_pause_s
+        The pause doubles from the first to the longest, each shortened by up to half at random. An agent that asks
+        for more (``Retry-After``) than the longest is not asked again.
+    idempotent
+        Whether doing the work twice does no harm. If not, only calls that cannot have begun are repeated.
+    """
+
+    tries: int = 2
+    pause_s: float = 0.25
+    longest_pause_s: float = 5.0
+    idempotent: bool = True
+
+    def __post_init__(self) -> None:
+        if self.tries < 1:
+            raise InvalidInputError("retry.tries", f"is {self.tries}", "set 1 or more")
+        if not 0 <= self.pause_s <= self.longest_pause_s < math.inf:
+            raise InvalidInputError("retry.pause_s", f"is {self.pause_s}", "set 0 <= pause_s <= longest_pause_s")
+
+    def pause(self, attempt: int, key: str, retry_after_s: float | None = None) -> float | None:
+        """Seconds to wait after failed attempt number ``attempt`` (from 1), or ``None`` to give up.
+
+        Examples
+        --------
+        >>> 0.125 < Retry(pause_s=0.25).pause(1, "r-1") <= 0.25
+        True
+        >>> Retry(longest_pause_s=5.0).pause(1, "r-1", retry_after_s=60.0)
+        """
+        if retry_after_s is not None and retry_after_s > self.longest_pause_s:
+            return None
+        step = min(self.pause_s * 2.0 ** min(attempt - 1, 60), self.longest_pause_s)
+        return max(step * (1.0 - 0.5 * uniform(derive_key("retry", key), attempt)), retry_after_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What an agent costs, in US dollars.
+
+    Examples
+    --------
+    >>> Price(per_call_usd=0.01, input_usd_per_million=1.0, output_usd_per_million=2.0).cost(Usage(1000, 500))
+    0.012
+    """
+
+    per_call_usd: float = 0.0
+    input_usd_per_million: float = 0.0
+    output_usd_per_million: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InvalidInputError(f"price.{name}", f"is {getattr(self, name)}", "set zero or more")
+
+    def cost(self, usage: Usage) -> float:
+        """The cost of one answered call; also of one expected to take so many tokens."""
+        tokens = usage.input_tokens * self.input_usd_per_million + usage.output_tokens * self.output_usd_per_million
+        return self.per_call_usd + tokens / 1e6

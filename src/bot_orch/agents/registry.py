@@ -1,0 +1,72 @@
+"""Agent kinds by name, and an agent from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from bot_orch.agents.base import AgentRunner
+from bot_orch.agents.guard import Guard
+from bot_orch.agents.human import HumanQueue, HumanRunner, HumanSettings
+from bot_orch.agents.limits import Limits
+from bot_orch.agents.openai import OpenAIRunner, OpenAISettings
+from bot_orch.agents.python import PythonRunner, PythonSettings
+from bot_orch.agents.simulated import SimulatedRunner, SimulatedSettings
+from bot_orch.agents.subprocess import SubprocessRunner, SubprocessSettings
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["KINDS", "AgentSettings", "make_agent", "make_runner"]
+
+AgentSettings = OpenAISettings | PythonSettings | SubprocessSettings | HumanSettings | SimulatedSettings
+
+KINDS: Mapping[str, type[AgentSettings]] = MappingProxyType(
+    {
+        "openai": OpenAISettings,
+        "python": PythonSettings,
+        "subprocess": SubprocessSettings,
+        "human": HumanSettings,
+        "simulated": SimulatedSettings,
+    }
+)
+
+
+def make_runner(
+    agent_id: str, settings: AgentSettings, limits: Limits | None = None, queue: HumanQueue | None = None
+) -> AgentRunner:
+    """The bare runner of an agent, without its guard."""
+    if isinstance(settings, OpenAISettings):
+        return OpenAIRunner(settings, limits)
+    if isinstance(settings, PythonSettings):
+        return PythonRunner(settings, limits)
+    if isinstance(settings, SubprocessSettings):
+        return SubprocessRunner(settings, limits)
+    if isinstance(settings, SimulatedSettings):
+        return SimulatedRunner(settings, agent_id)
+    if queue is None:
+        raise InvalidInputError(f"agents.{agent_id}", "is a person, but there is no queue", "pass queue")
+    return HumanRunner(settings, queue)
+
+
+def make_agent(
+    agent_id: str,
+    settings: AgentSettings,
+    limits: Limits | None = None,
+    *,
+    queue: HumanQueue | None = None,
+    **options: Any,
+) -> Guard:
+    """An agent ready to be called; ``options`` are those of :class:`Guard`.
+
+    A person's only time limit is ``answer_within_s``: the timeouts of machines are taken off.
+
+    Examples
+    --------
+    >>> make_agent("demo", SimulatedSettings()).available
+    True
+    """
+    limits = limits or Limits()
+    if isinstance(settings, HumanSettings):
+        limits = replace(limits, first_byte_s=None, total_s=None)
+    return Guard(agent_id, make_runner(agent_id, settings, limits, queue), limits, **options)

@@ -1,0 +1,113 @@
+"""Reading answers: JSON without surprises, and the shapes a program or an endpoint may answer in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, NoReturn
+
+from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk, Usage
+from bot_orch.agents.endings import Ending
+
+__all__ = [
+    "encode",
+    "in_one_piece",
+    "load_json",
+    "reply_from_completion",
+    "reply_from_value",
+    "request_document",
+    "usage_from",
+]
+
+
+def encode(document: Mapping[str, Any], cap_bytes: int) -> bytes:
+    """The document as JSON bytes; refuses what is not JSON and what is larger than the cap."""
+    try:
+        body = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError):  # also lone surrogates
+        raise CallFailure(Ending.REFUSED_REQUEST, "not asked: the request is not plain JSON") from None
+    if len(body) > cap_bytes:
+        raise CallFailure(Ending.REFUSED_REQUEST)
+    return body
+
+
+def request_document(request: CallRequest) -> dict[str, Any]:
+    """What a program gets on its standard input."""
+    return {
+        "id": request.id,
+        "text": request.plain(),
+        "messages": [dict(message) for message in request.chat()],
+        "params": dict(request.params),
+        "deadline_s": request.deadline_s,
+    }
+
+
+def load_json(data: bytes | str) -> Any:
+    """The value, or :class:`CallFailure` as ``malformed``; NaN and infinities are not JSON."""
+    try:
+        return json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise CallFailure(Ending.MALFORMED) from None
+
+
+def reply_from_value(value: Any, status: int | None = None) -> CallReply:
+    """The reply of a program: a string, or an object with ``text`` or ``output``, ``usage``, ``extra``.
+
+    Examples
+    --------
+    >>> reply_from_value({"output": {"label": "bug"}}).text
+    '{"label": "bug"}'
+    """
+    if isinstance(value, CallReply):
+        return value
+    if isinstance(value, str):
+        return CallReply(text=value, status=status)
+    if not isinstance(value, Mapping) or not ("text" in value or "output" in value):
+        raise CallFailure(Ending.MALFORMED, "the answer has neither text nor output")
+    output = value.get("output")
+    try:
+        text = value["text"] if "text" in value else output if isinstance(output, str) else json.dumps(output)
+        extra = dict(value.get("extra") or {})
+    except (TypeError, ValueError, RecursionError):
+        raise CallFailure(Ending.MALFORMED) from None
+    if not isinstance(text, str):
+        raise CallFailure(Ending.MALFORMED, "the answer's text is not a string")
+    return CallReply(text=text, output=output, usage=usage_from(value.get("usage")), status=status, extra=extra)
+
+
+def reply_from_completion(data: bytes, status: int) -> CallReply:
+    """The reply of an OpenAI-compatible endpoint that was asked not to stream."""
+    document = load_json(data)
+    try:
+        message = document["choices"][0]["message"]
+        content = message.get("content")
+    except (TypeError, KeyError, IndexError, AttributeError):
+        raise CallFailure(Ending.MALFORMED, "the answer has no choices", status=status) from None
+    text = content if isinstance(content, str) else ""
+    usage = usage_from(document.get("usage"))
+    return CallReply(text=text, output=message, usage=usage, status=status, raw=data)
+
+
+async def in_one_piece(reply: CallReply) -> AsyncGenerator[Chunk, None]:
+    """The stream of an agent that answers all at once."""
+    yield Chunk(reply.text)
+    yield Chunk(reply=reply)
+
+
+def usage_from(value: Any) -> Usage:
+    """Token counts under either vocabulary; anything else counts as zero."""
+    if isinstance(value, Usage):
+        return value
+    if not isinstance(value, Mapping):
+        return Usage()
+    first = value.get("prompt_tokens", value.get("input_tokens"))
+    second = value.get("completion_tokens", value.get("output_tokens"))
+    return Usage(_count(first), _count(second))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else 0
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,67 @@
+"""One attempt under watch: which of three clocks runs out first, and what that is called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from bot_orch.agents.base import CallFailure
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.limits import Limits
+
+__all__ = ["Watch"]
+
+T = TypeVar("T")
+
+
+class Watch:
+    """Counts the time spent waiting for an agent, and ends the wait when a limit is reached.
+
+    Only time inside :meth:`wait` counts against the agent's own timeouts: a caller who reads a stream slowly does not
+    make the agent look slow. The caller's deadline runs all the time.
+
+    Parameters
+    ----------
+    limits
+        The agent's timeouts.
+    deadline_at
+        When the caller stops waiting, in loop time.
+    """
+
+    def __init__(self, limits: Limits, deadline_at: float | None = None) -> None:
+        self._limits = limits
+        self._deadline_at = deadline_at
+        self._now = asyncio.get_running_loop().time
+        self.waited_s = 0.0
+        self.first_byte_s: float | None = None
+
+    async def wait(self, ask: Callable[[], Awaitable[T]], *, first: bool = False) -> T:
+        """The result of ``ask()``; with ``first`` the first-byte timeout applies too."""
+        bound, ending = self._bound(first)
+        begun = self._now()
+        timer = asyncio.timeout(bound)
+        try:
+            async with timer:
+                return await ask()
+        except TimeoutError:
+            if not timer.expired():  # the agent's own TimeoutError is a crash, not our clock
+                raise
+            raise CallFailure(ending) from None
+        finally:
+            self.waited_s += self._now() - begun
+
+    def mark_first_byte(self) -> None:
+        """The first piece has arrived."""
+        if self.first_byte_s is None:
+            self.first_byte_s = self.waited_s
+
+    def _bound(self, first: bool) -> tuple[float | None, Ending]:
+        rest: list[tuple[float, Ending]] = []
+        if self._limits.total_s is not None:
+            rest.append((self._limits.total_s - self.waited_s, Ending.TIMEOUT_TOTAL))
+        if first and self._limits.first_byte_s is not None:
+            rest.append((self._limits.first_byte_s - self.waited_s, Ending.TIMEOUT_FIRST_BYTE))
+        if self._deadline_at is not None:
+            rest.append((self._deadline_at - self._now(), Ending.CALLER_DEADLINE))
+        return min(rest, key=lambda pair: pair[0]) if rest else (None, Ending.TIMEOUT_TOTAL)
