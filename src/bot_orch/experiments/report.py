@@ -20,7 +20,9 @@ _PROTOCOLS = {
     "Each method is scored with its own lambda, so rows are not comparable with each other.",
     "deployable": "<b>deployable</b>: nothing about the current answer is known before the choice. "
     "All methods are scored with one common lambda.",
+    "theory": "<b>theory</b>: a statement of the theorem is run; its verdict is computed from the numbers.",
 }
+_VERDICTS = {1.0: "holds", 0.5: "holds with a correction", 0.0: "fails as stated"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,8 @@ def write_report(out: Path, sections: Sequence[Section], facts: dict[str, str]) 
 def _summary(sections: Sequence[Section]) -> str:
     lines = []
     for section in sections:
-        inside = [row.inside for row in section.rows if row.inside is not None]
-        verdict = f"{sum(inside)} of {len(inside)} published numbers matched" if inside else "nothing published"
         link = f'<a href="#{escape(section.experiment.id)}">{escape(section.experiment.title)}</a>'
-        lines.append(f"<tr><td>{link}</td><td>{verdict}</td></tr>")
+        lines.append(f"<tr><td>{link}</td><td>{_agreement(section)}</td></tr>")
     return (
         "<h1>BOT-Orch: the paper, reproduced</h1>"
         "<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> beside the published one. "
@@ -62,8 +62,24 @@ def _summary(sections: Sequence[Section]) -> str:
         '<span class="out">Orange</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
         "then the published value. What the paper calls a 95 % confidence interval is a standard deviation.</p>"
         f"<table class=summary><tr><th>Experiment</th><th>Agreement</th></tr>{''.join(lines)}</table>"
-        f"<ul>{''.join(f'<li>{text}</li>' for text in _PROTOCOLS.values())}</ul>"
+        f"<ul>{''.join(f'<li>{_PROTOCOLS[name]}</li>' for name in _used_protocols(sections))}</ul>"
     )
+
+
+def _agreement(section: Section) -> str:
+    verdicts = [row for row in section.rows if row.metric == "verdict"]
+    if verdicts:
+        said = (f"{escape(row.method)}: <b>{_VERDICTS.get(row.mean, 'mixed')}</b>" for row in verdicts)
+        return "<br>".join(said)
+    inside = [row.inside for row in section.rows if row.inside is not None]
+    if not inside:
+        return "not in the paper"
+    return f"{sum(inside)} of {len(inside)} published numbers matched"
+
+
+def _used_protocols(sections: Sequence[Section]) -> list[str]:
+    used = _unique(row.protocol for section in sections for row in section.rows)
+    return [name for name in _PROTOCOLS if name in used]
 
 
 def _facts(facts: dict[str, str]) -> str:
