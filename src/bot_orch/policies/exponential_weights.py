@@ -22,8 +22,8 @@ class ExponentialWeights(Policy):
     The penalty enters when the outcome is learned, as the theorem states it. Under bandit feedback unobserved agents
     keep their weight, which is biased; :class:`ImportanceWeighted` is the correct version.
 
-    Use a constant ``eta``: with a decreasing schedule this update, as the theorem prints it, weighs late rounds less and
-    can have linear regret against the best fixed agent (experiment ``theory-regret``).
+    Use a constant ``eta``: with a decreasing schedule this update, as the theorem prints it, weighs late rounds less
+    and can have linear regret against the best fixed agent (experiment ``theory-regret``).
     """
 
     eta: Schedule = field(default_factory=lambda: Constant(0.1))
