@@ -134,10 +134,12 @@ def _trial_mean(values: Floats) -> Floats:
 
 
 def _runtime(arrays: Files) -> Runtime | None:
-    if "time_s" not in arrays or ("event" not in arrays and any(key in arrays for key in REWARD_KEYS)):
+    if "time_s" not in arrays:
         return None
     for key in ("event", "cutoff_s"):
         if key not in arrays:
+            if any(reward in arrays for reward in REWARD_KEYS):
+                return None  # the times are only reported
             raise InvalidInputError(key, "is missing", "time_s needs event (1 completed, 0 censored) and cutoff_s")
     time_s = non_negative("time_s", numbers("time_s", arrays["time_s"]))
     check_shape("time_s", time_s, (None, None), _CELL)

@@ -122,6 +122,12 @@ def test_runtime_reward_is_what_the_format_says() -> None:
     assert matrix.runtime_only
 
 
+def test_times_beside_a_reward_need_no_cutoff() -> None:
+    matrix = matrix_from_arrays("t", {"reward": R, "time_s": RUNTIME["time_s"], "event": RUNTIME["event"]})
+    assert matrix.runtime is None
+    assert np.array_equal(matrix.elapsed_s, RUNTIME["time_s"])
+
+
 def test_failures_are_told_from_timeouts_and_missing_runs_are_not_eligible() -> None:
     names = np.array(["ok", "timeout", "memout", "crash", "missing", "weird"])
     arrays = {
