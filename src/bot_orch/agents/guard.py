@@ -86,7 +86,7 @@ class Guard:
         self.limits = limits or Limits()
         self.retry, self.price = retry or Retry(), price or Price()
         self.breaker = Breaker(breaker or BreakerSettings(), clock)
-        self._clock, self._sleep, self._observer = clock, sleep, observer
+        self._clock, self._sleep, self.observer = clock, sleep, observer
         self._places = asyncio.Semaphore(self.limits.concurrency)
         self._in_flight = 0
         self._held_until = -float("inf")
@@ -263,8 +263,8 @@ class Guard:
             self.agent_id, run.request.id, number, ending, elapsed_s, first, status, reply.usage, reply.cost_usd
         )
         run.attempts.append(entry)
-        if self._observer is not None:
-            self._observer(entry)
+        if self.observer is not None:
+            self.observer(entry)
 
     def _pause(self, failure: CallFailure, run: _Run) -> float | None:
         """Seconds before the next try, or ``None`` to give up."""

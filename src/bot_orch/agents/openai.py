@@ -77,7 +77,7 @@ class OpenAIRunner:
     def __init__(self, settings: OpenAISettings, limits: Limits | None = None, lookup: Lookup | None = None) -> None:
         self._settings = settings
         self._limits = limits or Limits()
-        self._lookup = lookup
+        self._lookup = lookup or _connection().lookup  # says at once if aiohttp is missing
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._url = settings.url()
@@ -168,9 +168,8 @@ class OpenAIRunner:
         if self._closed:
             raise CallFailure(Ending.SHUTDOWN, started=False)
         if self._session is None:
-            connection = _connection()
-            lookup = self._lookup or connection.lookup
-            self._session = connection.open_session(allow_private=self._settings.allow_private, lookup=lookup)
+            private = self._settings.allow_private
+            self._session = _connection().open_session(allow_private=private, lookup=self._lookup)
         return self._session
 
 
