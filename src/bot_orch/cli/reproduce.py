@@ -17,7 +17,8 @@ _EXAMPLE = """\
 examples:
   bot-orch reproduce --list
   bot-orch reproduce --out out/paper
-  bot-orch reproduce --only triage --quick --out out/quick"""
+  bot-orch reproduce --only triage --quick --out out/quick
+  bot-orch reproduce --engine ray --address auto --out out/paper"""
 
 
 def add(commands: Any) -> None:
@@ -34,6 +35,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--quick", action="store_true", help="few seeds: a first look")
     parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: as published)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to run (default: local)")
+    parser.add_argument("--address", metavar="ADDRESS", help="Ray cluster (default: RAY_ADDRESS, else this machine)")
     parser.add_argument("--out", type=Path, default=Path("out/paper"), metavar="DIR", help="default: out/paper")
     parser.add_argument("--force", action="store_true", help="overwrite results that are there")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -60,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.jobs,
         arguments.force,
         _command(arguments),
+        arguments.engine,
+        arguments.address,
     )
     report = reproduce(plan, ProgressBar(quiet=arguments.quiet))
     print(f"report: {report}\ntables: {arguments.out / 'tables.csv'}")  # noqa: T201
@@ -71,4 +76,5 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--only", *arguments.only] if arguments.only else []
     words += ["--quick"] if arguments.quick else []
     words += ["--seeds", str(arguments.seeds)] if arguments.seeds else []
+    words += ["--engine", arguments.engine] if arguments.engine != "local" else []
     return " ".join([*words, "--jobs", str(arguments.jobs)])

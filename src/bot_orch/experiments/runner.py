@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ import scipy
 
 from bot_orch._version import __version__
 from bot_orch.errors import ResultsExistError
-from bot_orch.experiments.engines import Job, run_local
+from bot_orch.experiments.engines import Engine, Job, make_engine, run_local
 from bot_orch.experiments.experiment import Experiment, Scale
 from bot_orch.experiments.report import Section, write_report
 from bot_orch.experiments.tables import to_csv
 from bot_orch.files import write_atomically
 
-__all__ = ["Plan", "Progress", "reproduce"]
+__all__ = ["Plan", "Progress", "open_folder", "reproduce", "run_missing"]
 
 #: Called with (done, total, what) as work goes on.
 Progress = Callable[[int, int, str], None]
@@ -39,6 +39,14 @@ class Plan:
     jobs: int = 1
     force: bool = False
     command: str = ""
+    engine: str = "local"
+    address: str | None = None
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
+        """Run jobs on the engine asked for."""
+        if self.engine == "local" and self.address is None:
+            return run_local(jobs, self.jobs)
+        return make_engine(self.engine, self.jobs, self.address)(jobs)
 
     def settings(self) -> dict[str, Any]:
         """What determines the results, written beside them."""
@@ -48,9 +56,9 @@ class Plan:
 
 def reproduce(plan: Plan, progress: Progress) -> Path:
     """Run what is missing, then write tables, figures and the report; returns the report's path."""
-    _prepare(plan)
+    open_folder(plan.out, plan.settings(), force=plan.force)
     jobs = [(experiment.id, unit) for experiment in plan.experiments for unit in experiment.units(plan.scale)]
-    done = _run_missing(plan, jobs, progress)
+    done = run_missing(plan.out, jobs, plan.run, progress)
     sections = [_section(plan, experiment, done, progress) for experiment in plan.experiments]
     rows = [row for section in sections for row in section.rows]
     report = write_report(plan.out, sections, _facts(plan))
@@ -58,28 +66,32 @@ def reproduce(plan: Plan, progress: Progress) -> Path:
     return report
 
 
-def _prepare(plan: Plan) -> None:
-    settings, tables = plan.out / _SETTINGS, plan.out / _TABLES
-    if plan.force:
+def open_folder(out: Path, wanted: Mapping[str, Any], *, force: bool = False) -> None:
+    """Make ``out`` ready for a run with these settings; refuses to overwrite a finished run or to mix two."""
+    settings, tables = out / _SETTINGS, out / _TABLES
+    if force:
         for name in (_LOG, _SETTINGS, _TABLES):
-            (plan.out / name).unlink(missing_ok=True)
+            (out / name).unlink(missing_ok=True)
     if tables.exists():
         raise ResultsExistError(f"{tables} exists; pass --force to overwrite it, or another --out")
-    if settings.exists() and json.loads(settings.read_text()) != plan.settings():
+    if settings.exists() and json.loads(settings.read_text()) != wanted:
         raise ResultsExistError(
-            f"{plan.out} holds an unfinished run with other settings; pass --force to discard it, or another --out"
+            f"{out} holds an unfinished run with other settings; pass --force to discard it, or another --out"
         )
-    write_atomically(settings, json.dumps(plan.settings(), indent=1).encode())
+    write_atomically(settings, json.dumps(wanted, indent=1).encode())
 
 
-def _run_missing(plan: Plan, jobs: Sequence[Job], progress: Progress) -> dict[tuple[str, str], dict[str, Any]]:
-    log = plan.out / _LOG
+def run_missing(
+    out: Path, jobs: Sequence[Job], run: Engine, progress: Progress
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """Run the jobs that the folder's log does not hold, appending each as it finishes; every payload by job."""
+    log = out / _LOG
     done = _read_log(log)
     missing = [job for job in jobs if (job[0], job[1].key) not in done]
     finished = len(jobs) - len(missing)
     progress(finished, len(jobs), "resuming" if finished else "starting")
     with log.open("a") as file:
-        for (name, unit), payload in run_local(missing, plan.jobs):
+        for (name, unit), payload in run(missing):
             line = {"experiment": name, "unit": unit.key, "payload": payload}
             file.write(json.dumps(line) + "\n")
             file.flush()

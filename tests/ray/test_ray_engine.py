@@ -1,0 +1,150 @@
+"""The Ray engine on a cluster of two nodes on this machine."""
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+
+from bot_orch.cli import main
+from bot_orch.errors import BotOrchError
+from bot_orch.experiments import engines_ray, runner
+from bot_orch.experiments.experiment import Experiment, Scale, Unit
+from bot_orch.experiments.tables import rows_from_seeds
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves the files of its processes' logs open
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
+UNITS = str(Path(__file__).parent / "units")
+QUICK = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--jobs", "1"]
+
+
+def jobs(function, count, **params):
+    return [(f"ray_units:{function}", Unit(str(i), {"value": i, **params})) for i in range(count)]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with one core each; the address of the first."""
+    from ray.cluster_utils import Cluster
+
+    import ray
+
+    options = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(UNITS)
+        patch.setenv("PYTHONPATH", UNITS)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        made = Cluster(initialize_head=True, head_node_args=options)
+        try:
+            made.add_node(**{key: value for key, value in options.items() if key != "include_dashboard"})
+            made.wait_for_nodes()
+            yield made.address
+        finally:
+            ray.shutdown()
+            made.shutdown()
+
+
+def test_units_run_on_every_node_each_once(cluster):
+    import ray
+
+    found = list(engines_ray.run_ray(jobs("where", 8, sleep_s=0.2), 1, cluster))
+    assert sorted(job[1].key for job, _ in found) == [str(i) for i in range(8)]
+    assert {payload["value"] for _, payload in found} == {i**2 for i in range(8)}
+    assert len({payload["node"] for _, payload in found}) == 2
+    assert os.getpid() not in {payload["pid"] for _, payload in found}
+    assert not ray.is_initialized(), "who connected disconnects"
+
+
+def test_same_bytes_as_the_local_engine(cluster, tmp_path, capfd):
+    assert main([*QUICK, "--out", str(tmp_path / "local")]) == 0
+    assert main([*QUICK, "--out", str(tmp_path / "ray"), "--engine", "ray", "--address", cluster]) == 0
+    assert (tmp_path / "ray/tables.csv").read_bytes() == (tmp_path / "local/tables.csv").read_bytes()
+    lines = {name: (tmp_path / name / "results.jsonl").read_text().splitlines() for name in ("local", "ray")}
+    assert sorted(lines["ray"]) == sorted(lines["local"])
+    assert capfd.readouterr().err == "", "Ray keeps quiet"
+
+
+def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    experiment = _experiment(notes, count=12, sleep_s=0.3)
+    killed = []
+    killer = threading.Thread(target=_kill_first, args=(notes, killed))
+    killer.start()
+    plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=cluster)
+    runner.reproduce(plan, lambda *_: None)
+    killer.join()
+    assert len(killed) == 1
+    units = [json.loads(line)["unit"] for line in (tmp_path / "ray/results.jsonl").read_text().splitlines()]
+    assert sorted(units) == sorted(str(i) for i in range(12)), "each unit once"
+    assert len(list(notes.glob(f"{killed[0]}.*"))) >= 2, "the unit of the dead worker ran again"
+    runner.reproduce(runner.Plan([experiment], tmp_path / "local", Scale()), lambda *_: None)
+    assert (tmp_path / "ray/tables.csv").read_bytes() == (tmp_path / "local/tables.csv").read_bytes()
+
+
+def test_an_interrupted_run_goes_on_with_the_other_engine(cluster, tmp_path, monkeypatch):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    experiment = _experiment(notes, count=10, sleep_s=0.05)
+
+    def cut(done, total, what):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    plan = runner.Plan([experiment], tmp_path / "out", Scale(), engine="ray", address=cluster)
+    with pytest.raises(KeyboardInterrupt):
+        runner.reproduce(plan, cut)
+    kept = (tmp_path / "out/results.jsonl").read_text().splitlines()
+    assert len(kept) == 4
+    before = set(notes.iterdir())
+    runner.reproduce(runner.Plan([experiment], tmp_path / "out", Scale()), lambda *_: None)
+    finished = {json.loads(line)["unit"] for line in kept}
+    assert not {note.name.split(".")[0] for note in set(notes.iterdir()) - before} & finished
+    runner.reproduce(runner.Plan([experiment], tmp_path / "whole", Scale()), lambda *_: None)
+    assert (tmp_path / "out/tables.csv").read_bytes() == (tmp_path / "whole/tables.csv").read_bytes()
+
+
+def test_a_unit_that_kills_every_worker_is_named(cluster, monkeypatch):
+    monkeypatch.setattr(engines_ray, "_RETRIES", 1)
+    with pytest.raises(BotOrchError, match="0: its worker died 2 times"):
+        list(engines_ray.run_ray(jobs("deadly", 1), 1, cluster))
+
+
+def test_errors_come_back_as_they_are(cluster):
+    with pytest.raises(BotOrchError, match="^value: is bad; pass another$"):
+        list(engines_ray.run_ray(jobs("refused", 1), 1, cluster))
+    with pytest.raises(ZeroDivisionError, match="not ours"):
+        list(engines_ray.run_ray(jobs("broken", 1), 1, cluster))
+
+
+def _experiment(notes, *, count, sleep_s):
+    """Known to workers by the function it runs."""
+
+    def rows(results):
+        values = {"square": [payload["metrics"]["square"][0] for payload in results.values()]}
+        return rows_from_seeds("kill", "none", "none", "none", 0.0, values, compare=False)
+
+    units = [unit for _, unit in jobs("announced", count, folder=str(notes), sleep_s=sleep_s)]
+    return Experiment("ray_units:announced", "Kill", "A test.", lambda scale: units, lambda params: {}, rows)
+
+
+def _kill_first(notes, killed):
+    """Kill the process of the fifth unit that starts, while it works."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = sorted(notes.glob("*.0"), key=lambda note: note.stat().st_mtime_ns)
+        if len(found) >= 5 and found[-1].read_text():
+            killed.append(found[-1].name.split(".")[0])
+            os.kill(int(found[-1].read_text()), signal.SIGKILL)
+            return
+        time.sleep(0.02)
