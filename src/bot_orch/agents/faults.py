@@ -173,6 +173,7 @@ async def _huge(x: _Exchange) -> None:
     piece = (b"data: " if x.seen.streams else b"") + b"x" * 65_536
     for _ in range(200):
         await x.send(b"%x\r\n%s\r\n" % (len(piece), piece))
+    await x.send(b"0\r\n\r\n")
 
 
 async def _huge_announced(x: _Exchange) -> None:

@@ -40,7 +40,7 @@ class _Run:
     attempts: list[Attempt] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Try:
     """One attempt: its place is taken, its permit is out."""
 
@@ -88,7 +88,7 @@ class Guard:
         self.breaker = Breaker(breaker or BreakerSettings(), clock)
         self._clock, self._sleep, self.observer = clock, sleep, observer
         self._places = asyncio.Semaphore(self.limits.concurrency)
-        self._in_flight = 0
+        self._active: set[_Try] = set()
         self._held_until = -float("inf")
         self._closing = False
 
@@ -102,7 +102,7 @@ class Guard:
         """State at this moment, for people."""
         held = max(0.0, self._held_until - self._clock())
         return GuardView(
-            self.agent_id, self.breaker.view(), self._in_flight, self.limits.concurrency, held, self.available
+            self.agent_id, self.breaker.view(), len(self._active), self.limits.concurrency, held, self.available
         )
 
     async def call(self, request: CallRequest) -> CallReply:
@@ -137,6 +137,8 @@ class Guard:
     async def close(self) -> None:
         """Refuse new calls, end those under way (as ``shutdown``) and give everything back."""
         self._closing = True
+        for attempt in tuple(self._active):
+            attempt.watch.end()
         await self.runner.close()
 
     def _begin(self, request: CallRequest) -> _Run:
@@ -154,7 +156,7 @@ class Guard:
                 raise
             raise failure from error
         finally:
-            self._leave()
+            self._leave(attempt)
 
     async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
         attempt = await self._admit(run)
@@ -170,7 +172,7 @@ class Guard:
                 raise
             raise failure from error
         finally:
-            self._leave()
+            self._leave(attempt)
 
     async def _next(self, watch: Watch, source: AsyncGenerator[Chunk, None]) -> Chunk:
         try:
@@ -191,8 +193,9 @@ class Guard:
         if permit is None:
             self._places.release()
             raise self._refuse(run, Ending.REFUSED_BREAKER)
-        self._in_flight += 1
-        return _Try(run, Watch(self.limits, run.deadline_at), permit)
+        attempt = _Try(run, Watch(self.limits, run.deadline_at), permit)
+        self._active.add(attempt)
+        return attempt
 
     async def _take_place(self, run: _Run) -> None:
         if self._places.locked() and self.limits.wait_s == 0:
@@ -203,8 +206,8 @@ class Guard:
         except TimeoutError:
             raise self._refuse(run, Ending.REFUSED_BUSY) from None
 
-    def _leave(self) -> None:
-        self._in_flight -= 1
+    def _leave(self, attempt: _Try) -> None:
+        self._active.discard(attempt)
         self._places.release()
 
     def _complete(self, attempt: _Try, reply: CallReply) -> CallReply:

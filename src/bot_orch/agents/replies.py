@@ -36,7 +36,7 @@ def request_document(request: CallRequest) -> dict[str, Any]:
     return {
         "id": request.id,
         "text": request.plain(),
-        "messages": [dict(message) for message in request.chat()],
+        "messages": [dict(message) for message in request.messages],
         "params": dict(request.params),
         "deadline_s": request.deadline_s,
     }

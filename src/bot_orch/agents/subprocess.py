@@ -52,6 +52,7 @@ class SubprocessRunner:
         self._settings = settings
         self._limits = limits or Limits()
         self._running: set[Process] = set()
+        self._closed = False
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         self._env = {**inherited, **settings.env}
 
@@ -61,6 +62,8 @@ class SubprocessRunner:
         process = await self._start()
         self._running.add(process)
         try:
+            if self._closed:  # while it was starting
+                raise CallFailure(Ending.SHUTDOWN)
             data = await self._converse(process, payload)
             code = await process.wait()
         finally:
@@ -79,6 +82,7 @@ class SubprocessRunner:
 
     async def close(self) -> None:
         """Kill what still runs."""
+        self._closed = True
         for process in tuple(self._running):
             _kill_group(process)
 

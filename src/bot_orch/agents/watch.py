@@ -33,23 +33,34 @@ class Watch:
         self._limits = limits
         self._deadline_at = deadline_at
         self._now = asyncio.get_running_loop().time
+        self._timer: asyncio.Timeout | None = None
+        self._ended = False
         self.waited_s = 0.0
         self.first_byte_s: float | None = None
 
     async def wait(self, ask: Callable[[], Awaitable[T]], *, first: bool = False) -> T:
         """The result of ``ask()``; with ``first`` the first-byte timeout applies too."""
+        if self._ended:
+            raise CallFailure(Ending.SHUTDOWN)
         bound, ending = self._bound(first)
         begun = self._now()
-        timer = asyncio.timeout(bound)
+        self._timer = timer = asyncio.timeout(bound)
         try:
             async with timer:
                 return await ask()
         except TimeoutError:
             if not timer.expired():  # the agent's own TimeoutError is a crash, not our clock
                 raise
-            raise CallFailure(ending) from None
+            raise CallFailure(Ending.SHUTDOWN if self._ended else ending) from None
         finally:
+            self._timer = None
             self.waited_s += self._now() - begun
+
+    def end(self) -> None:
+        """Stop waiting now, because this process is stopping."""
+        self._ended = True
+        if self._timer is not None and not self._timer.expired():
+            self._timer.reschedule(self._now())
 
     def mark_first_byte(self) -> None:
         """The first piece has arrived."""
