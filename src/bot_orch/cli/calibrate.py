@@ -1,0 +1,74 @@
+"""``bot-orch calibrate``: fit the synthetic environments again, and show the fit beside the declared parameters."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from bot_orch.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from bot_orch.experiments.synthetic_calibration import Calibration
+
+_DESCRIPTION = """\
+Fit the free parameters of the synthetic environments to the paper's Random column and oracle level, and to nothing
+else: the columns of BOT-Orch, No-OT and UCB1 are never read. Prints what was fitted to, what the fit gives, and the
+fitted parameters beside the declared ones. Changes no file."""
+_EXAMPLE = """\
+examples:
+  bot-orch calibrate
+  bot-orch calibrate --seeds 24
+  bot-orch calibrate --table"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "calibrate",
+        help="fit the synthetic environments to the paper's Random column",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seeds", type=int, default=64, metavar="N", help="simulated runs per fit (default: 64)")
+    parser.add_argument("--table", action="store_true", help="print the declared table with reasons, and stop")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.environments.synthetic_settings import SETTINGS
+    from bot_orch.experiments.synthetic_calibration import CALIBRATION_SEEDS, calibrate_all
+
+    if arguments.table:
+        _print_table()
+        return 0
+    if arguments.seeds < 2:
+        raise InvalidInputError("--seeds", f"is {arguments.seeds}", "pass a whole number, 2 or more")
+    seeds = range(CALIBRATION_SEEDS.start, CALIBRATION_SEEDS.start + arguments.seeds)
+    for fit in calibrate_all(list(SETTINGS.values()), seeds, lambda text: print(text, file=sys.stderr)):  # noqa: T201
+        _print_fit(fit)
+    return 0
+
+
+def _print_fit(fit: Calibration) -> None:
+    from bot_orch.environments.synthetic_settings import SETTINGS, calibrated
+
+    setting = fit.setting
+    lines = [f"\n{setting.name}  (misfit {fit.misfit:.2f})", f"  {'fitted to':<20}{'paper':>10}{'+-':>9}{'fit':>10}"]
+    for name, target in fit.targets.items():
+        error = target.error * target.value if target.logarithmic else target.error
+        lines.append(f"  {name:<20}{target.value:>10.2f}{error:>9.2f}{fit.found[name]:>10.2f}")
+    lines.append(f"  {'parameter':<20}{'declared':>10}{'':>9}{'fit':>10}")
+    for name in (*calibrated(setting), "output_spread"):
+        declared, found = getattr(SETTINGS[setting.name], name), getattr(setting, name)
+        lines.append(f"  {name:<20}{declared:>10.3f}{'':>9}{found:>10.3f}")
+    print("\n".join(lines))  # noqa: T201
+
+
+def _print_table() -> None:
+    from bot_orch.environments.synthetic_settings import declared
+
+    for line in declared():
+        print(f"{line.environment:<17} {line.name:<17} {line.value!s:<12} {line.source:<19} {line.why}")  # noqa: T201
