@@ -73,7 +73,7 @@ def test_an_interrupted_run_resumes(tmp_path, monkeypatch):
     counted = []
 
     def count(jobs, processes):
-        counted.extend(jobs)
+        counted.extend(job for job in jobs if ":" not in job[0])  # figures are drawn anew
         return real(jobs, processes)
 
     monkeypatch.setattr(runner, "run_local", count)

@@ -17,12 +17,12 @@ import scipy
 from bot_orch._version import __version__
 from bot_orch.errors import ResultsExistError
 from bot_orch.experiments.engines import Engine, Job, make_engine, run_local
-from bot_orch.experiments.experiment import Experiment, Scale
+from bot_orch.experiments.experiment import Experiment, Results, Scale, Unit, discover
 from bot_orch.experiments.report import Section, write_report
 from bot_orch.experiments.tables import to_csv
 from bot_orch.files import write_atomically
 
-__all__ = ["Plan", "Progress", "open_folder", "reproduce", "run_missing"]
+__all__ = ["Plan", "Progress", "draw_figures", "open_folder", "reproduce", "run_missing"]
 
 #: Called with (done, total, what) as work goes on.
 Progress = Callable[[int, int, str], None]
@@ -59,7 +59,8 @@ def reproduce(plan: Plan, progress: Progress) -> Path:
     open_folder(plan.out, plan.settings(), force=plan.force)
     jobs = [(experiment.id, unit) for experiment in plan.experiments for unit in experiment.units(plan.scale)]
     done = run_missing(plan.out, jobs, plan.run, progress)
-    sections = [_section(plan, experiment, done, progress) for experiment in plan.experiments]
+    _draw(plan, progress)
+    sections = [_section(plan, experiment, done) for experiment in plan.experiments]
     rows = [row for section in sections for row in section.rows]
     report = write_report(plan.out, sections, _facts(plan))
     write_atomically(plan.out / _TABLES, to_csv(rows).encode())  # last: its presence means the run is complete
@@ -122,18 +123,39 @@ def _lines(log: Path) -> Iterable[str]:
     return text.splitlines()
 
 
-def _section(
-    plan: Plan, experiment: Experiment, done: dict[tuple[str, str], dict[str, Any]], progress: Progress
-) -> Section:
+def _draw(plan: Plan, progress: Progress) -> None:
+    """Draw every experiment's figures, several experiments at a time."""
+    scale = asdict(plan.scale)
+    jobs = [
+        (f"{__name__}:draw_figures", Unit(e.id, {"experiment": e.id, "out": str(plan.out), "scale": scale}))
+        for e in plan.experiments
+    ]
+    for count, ((_, unit), _) in enumerate(run_local(jobs, plan.jobs), start=1):
+        progress(count, len(jobs), f"figures of {unit.key}")
+
+
+def draw_figures(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw the figures of one experiment from the folder's log."""
     from bot_orch.experiments.figures import save_figure  # matplotlib, only when figures are drawn
 
-    results = {unit.key: done[experiment.id, unit.key] for unit in experiment.units(plan.scale)}
-    views = experiment.figures(results)
+    out, experiment = Path(params["out"]), discover()[params["experiment"]]
+    results = _results(experiment, Scale(**params["scale"]), _read_log(out / _LOG))
+    for view in experiment.figures(results):
+        save_figure(view.draw, out / "figures" / view.name)
+    return {}
+
+
+def _section(plan: Plan, experiment: Experiment, done: dict[tuple[str, str], dict[str, Any]]) -> Section:
+    results = _results(experiment, plan.scale, done)
     saved = []
-    for index, view in enumerate(views):
-        progress(index, len(views), f"drawing {view.name}")
-        saved.append((view, save_figure(view.draw, plan.out / "figures" / view.name)))
+    for view in experiment.figures(results):
+        stem = plan.out / "figures" / view.name
+        saved.append((view, (stem.with_suffix(".png"), stem.with_suffix(".svg"))))
     return Section(experiment, experiment.rows(results), experiment.tables(), saved, experiment.notes(results))
+
+
+def _results(experiment: Experiment, scale: Scale, done: dict[tuple[str, str], dict[str, Any]]) -> Results:
+    return {unit.key: done[experiment.id, unit.key] for unit in experiment.units(scale)}
 
 
 def _facts(plan: Plan) -> dict[str, str]:
