@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise InvalidInputError(f"--{name}", f"is {value}", "pass a whole number, 1 or more")
     plan = ArenaPlan(
         expand(arguments.paths),
-        find_entrants(arguments.policies),
+        find_entrants(_names(arguments.policies)),
         arguments.out,
         arguments.seeds,
         arguments.rounds,
@@ -90,14 +90,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _names(words: list[str] | None) -> list[str]:
+    """Names apart, whether by spaces or by commas."""
+    return [name for word in words or [] for name in word.split(",") if name]
+
+
 def _list() -> int:
     from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
 
     for name, entrant in discover_entrants().items():
         where = "peer" if entrant.kind == "peer" else "ours" if entrant.default else "also"
-        print(f"{where:<5} {name:<20} {entrant.about}")  # noqa: T201
+        print(f"{where:<7} {name:<20} {entrant.about}")  # noqa: T201
     for name, about in YARDSTICKS.items():
-        print(f"{'ever':<5} {name:<20} {about}")  # noqa: T201
+        print(f"{'always':<7} {name:<20} {about}")  # noqa: T201
     return 0
 
 

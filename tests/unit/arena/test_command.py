@@ -48,7 +48,7 @@ def test_writes_the_table_and_the_page(data: Path, tmp_path: Path, capsys: pytes
 
 def test_same_bytes_for_any_number_of_jobs(data: Path, tmp_path: Path) -> None:
     for jobs in (1, 2):
-        words = ["--policies", "thompson-beta", "lints", "--seeds", 2, "--jobs", jobs, "--out", tmp_path / str(jobs)]
+        words = ["--policies", "thompson-beta,lints", "--seeds", 2, "--jobs", jobs, "--out", tmp_path / str(jobs)]
         assert _arena(data, *words) == 0
     for name in ("arena.csv", "index.html"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
