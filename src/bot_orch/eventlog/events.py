@@ -25,6 +25,7 @@ __all__ = [
     "DecisionMade",
     "Event",
     "FeedbackGiven",
+    "Noted",
     "TaskEnded",
     "TaskRecord",
     "TaskSubmitted",
@@ -178,6 +179,7 @@ class TaskEnded(_Event, tag="task-ended@1", frozen=True):
     agent: str = ""
     output: str = ""
     error: str = ""
+    decisions: tuple[str, ...] = ()
 
 
 class Controlled(_Event, tag="control@1", frozen=True):
@@ -187,7 +189,17 @@ class Controlled(_Event, tag="control@1", frozen=True):
     by: str = ""
 
 
-Event = Configured | DecisionMade | FeedbackGiven | Censored | TaskSubmitted | AttemptEnded | TaskEnded | Controlled
+class Noted(_Event, tag="note@1", frozen=True):
+    """Something a part of the service wants to remember (a claim, a lease, a draft); nothing is learned from it."""
+
+    topic: str
+    ref: str
+    data: dict[str, Any] = {}
+
+
+Event = (
+    Configured | DecisionMade | FeedbackGiven | Censored | TaskSubmitted | AttemptEnded | TaskEnded | Controlled | Noted
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)

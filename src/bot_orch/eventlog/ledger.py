@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.errors import BotOrchError, StateFormatError
+from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.eventlog.events import (
     AttemptEnded,
     Censored,
@@ -146,7 +147,8 @@ class Ledger:
             if len(self.sessions) > _MAX_SESSIONS:
                 del self.sessions[next(iter(self.sessions))]
         for feedback in self.early.pop(event.id, ())[:1]:
-            self._settle(event.id, feedback.outcome())
+            with suppress(InvalidInputError):  # it could not be checked when it came; the decision waits for another
+                self._settle(event.id, feedback.outcome())
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
         self.spending.add(time_us, event.cost_usd)

@@ -11,6 +11,8 @@ from bot_orch.eventlog.events import Configured
 
 __all__ = ["change_to", "reconfigured"]
 
+_LEARNED_UNDER = ("policy", "n_features", "alignment", "reward")  # other settings may change without forgetting
+
 
 def reconfigured(router: Orchestrator | None, event: Configured) -> Orchestrator:
     """The orchestrator after a change: what was learned and what is awaited stay, unless the event says otherwise."""
@@ -41,7 +43,7 @@ def change_to(router: Orchestrator | None, wanted: Orchestrator) -> Configured |
     same_agents = _by_id(old) == _by_id(new)
     if old["settings"] == new["settings"] and same_agents:
         return None
-    keep = all(old["settings"].get(name) == new["settings"].get(name) for name in ("policy", "n_features", "alignment"))
+    keep = all(old["settings"].get(name) == new["settings"].get(name) for name in _LEARNED_UNDER)
     return Configured(document, keep_learned=keep)
 
 

@@ -1,0 +1,37 @@
+"""``bot-orch demo``: the service with pretended agents and traffic, to watch it learn."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+_DESCRIPTION = """\
+Serve on this machine with simulated agents (one gets worse after a while, one flatters its judge) and send traffic to
+it, so that a newcomer sees it learn within a minute. Prints who gets the work, second by second."""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "demo",
+        help="serve simulated agents under simulated traffic",
+        description=_DESCRIPTION,
+        epilog="example: bot-orch demo --seconds 60",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stop after so long (default: never)")
+    parser.add_argument("--rate", type=float, default=20.0, metavar="R", help="tasks per second (default: 20)")
+    parser.add_argument("--port", type=int, default=8080, metavar="N", help="default: 8080")
+    parser.add_argument("--database", default=":memory:", metavar="PATH", help="keep the log here (default: memory)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.service.demo import Demo, run_demo
+
+    database = arguments.database
+    if database != ":memory:":
+        database = str(Path(database).resolve())
+    return run_demo(Demo(arguments.seconds, arguments.rate, arguments.port, database), print)

@@ -1,0 +1,46 @@
+"""``bot-orch export``: a log as CSV, JSON Lines or Parquet."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+_EXAMPLE = """\
+examples:
+  bot-orch export bot-orch.sqlite decisions.csv
+  bot-orch export bot-orch.sqlite events.jsonl --events"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "export",
+        help="write a log as CSV, JSON Lines or Parquet",
+        description="Write one line per decision (or per event) to a file; its suffix tells the format.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("log", type=Path, metavar="LOG")
+    parser.add_argument("out", type=Path, metavar="FILE", help=".csv, .jsonl or .parquet")
+    parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="instead of FILE's suffix")
+    parser.add_argument("--events", action="store_true", help="every event, not one line per decision (jsonl)")
+    parser.add_argument("--force", action="store_true", help="overwrite a file that is there")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.errors import ResultsExistError
+    from bot_orch.eventlog.export import export
+    from bot_orch.eventlog.sqlite import open_log
+
+    if arguments.out.exists() and not arguments.force:
+        raise ResultsExistError(f"{arguments.out}: exists; pass --force to overwrite it")
+    log = open_log(arguments.log)
+    try:
+        lines = export(log, arguments.out, form=arguments.format, events=arguments.events)
+    finally:
+        log.close()
+    print(f"{lines} lines in {arguments.out}")  # noqa: T201
+    return 0

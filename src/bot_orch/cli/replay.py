@@ -1,0 +1,49 @@
+"""``bot-orch replay``: rebuild the state from a log and derive every decision again."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from bot_orch.cli.progress import ProgressBar
+
+_DESCRIPTION = """\
+Fold a log from its first event, derive every decision again and compare agent, probabilities, terms and random key with
+what was recorded. Exit status 1 if one differs. Safe beside a running service."""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "replay",
+        help="verify a log: rebuild state, derive every decision again",
+        description=_DESCRIPTION,
+        epilog="example: bot-orch replay bot-orch.sqlite",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("log", type=Path, metavar="LOG", help="the file behind 'database'")
+    parser.add_argument("--close", action="store_true", help="compare to nine digits, for a log from another machine")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.eventlog.replay import replay
+    from bot_orch.eventlog.sqlite import open_log
+
+    log = open_log(arguments.log)
+    bar = ProgressBar(quiet=arguments.quiet)
+    try:
+        found = replay(log, exact=not arguments.close, progress=lambda done, total: bar(done, total, "events"))
+    finally:
+        log.close()
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.kinds.items()))
+    print(f"events: {found.events} ({kinds})")  # noqa: T201
+    print(f"decisions derived again: {found.decisions}, different: {len({m.seq for m in found.mismatches})}")  # noqa: T201
+    for mismatch in found.mismatches:
+        place = f"event {mismatch.seq}, decision {mismatch.decision_id}, {mismatch.what}"
+        print(f"  {place}: recorded {mismatch.recorded}, derived {mismatch.derived}")  # noqa: T201
+    print(f"fingerprint: {found.fingerprint}")  # noqa: T201
+    return 0 if found.ok else 1

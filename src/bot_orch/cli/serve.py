@@ -1,0 +1,46 @@
+"""``bot-orch serve``: run the service."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+_DESCRIPTION = """\
+Serve decisions, feedback, whole rounds and an OpenAI-compatible gateway over HTTP. Everything acknowledged is on disk;
+a restart goes on exactly where it was."""
+_EXAMPLE = """\
+examples:
+  bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
+  bot-orch serve bot-orch.yaml --port 9000"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "serve",
+        help="run the service",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("config", type=Path, metavar="FILE", help="configuration; see bot-orch init")
+    parser.add_argument("--host", help="listen here instead of what FILE says")
+    parser.add_argument("--port", type=int, metavar="N", help="listen here instead of what FILE says")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    import msgspec
+
+    from bot_orch.config import load_config
+    from bot_orch.service.build import check
+    from bot_orch.service.server import serve
+
+    config = load_config(arguments.config)
+    check(config)
+    changes = {name: getattr(arguments, name) for name in ("host", "port") if getattr(arguments, name) is not None}
+    config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, **changes))
+    print(f"bot-orch: http://{config.listen.host}:{config.listen.port} ({config.database})", flush=True)  # noqa: T201
+    return serve(config)

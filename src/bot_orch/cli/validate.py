@@ -1,0 +1,34 @@
+"""``bot-orch validate``: find mistakes in a configuration before it is served."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "validate",
+        help="check a configuration file",
+        description="Check a configuration file: unknown keys, missing variables, agents that cannot be built.",
+        epilog="example: bot-orch validate bot-orch.yaml",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("config", type=Path, metavar="FILE")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.config import load_config
+    from bot_orch.service.auth import Gate
+    from bot_orch.service.build import check
+
+    config = load_config(arguments.config)
+    check(config)
+    Gate(config.tokens)
+    names = ", ".join(f"{agent.id} ({agent.kind})" for agent in config.agents)
+    print(f"{arguments.config}: ok; agents: {names}; policy: {config.router.policy}")  # noqa: T201
+    return 0

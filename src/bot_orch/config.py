@@ -1,0 +1,287 @@
+"""One typed settings object, read from strict, versioned YAML.
+
+An unknown key is refused with the nearest valid one; ``${NAME}`` stands for an environment variable and a missing one
+is an error; secrets may not be written in the file at all.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from bot_orch.errors import InvalidInputError, MissingExtraError
+
+try:
+    import msgspec
+    import yaml
+except ImportError as _error:  # pragma: no cover
+    raise MissingExtraError("a configuration file", "service") from _error
+
+__all__ = [
+    "SCOPES",
+    "AgentConfig",
+    "BudgetConfig",
+    "Config",
+    "LimitsConfig",
+    "ListenConfig",
+    "RouterConfig",
+    "RuleConfig",
+    "TokenConfig",
+    "check_keys",
+    "load_config",
+    "parse_config",
+]
+
+Scope = Literal["decide", "feedback", "queue", "admin"]
+SCOPES: tuple[str, ...] = get_args(Scope)
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET = re.compile(r"(^|_|-)(key|token|secret|password|authorization)s?$", re.IGNORECASE)
+_LARGEST_FILE = 1_000_000
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class ListenConfig(_Part, frozen=True):
+    """Where the service listens. Without tokens only loopback is allowed."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+
+
+class TokenConfig(_Part, frozen=True):
+    """Who may do what. The token itself is in the environment, or only its SHA-256 is written here."""
+
+    name: str
+    scopes: tuple[Scope, ...]
+    env: str | None = None
+    sha256: str | None = None
+
+
+class BudgetConfig(_Part, frozen=True):
+    """Most that may be spent; agents whose expected price would exceed it are left out."""
+
+    per_request_usd: float | None = None
+    window_usd: float | None = None
+    window_s: float = 86_400.0
+
+
+class RuleConfig(_Part, frozen=True):
+    """A hard rule for tasks of one ``kind`` (all kinds if not given): allow only, deny, or pin to one agent."""
+
+    kind: str | None = None
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    pin: str | None = None
+
+
+class RouterConfig(_Part, frozen=True):
+    """How agents are chosen and how outcomes count."""
+
+    policy: str = "auto"
+    settings: dict[str, Any] = {}
+    lambda_: float = msgspec.field(default=1.0, name="lambda")
+    seed: int = 0
+    n_features: int = 0
+    floor: float = 0.02
+    reference: dict[str, Any] | None = None
+    reward: dict[str, Any] | None = None
+    horizon_s: float = 86_400.0
+    sticky_s: float = 0.0
+    max_attempts: int = 3
+    success_reward: float | None = None
+    kill_switch: str | None = None
+    budget: BudgetConfig = BudgetConfig()
+    rules: tuple[RuleConfig, ...] = ()
+
+
+class AgentConfig(_Part, frozen=True):
+    """One agent. ``settings`` belong to its kind; ``limits``, ``retry``, ``price``, ``breaker`` to its guard."""
+
+    id: str
+    kind: str
+    cost: float = 0.0
+    profile: dict[str, Any] | None = None
+    settings: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    retry: dict[str, Any] = {}
+    price: dict[str, Any] = {}
+    breaker: dict[str, Any] = {}
+
+
+class LimitsConfig(_Part, frozen=True):
+    """What one request may ask for, and how much the service keeps in memory."""
+
+    body_bytes: int = 1_000_000
+    body_timeout_s: float = 10.0
+    depth: int = 32
+    early_feedback: int = 10_000
+    open_tasks: int = 10_000
+    snapshot_every: int = 50_000
+
+
+class Config(_Part, frozen=True):
+    """Everything the service needs to know."""
+
+    version: Literal[1]
+    agents: tuple[AgentConfig, ...]
+    database: str = "bot-orch.sqlite"
+    listen: ListenConfig = ListenConfig()
+    tokens: tuple[TokenConfig, ...] = ()
+    router: RouterConfig = RouterConfig()
+    limits: LimitsConfig = LimitsConfig()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+def load_config(path: str | Path, environment: Mapping[str, str] | None = None) -> Config:
+    """Read a file; relative paths in it are taken from its folder."""
+    file = Path(path)
+    if file.stat().st_size > _LARGEST_FILE:
+        raise InvalidInputError(str(file), "is too large", f"keep it under {_LARGEST_FILE} bytes")
+    config = parse_config(file.read_text(encoding="utf-8"), environment)
+    if "://" not in config.database and config.database != ":memory:":
+        config = msgspec.structs.replace(config, database=str(file.resolve().parent / config.database))
+    return config
+
+
+def parse_config(text: str, environment: Mapping[str, str] | None = None) -> Config:
+    r"""Read YAML.
+
+    Examples
+    --------
+    >>> parse_config("version: 1\nagents: [{id: a, kind: simulated}]").router.floor
+    0.02
+    >>> parse_config("version: 1\nagents: []\nrooter: {}")
+    Traceback (most recent call last):
+    ...
+    bot_orch.errors.InvalidInputError: config.rooter: is not a setting; did you mean 'router'?
+    """
+    try:
+        document = yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader
+    except yaml.YAMLError as error:
+        raise InvalidInputError(
+            "config", f"is not YAML ({_one_line(error)})", "check quotes and indentation"
+        ) from error
+    if not isinstance(document, dict):
+        raise InvalidInputError("config", "is not a mapping", "start with 'version: 1'")
+    check_keys(document, Config, "config")
+    expanded = _expand(document, "config", os.environ if environment is None else environment)
+    try:
+        config = msgspec.convert(expanded, Config)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `$")
+        name = f"config{where.rstrip('`')}"
+        raise InvalidInputError(name, problem[:1].lower() + problem[1:], "see 'bot-orch init' for an example") from None
+    _check(config)
+    return config
+
+
+def check_keys(value: Any, type_: Any, where: str) -> None:
+    """Refuse keys that ``type_`` (a struct or dataclass, or a tuple of them) does not know, naming the nearest."""
+    if get_origin(type_) is tuple:
+        for index, entry in enumerate(value if isinstance(value, list) else ()):
+            check_keys(entry, get_args(type_)[0], f"{where}[{index}]")
+    known = _fields(type_)
+    if known is None or not isinstance(value, dict):
+        return
+    for key, entry in value.items():
+        if key not in known:
+            nearest = difflib.get_close_matches(str(key), known, 1, 0.5)
+            remedy = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {', '.join(sorted(known))}"
+            raise InvalidInputError(f"{where}.{key}", "is not a setting", remedy)
+        check_keys(entry, known[key], f"{where}.{key}")
+
+
+def _fields(type_: Any) -> dict[str, Any] | None:
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        return {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
+    if hasattr(type_, "__dataclass_fields__"):
+        return {name: get_type_hints(type_)[name] for name in type_.__dataclass_fields__}
+    return None
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise InvalidInputError(
+                    f"config.{key}", "is given twice", f"keep one (line {node.start_mark.line + 1})"
+                )
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _expand(value: Any, where: str, environment: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _expand(entry, f"{where}.{key}", environment) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_expand(entry, f"{where}[{index}]", environment) for index, entry in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    if _SECRET.search(where) and value and not _VARIABLE.search(value):
+        raise InvalidInputError(where, "holds a secret in plain text", "put it into the environment and write ${NAME}")
+    return _VARIABLE.sub(lambda match: _variable(match[1], where, environment), value)
+
+
+def _variable(name: str, where: str, environment: Mapping[str, str]) -> str:
+    if not environment.get(name):
+        raise InvalidInputError(where, f"needs the environment variable {name}", f"set {name} before starting")
+    return environment[name]
+
+
+def _check(config: Config) -> None:
+    ids = [agent.id for agent in config.agents]
+    if not ids:
+        raise InvalidInputError("config.agents", "is empty", "name at least one agent")
+    if len(set(ids)) != len(ids):
+        raise InvalidInputError("config.agents", "holds an id twice", "give every agent its own id")
+    named = [("kill_switch", config.router.kill_switch)]
+    for index, rule in enumerate(config.router.rules):
+        named += [(f"rules[{index}]", name) for name in (*(rule.allow or ()), *rule.deny, rule.pin)]
+    for where, name in named:
+        if name is not None and name not in ids:
+            near = difflib.get_close_matches(name, ids, 1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(ids)}"
+            raise InvalidInputError(f"config.router.{where}", f"{name!r} is not an agent", remedy)
+    for index, token in enumerate(config.tokens):
+        if (token.env is None) == (token.sha256 is None):
+            raise InvalidInputError(f"config.tokens[{index}]", "needs one of env and sha256", "keep exactly one")
+        if token.sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", token.sha256):
+            raise InvalidInputError(f"config.tokens[{index}].sha256", "is not 64 hex digits", "see docs/operating.md")
+    _check_numbers(config)
+
+
+def _check_numbers(config: Config) -> None:
+    r, most = config.router, float("inf")
+    bounds: list[tuple[str, float | None, float, float]] = [
+        ("router.lambda", r.lambda_, 0.0, most),
+        ("router.floor", r.floor, 0.0, 1.0),
+        ("router.horizon_s", r.horizon_s, 1e-3, most),
+        ("router.sticky_s", r.sticky_s, 0.0, most),
+        ("router.n_features", r.n_features, 0, 10_000),
+        ("router.max_attempts", r.max_attempts, 1, 100),
+        ("router.success_reward", r.success_reward, 0.0, 1.0),
+        ("router.budget.per_request_usd", r.budget.per_request_usd, 0.0, most),
+        ("router.budget.window_usd", r.budget.window_usd, 0.0, most),
+        ("router.budget.window_s", r.budget.window_s, 60.0, 31 * 86_400.0),
+        ("listen.port", config.listen.port, 0, 65_535),
+        ("limits.body_bytes", config.limits.body_bytes, 1, most),
+        ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),
+        ("limits.depth", config.limits.depth, 4, 500),
+    ]
+    for name, value, low, high in bounds:
+        if value is not None and not (low <= value <= high and value < most):
+            raise InvalidInputError(f"config.{name}", f"is {value}", f"set a finite number from {low:g} to {high:g}")

@@ -1,0 +1,77 @@
+"""The ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bot_orch.errors import MissingExtraError
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request as StarletteRequest
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute, Route
+except ImportError as _error:  # pragma: no cover
+    raise MissingExtraError("the service", "service") from _error
+
+from bot_orch.service.build import optional_module
+from bot_orch.service.http import Endpoint, Request
+from bot_orch.service.openapi import document
+from bot_orch.service.problems import Problem, Reply, json_reply, problem_reply
+from bot_orch.service.routes import ROUTES
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.tasks import resume
+
+__all__ = ["make_app"]
+
+_PARTS = ("queue", "dashboard")
+
+
+def make_app(runtime: Runtime) -> Starlette:
+    """The application around a runtime; starting and stopping it starts and stops the runtime."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await runtime.start()
+        resume(runtime)
+        try:
+            yield
+        finally:
+            await runtime.stop()
+
+    app = Starlette(routes=_routes(runtime), lifespan=lifespan, exception_handlers={HTTPException: _http_error})
+    app.state.runtime = runtime
+    return app
+
+
+def _routes(runtime: Runtime) -> list[BaseRoute]:
+    routes: list[BaseRoute] = [
+        Route(
+            spec.path,
+            Endpoint(runtime, spec.handler, spec.path, spec.scope, spec.body, watch=spec.watch),
+            methods=[spec.method],
+        )
+        for spec in ROUTES
+    ]
+    routes.append(Route("/openapi.json", Endpoint(runtime, _openapi, "/openapi.json", None), methods=["GET"]))
+    for name in _PARTS:
+        module: Any = optional_module(f"bot_orch.service.{name}")
+        if module is not None:
+            routes += module.routes(runtime)
+    return routes
+
+
+async def _openapi(_: Request) -> Reply:
+    return json_reply(document())
+
+
+async def _http_error(_: StarletteRequest, error: Exception) -> Response:
+    """Unknown paths and methods get the same shape of answer as everything else."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code = {404: "unknown_path", 405: "wrong_method"}.get(status, "http_error")
+    reply = problem_reply(Problem(status, code, str(getattr(error, "detail", "error"))))
+    headers = dict(getattr(error, "headers", None) or {})
+    return Response(reply.body, status, {**headers, "content-type": "application/json"})

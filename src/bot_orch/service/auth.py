@@ -1,0 +1,106 @@
+"""Who may do what: bearer tokens with scopes, kept as hashes; without any token only this machine may ask."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot_orch.config import SCOPES, TokenConfig
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.problems import Problem
+
+__all__ = ["Caller", "Gate", "is_loopback"]
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+_SHORTEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever sent a request."""
+
+    name: str
+    scopes: frozenset[str]
+
+
+_LOCAL_CALLER = Caller("local", frozenset(SCOPES))
+
+
+class Gate:
+    """Decides by token and scope.
+
+    Parameters
+    ----------
+    tokens
+        From the configuration.
+    environment
+        Where tokens are; the process environment unless given.
+    """
+
+    def __init__(self, tokens: tuple[TokenConfig, ...], environment: Mapping[str, str] | None = None) -> None:
+        variables = os.environ if environment is None else environment
+        self._callers = {_digest(token, variables): Caller(token.name, frozenset(token.scopes)) for token in tokens}
+        if len(self._callers) != len(tokens):
+            raise InvalidInputError("config.tokens", "holds a token twice", "give every caller its own")
+
+    @property
+    def open(self) -> bool:
+        """Whether there are no tokens."""
+        return not self._callers
+
+    def admit(self, headers: Mapping[bytes, bytes], scope: str | None) -> Caller:
+        """The caller, if allowed."""
+        if not self._callers:
+            return self._admit_local(headers)
+        if scope is None:
+            return _LOCAL_CALLER
+        kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+        caller = self._callers.get(hashlib.sha256(token.strip()).hexdigest()) if kind.lower() == b"bearer" else None
+        if caller is None:
+            raise Problem(
+                401, "invalid_token", "a valid bearer token is needed", headers={"www-authenticate": "Bearer"}
+            )
+        if scope not in caller.scopes and "admin" not in caller.scopes:
+            raise Problem(403, "missing_scope", f"this token lacks the scope {scope!r}")
+        return caller
+
+    @staticmethod
+    def _admit_local(headers: Mapping[bytes, bytes]) -> Caller:
+        """Without tokens a web page in a local browser must not get in by a name that points here."""
+        host = headers.get(b"host", b"").decode("latin-1")
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if not is_loopback(_without_port(host)) or (origin and _without_port(origin.partition("://")[2]) not in _LOCAL):
+            raise Problem(403, "not_local", "without tokens only requests to localhost are answered")
+        return _LOCAL_CALLER
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
+    (True, False)
+    """
+    return host in _LOCAL or host.startswith("127.")
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:
+    if token.sha256 is not None:
+        return token.sha256
+    value = environment.get(token.env or "", "")
+    if not value:
+        raise InvalidInputError(
+            f"config.tokens.{token.name}", f"needs the environment variable {token.env}", "set it before starting"
+        )
+    if len(value) < _SHORTEST:
+        raise InvalidInputError(f"config.tokens.{token.name}", "is short", f"use {_SHORTEST} characters or more")
+    return hashlib.sha256(value.encode()).hexdigest()

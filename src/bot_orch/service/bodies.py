@@ -1,0 +1,197 @@
+"""Requests and answers as typed structs; OpenAPI is made from these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+__all__ = [
+    "AgentView",
+    "AttemptView",
+    "DecisionRequest",
+    "DecisionView",
+    "Explanation",
+    "FeedbackRequest",
+    "FeedbackView",
+    "KillSwitchRequest",
+    "OutcomeView",
+    "StateView",
+    "TaskBody",
+    "TaskRequest",
+    "TaskView",
+    "TermsView",
+]
+
+Name = Annotated[str, Meta(max_length=256)]
+Key = Annotated[str, Meta(min_length=1, max_length=256)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Dollars = Annotated[float, Meta(ge=0, le=1e9)]
+Numbers = Annotated[tuple[float, ...], Meta(max_length=10_000)]
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    pass
+
+
+class TaskBody(_Body, frozen=True):
+    """What is to be done, as far as the choice depends on it."""
+
+    id: Name = ""
+    kind: Name = ""
+    text: str = ""
+    features: Numbers = ()
+    reference: dict[str, Any] | None = None
+    profiles: dict[str, dict[str, Any]] | None = None
+
+
+class DecisionRequest(_Body, frozen=True):
+    """Who should do this? ``id``, where given, is the caller's own id for the decision: a version 7 UUID."""
+
+    task: TaskBody = TaskBody()
+    eligible: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)] | None = None
+    session: Key | None = None
+    id: Annotated[str, Meta(min_length=36, max_length=36)] | None = None
+
+
+class FeedbackRequest(_Body, frozen=True):
+    """How a decision turned out. ``completed: false`` needs a ``reason``; silence needs nothing at all."""
+
+    decision_id: Key
+    id: Key | None = None
+    reward: Share | None = None
+    elapsed_s: Seconds | None = None
+    completed: bool = True
+    reason: Key | None = None
+    output: dict[str, Any] | None = None
+    cost_usd: Dollars = 0.0
+
+
+class TaskRequest(_Body, frozen=True):
+    """Do this: decide, ask the agent, fall back, learn. ``background`` answers at once with an id to ask for."""
+
+    task: TaskBody
+    eligible: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)] | None = None
+    session: Key | None = None
+    params: dict[str, Any] = {}
+    deadline_s: Annotated[float, Meta(gt=0, le=1e7)] | None = None
+    background: bool = False
+
+
+class KillSwitchRequest(_Body, frozen=True):
+    """Send everything to one agent; ``null`` lets the policy decide again."""
+
+    agent: Name | None
+
+
+class _View(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class TermsView(_View, frozen=True):
+    """The parts of one agent's score."""
+
+    estimate: float
+    exploration: float
+    distance: float
+    alignment: float
+    cost: float
+
+
+class DecisionView(_View, frozen=True):
+    """Who gets the task, and why."""
+
+    id: str
+    agent: str
+    propensity: float
+    propensities: dict[str, float]
+    terms: dict[str, TermsView]
+    policy: str
+    state_seq: int
+    by: str = "policy"
+
+
+class AttemptView(_View, frozen=True):
+    """One try at one agent."""
+
+    agent: str
+    decision_id: str
+    number: int
+    ending: str
+    elapsed_s: float
+    first_byte_s: float | None = None
+    status: int | None = None
+    cost_usd: float = 0.0
+
+
+class OutcomeView(_View, frozen=True):
+    """One report of how it turned out, and how it counted."""
+
+    effect: str
+    time_us: int
+    id: str | None = None
+    reward: float | None = None
+    elapsed_s: float | None = None
+    completed: bool = False
+    reason: str | None = None
+    cost_usd: float = 0.0
+
+
+class Explanation(_View, frozen=True):
+    """A decision with everything that is known about it."""
+
+    decision: DecisionView
+    time_us: int
+    task_id: str
+    kind: str
+    session: str | None
+    excluded: dict[str, str]
+    attempts: list[AttemptView]
+    outcomes: list[OutcomeView]
+    pending: bool
+    why: str
+
+
+class FeedbackView(_View, frozen=True):
+    """``effect`` says how it counts: learned, early, revision, late; ``duplicate`` that it was known already."""
+
+    id: str
+    decision_id: str
+    effect: str
+    duplicate: bool = False
+
+
+class TaskView(_View, frozen=True):
+    """A round: running, completed or failed."""
+
+    id: str
+    status: str
+    agent: str = ""
+    decision_id: str = ""
+    output: str = ""
+    error: str = ""
+    attempts: list[AttemptView] = []
+
+
+class AgentView(_View, frozen=True):
+    """An agent and the state of its circuit breaker."""
+
+    id: str
+    kind: str
+    circuit: str
+    available: bool
+    in_flight: int
+    concurrency: int
+
+
+class StateView(_View, frozen=True):
+    """Where the service stands; ``fingerprint`` equals what ``bot-orch replay`` prints for the same log."""
+
+    seq: int
+    time_us: int
+    fingerprint: str
+    pending: int
+    kill_switch: str | None
+    spent_usd: float

@@ -1,0 +1,125 @@
+"""From settings to the parts of a service: the orchestrator as configured, the guarded agents, the log."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from bot_orch.agents.base import Attempt
+from bot_orch.agents.breaker import BreakerSettings
+from bot_orch.agents.guard import Guard
+from bot_orch.agents.human import HumanQueue
+from bot_orch.agents.limits import Limits, Price, Retry
+from bot_orch.agents.registry import KINDS, make_agent
+from bot_orch.config import AgentConfig, Config, RouterConfig, check_keys
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.reward import reward_from_spec
+from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.log import Log
+from bot_orch.eventlog.memory import MemoryLog
+from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.policies.base import Policy
+from bot_orch.policies.registry import available_policies, make_policy
+from bot_orch.transport.measures import measure_from_dict
+from bot_orch.types import Agent
+
+__all__ = ["check", "make_guard", "make_log", "make_orchestrator", "optional_module"]
+
+T = TypeVar("T")
+_FALLBACK_POLICY = "bot"
+
+
+def make_log(database: str) -> Log:
+    """The log behind ``database``: a path, or ``:memory:``."""
+    if database == ":memory:":
+        return MemoryLog()
+    if "://" not in database:
+        return SqliteLog(database)
+    scheme = database.partition("://")[0]
+    module = optional_module(f"bot_orch.eventlog.{scheme.partition('+')[0]}")
+    if module is None:
+        raise InvalidInputError("config.database", f"has the scheme {scheme!r}", "write a path, or :memory:")
+    log: Log = module.connect_log(database)
+    return log
+
+
+def make_orchestrator(config: Config) -> Orchestrator:
+    """An orchestrator with these settings that has learned nothing."""
+    r = config.router
+    agents = [Agent(a.id, a.cost, None if a.profile is None else measure_from_dict(a.profile)) for a in config.agents]
+    return Orchestrator(
+        agents,
+        _policy(r),
+        lambda_=r.lambda_,
+        seed=r.seed,
+        n_features=r.n_features,
+        floor=r.floor,
+        reward=None if r.reward is None else reward_from_spec(r.reward),
+    )
+
+
+def make_guard(
+    agent: AgentConfig, *, queue: HumanQueue | None = None, observer: Callable[[Attempt], None] | None = None
+) -> Guard:
+    """An agent behind its guard."""
+    where = f"config.agents.{agent.id}"
+    if agent.kind not in KINDS:
+        raise InvalidInputError(f"{where}.kind", f"{agent.kind!r} is not known", f"choose from {', '.join(KINDS)}")
+    return make_agent(
+        agent.id,
+        _part(agent.settings, KINDS[agent.kind], f"{where}.settings"),
+        _part(agent.limits, Limits, f"{where}.limits"),
+        queue=queue,
+        retry=_part(agent.retry, Retry, f"{where}.retry"),
+        price=_part(agent.price, Price, f"{where}.price"),
+        breaker=_part(agent.breaker, BreakerSettings, f"{where}.breaker"),
+        observer=observer,
+    )
+
+
+def check(config: Config) -> None:
+    """Build every part once, so that a mistake is found before anything starts."""
+    make_orchestrator(config)
+    for agent in config.agents:
+        make_guard(agent, queue=_NoQueue())
+    if config.router.reference is not None:
+        measure_from_dict(config.router.reference)
+
+
+def optional_module(name: str) -> Any:
+    """A module that may not be there."""
+    return importlib.import_module(name) if importlib.util.find_spec(name) is not None else None
+
+
+def _policy(settings: RouterConfig) -> Policy:
+    name = settings.policy
+    if name == "auto" and name not in available_policies():
+        name = _FALLBACK_POLICY
+    return make_policy(name, **settings.settings)
+
+
+def _part(values: dict[str, Any], type_: type[T], where: str) -> T:
+    check_keys(values, type_, where)
+    try:
+        return msgspec.convert(values, type_)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(where, str(error), "see docs/operating.md") from None
+    except ValueError as error:
+        raise InvalidInputError(where, str(error), "see docs/operating.md") from None
+
+
+class _NoQueue:
+    """A queue that is only there to build an agent with."""
+
+    async def enqueue(self, request: Any, answer_within_s: float) -> str:
+        raise NotImplementedError
+
+    async def answer(self, ticket: str) -> Any:
+        raise NotImplementedError
+
+    async def withdraw(self, ticket: str, ending: Any) -> None:
+        raise NotImplementedError

@@ -1,0 +1,153 @@
+"""``/v1/chat/completions`` and ``/v1/models``: any OpenAI client works unchanged, with ``model="auto"``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from bot_orch.agents.base import CallReply, CallRequest, Chunk
+from bot_orch.eventlog.events import TaskRecord
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.http import Request, Stream
+from bot_orch.service.problems import Problem, Reply, json_reply, problem_of
+from bot_orch.service.rounds import Round
+from bot_orch.service.rules import Wish
+from bot_orch.service.runtime import Runtime
+
+__all__ = ["complete", "models"]
+
+_AUTO = frozenset({"auto", "bot-orch", "bot-orch/auto"})
+_OURS = frozenset({"model", "messages", "stream", "bot_orch"})
+_encode = msgspec.json.Encoder().encode
+
+
+async def models(request: Request) -> Reply:
+    """``GET /v1/models``: ``auto`` and every agent."""
+    names = ("auto", *request.runtime.ledger.router.agents)
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "bot-orch"} for name in names]
+    return json_reply({"object": "list", "data": data})
+
+
+async def complete(request: Request) -> Reply | Stream:
+    """``POST /v1/chat/completions``."""
+    body = request.body
+    round_ = _round(request.runtime, body)
+    if body.get("stream") is True:
+        return await _streamed(request, round_)
+    try:
+        reply = await round_.run()
+    finally:
+        request.headers_out |= _headers(request, round_)
+    request.headers_out["x-bot-orch-overhead-ms"] = _overhead(request, reply)
+    if reply.raw is not None:
+        return Reply(200, reply.raw, [(b"content-type", b"application/json")])
+    return json_reply(_document(round_, reply))
+
+
+def _round(runtime: Runtime, body: dict[str, Any]) -> Round:
+    model, messages = body.get("model"), body.get("messages")
+    if not isinstance(model, str) or not model:
+        raise Problem(400, "missing_model", "model: is missing; write auto or the name of an agent", param="model")
+    if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+        raise Problem(400, "missing_messages", "messages: must be a list of messages", param="messages")
+    eligible = None if model in _AUTO else (model,)
+    if eligible is not None and model not in runtime.ledger.router.agents:
+        raise Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
+    ours = body.get("bot_orch") if isinstance(body.get("bot_orch"), dict) else {}
+    kind, session = _text(ours, "kind"), _text(ours, "session") or None
+    params = {name: value for name, value in body.items() if name not in _OURS}
+    length = sum(len(str(message.get("content") or "")) for message in messages)
+    most = params.get("max_tokens")
+    wish = Wish(kind, eligible, session, length, most if isinstance(most, int) and most > 0 else None, calls=True)
+    call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True)
+    task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
+    return Round(runtime, TaskRecord(task_id, kind), wish, call)
+
+
+def _text(values: Any, name: str) -> str:
+    value = values.get(name, "")
+    if not isinstance(value, str) or len(value) > 256:
+        raise Problem(400, "invalid_value", f"bot_orch.{name}: must be a short text", param=f"bot_orch.{name}")
+    return value
+
+
+async def _streamed(request: Request, round_: Round) -> Stream:
+    """Wait for the first piece, so that failures before it still get a status of their own."""
+    chunks = round_.stream()
+    try:
+        first = await anext(chunks, None)
+    finally:
+        request.headers_out |= _headers(request, round_)
+    return Stream(_events(round_, first, chunks))
+
+
+async def _events(round_: Round, first: Chunk | None, chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
+    try:
+        if first is not None:
+            yield _event(round_, first)
+        async for chunk in chunks:
+            piece = _event(round_, chunk)
+            if piece:
+                yield piece
+    except Exception as error:
+        problem = problem_of(error)
+        if problem is None:
+            raise
+        yield b"data: " + _encode(problem.document()) + b"\n\n"
+        return
+    finally:
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            await close()
+    yield b"data: [DONE]\n\n"
+
+
+def _event(round_: Round, chunk: Chunk) -> bytes:
+    if chunk.raw is not None:
+        return b"data: " + chunk.raw + b"\n\n"
+    if chunk.reply is not None and not chunk.text:
+        if chunk.reply.raw is not None:
+            return b""  # the upstream's own last event has been passed on
+        return b"data: " + _encode(_chunk_document(round_, {}, "stop")) + b"\n\n"
+    if not chunk.text:
+        return b""
+    return b"data: " + _encode(_chunk_document(round_, {"role": "assistant", "content": chunk.text}, None)) + b"\n\n"
+
+
+def _chunk_document(round_: Round, delta: dict[str, str], finish: str | None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {**_frame(round_, "chat.completion.chunk"), "choices": [choice]}
+
+
+def _document(round_: Round, reply: CallReply) -> dict[str, Any]:
+    usage = reply.usage
+    message = {"role": "assistant", "content": reply.text}
+    return {
+        **_frame(round_, "chat.completion"),
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": usage.input_tokens,
+            "completion_tokens": usage.output_tokens,
+            "total_tokens": usage.input_tokens + usage.output_tokens,
+        },
+    }
+
+
+def _frame(round_: Round, kind: str) -> dict[str, Any]:
+    decision_id = round_.last.id if round_.last else ""
+    agent = round_.last.agent if round_.last else "auto"
+    created = round_.runtime.ledger.time_us // 1_000_000
+    return {"id": f"chatcmpl-{decision_id}", "object": kind, "created": created, "model": agent}
+
+
+def _headers(request: Request, round_: Round) -> dict[str, str]:
+    elapsed_ms = 1e3 * (time.perf_counter() - request.started)
+    return {**round_.headers(), "x-bot-orch-overhead-ms": f"{elapsed_ms:.2f}"}
+
+
+def _overhead(request: Request, reply: CallReply) -> str:
+    """Time spent here: everything but waiting for the agent."""
+    return f"{max(0.0, 1e3 * (time.perf_counter() - request.started - reply.elapsed_s)):.2f}"

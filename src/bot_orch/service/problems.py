@@ -1,0 +1,99 @@
+"""What goes wrong in a request, and the answer it gets: one shape for all, the one OpenAI's clients read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from bot_orch.errors import BotOrchError, InvalidInputError, UnknownAgentError
+from bot_orch.service.writer import StorageError
+
+__all__ = ["Problem", "Reply", "json_reply", "problem_of", "problem_reply"]
+
+_encoder = msgspec.json.Encoder()
+_JSON = (b"content-type", b"application/json")
+
+
+class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
+    """A request that gets an error.
+
+    Parameters
+    ----------
+    status
+        HTTP status.
+    code
+        A word for programs.
+    message
+        A sentence for people; it never repeats prompts or secrets.
+    param
+        The offending field.
+    headers
+        To send with it.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+        self.param, self.headers, self.details = param, headers or {}, details
+
+    def document(self) -> dict[str, Any]:
+        """The body."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(self.status, kind)
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return {"error": error if self.details is None else {**error, "details": self.details}}
+
+
+@dataclass(slots=True)
+class Reply:
+    """Status, body and headers of an answer."""
+
+    status: int
+    body: bytes
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+
+def json_reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Reply:
+    """An answer in JSON."""
+    extra = [(name.lower().encode("latin-1"), _ascii(text)) for name, text in (headers or {}).items()]
+    return Reply(status, _encoder.encode(value), [_JSON, *extra])
+
+
+def problem_reply(problem: Problem) -> Reply:
+    """The answer to a problem."""
+    return json_reply(problem.document(), problem.status, problem.headers)
+
+
+def problem_of(error: Exception) -> Problem | None:
+    """The problem behind an expected error; ``None`` for a defect of ours."""
+    match error:
+        case Problem():
+            return error
+        case StorageError():
+            return Problem(503, "storage_unavailable", str(error), headers={"retry-after": "1"})
+        case UnknownAgentError():
+            return Problem(422, "unknown_agent", str(error), param=error.field)
+        case InvalidInputError():
+            return Problem(422, "invalid_value", str(error), param=error.field)
+        case msgspec.ValidationError():
+            _, _, where = str(error).partition(" - at `$")
+            return Problem(422, "invalid_body", str(error), param=where.rstrip("`").lstrip(".") or None)
+        case msgspec.DecodeError() | UnicodeDecodeError() | RecursionError():
+            return Problem(400, "malformed_json", "the body is not JSON that can be read")
+    return None
+
+
+def _ascii(text: str) -> bytes:
+    """A header value: printable ASCII only, whatever an agent is called."""
+    return "".join(each if " " <= each <= "~" else "?" for each in text).encode("ascii")

@@ -1,0 +1,62 @@
+"""The configuration that ``bot-orch init`` writes."""
+
+__all__ = ["STARTER"]
+
+STARTER = """\
+# BOT-Orch: who should do it, learned as it goes. Check with: bot-orch validate FILE. Run with: bot-orch serve FILE.
+version: 1
+
+# The log: one SQLite file (beside this one), or :memory: to forget everything at the end.
+database: bot-orch.sqlite
+
+listen:
+  host: 127.0.0.1        # without tokens only this machine may ask
+  port: 8080
+
+# Callers. The token is in an environment variable, or only its SHA-256 is here:
+#   printf %s "$TOKEN" | sha256sum
+# tokens:
+#   - {name: app,  scopes: [decide, feedback], env: BOT_ORCH_TOKEN_APP}
+#   - {name: desk, scopes: [queue],            sha256: "64 hex digits"}
+#   - {name: ops,  scopes: [admin],            env: BOT_ORCH_TOKEN_OPS}
+
+router:
+  policy: auto           # see: python -c "import bot_orch; print(*bot_orch.available_policies())"
+  lambda: 1.0            # weight of the distance to what a task wants
+  floor: 0.02            # least probability of every agent, so that the log can judge other policies
+  horizon_s: 86400       # silence longer than this is a censored outcome, never a zero
+  max_attempts: 3        # agents asked for one task before giving up
+  sticky_s: 0            # a session stays with its agent for so long
+  # success_reward: 1.0  # what an answer earns without feedback; leave out to wait for feedback
+  # budget: {per_request_usd: 0.05, window_usd: 20.0, window_s: 86400}
+  # rules:
+  #   - {kind: legal, allow: [person]}
+  #   - {kind: smalltalk, pin: small-model}
+  #   - {deny: [person]}
+
+# Who can do the work. These pretend; replace them by your own.
+agents:
+  - id: small-model
+    kind: simulated
+    cost: 0.05                                   # in units of reward: what one call must be worth
+    price: {per_call_usd: 0.001}
+    settings: {quality: 0.6, median_s: 0.1}
+
+  - id: large-model
+    kind: simulated
+    cost: 0.15
+    price: {per_call_usd: 0.02}
+    settings: {quality: 0.9, median_s: 0.4}
+
+  # Any OpenAI-compatible endpoint. Keys come from the environment, never from this file.
+  # - id: hosted
+  #   kind: openai
+  #   price: {input_usd_per_million: 0.5, output_usd_per_million: 1.5}
+  #   limits: {first_byte_s: 20, total_s: 60, concurrency: 8}
+  #   settings: {base_url: "https://api.example.com/v1", model: some-model, api_key: "${EXAMPLE_API_KEY}"}
+
+  # A function of yours, a program that reads JSON and writes JSON, a person with a queue in the browser:
+  # - {id: script,  kind: python,     settings: {path: "my_package.my_module:answer"}}
+  # - {id: program, kind: subprocess, settings: {command: ["./answer"]}}
+  # - {id: person,  kind: human,      settings: {answer_within_s: 3600}}
+"""

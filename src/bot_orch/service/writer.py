@@ -1,0 +1,219 @@
+"""Group commit: events are put in order at once, made durable together, acknowledged after the disk has them.
+
+The event loop stamps an event, folds it into the ledger and stages its row. One task takes whatever is staged, inserts
+it, and lets a thread COMMIT; what arrives meanwhile forms the next group. So every answer waits for one sync, but one
+sync serves many answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from bot_orch.clock import Clock, MonotoneStamp
+from bot_orch.errors import BotOrchError
+from bot_orch.eventlog.events import Event, encode_event, kind_of
+from bot_orch.eventlog.ledger import Ledger, fold
+from bot_orch.eventlog.log import Log, Row, Snapshot
+from bot_orch.types import Decision
+
+__all__ = ["Group", "StorageError", "Writer"]
+
+_log = logging.getLogger("bot_orch.writer")
+T = TypeVar("T")
+_MANY_REFS = 10_000
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+
+
+class StorageError(BotOrchError):
+    """The log cannot be written at the moment; nothing that failed was acknowledged."""
+
+
+class Group:
+    """Rows that become durable together."""
+
+    __slots__ = ("done", "error", "keys", "rows", "snapshot")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.keys: dict[str, tuple[int, bytes]] = {}
+        self.snapshot: Snapshot | None = None
+        self.done = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def durable(self) -> None:
+        """Return once the rows are on disk; raise if they are not."""
+        await self.done.wait()
+        if self.error is not None:
+            raise StorageError(f"storage: {self.error}; try again later") from self.error
+
+
+class Writer:
+    """Owns the log and the ledger.
+
+    Parameters
+    ----------
+    log
+        Where events go.
+    clock
+        Stamps events; stamps are strictly increasing whatever the clock does.
+    grouped
+        Whether to commit groups; otherwise every event pays for its own sync (the peer in benchmarks).
+    """
+
+    def __init__(self, log: Log, clock: Clock, *, grouped: bool = True) -> None:
+        self.log, self._grouped = log, grouped
+        self.ledger: Ledger = fold(log)
+        self._stamp = MonotoneStamp(clock, self.ledger.time_us)
+        self._clock = clock
+        self._line: deque[Group] = deque()
+        self._flying: Group | None = None
+        self._refs: Counter[str] = Counter()
+        self._wake = asyncio.Event()
+        self._pool = ThreadPoolExecutor(1, "commit")
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self.failed: Exception | None = None
+        self.groups = 0
+        self.on_rebuilt: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Begin committing."""
+        self._task = asyncio.create_task(self._run(), name="writer")
+
+    def now_us(self) -> int:
+        """The time, never before the last event."""
+        return max(self._stamp.last_us, self._clock.now_us())
+
+    def stamp(self) -> int:
+        """The time of the next event."""
+        if self.failed is not None or self._closing:
+            raise StorageError(f"storage: {self.failed or 'the service is stopping'}; try again later")
+        return self._stamp()
+
+    def stage(
+        self,
+        time_us: int,
+        event: Event,
+        ref: str,
+        *,
+        made: Decision | None = None,
+        key: str | None = None,
+        digest: bytes | None = None,
+    ) -> Group:
+        """Fold an event and put it in line; await ``Group.durable`` before telling anybody."""
+        ledger = self.ledger
+        ledger.apply(ledger.seq + 1, time_us, event, made)
+        group = self._open()
+        group.rows.append(Row(ledger.seq, time_us, kind_of(event), ref, encode_event(event), key, digest))
+        if key is not None:
+            group.keys[key] = (ledger.seq, digest or b"")
+        self._refs[ref] += 1
+        self._wake.set()
+        return group
+
+    def find(self, key: str) -> tuple[int, bytes, Group | None] | None:
+        """Number and digest of the event that used ``key``, and the group to wait for if it is not on disk yet."""
+        for group in (*self._line, self._flying):
+            if group is not None and key in group.keys:
+                return *group.keys[key], group
+        found = self.log.find(key)
+        return None if found is None else (*found, None)
+
+    async def settled(self, ref: str) -> list[Row]:
+        """Every row about ``ref``, once none of them is on its way to disk. No event comes in between."""
+        while self._refs[ref] > 0:
+            await self.barrier()
+        self._refs.pop(ref, None)
+        return self.log.about(ref)
+
+    async def barrier(self) -> None:
+        """Return once everything staged so far is on disk."""
+        group = self._line[-1] if self._line else self._flying
+        if group is not None:
+            await group.durable()
+
+    def save(self) -> Group:
+        """Put a snapshot of the ledger in line."""
+        group = self._open()
+        group.snapshot = Snapshot(self.ledger.seq, self.ledger.to_bytes())
+        self._wake.set()
+        return group
+
+    async def close(self) -> None:
+        """Commit what is staged, with a snapshot, and give the log back."""
+        if self._task is not None:
+            if self.failed is None and self.ledger.configured:
+                self.save()
+            self._closing = True
+            self._wake.set()
+            await self._task
+        self._pool.shutdown()
+        self.log.close()
+
+    def _open(self) -> Group:
+        if not (self._line and self._grouped):
+            self._line.append(Group())
+        return self._line[-1]
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._line:
+                group = self._flying = self._line.popleft()
+                try:
+                    self.log.append(group.rows, group.snapshot)
+                    await self._in_thread(self.log.commit)
+                except Exception as error:  # whatever storage may raise: nothing was acknowledged, nothing will be
+                    await self._recover(group, error)
+                else:
+                    self._finish(group, None)
+            if self._closing:
+                return
+
+    async def _in_thread(self, job: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, job)
+
+    def _finish(self, group: Group, error: Exception | None) -> None:
+        self._flying = None
+        self._refs.subtract(row.ref for row in group.rows)
+        if len(self._refs) > _MANY_REFS:
+            self._refs = +self._refs
+        self.groups += 1
+        group.error = error
+        group.done.set()
+
+    async def _recover(self, group: Group, error: Exception) -> None:
+        """Refuse everything staged, then go back to what the disk holds and try until it takes writes again.
+
+        The connection is kept: a new one could take frames that were written but never synced for committed.
+        """
+        self.failed = error
+        _log.error("storage failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
+        for staged in (group, *self._line):
+            self._finish(staged, error)
+        self._line.clear()
+        pause_s = _FIRST_PAUSE_S
+        while not self._closing:
+            try:
+                self.ledger = await self._in_thread(self._reread)
+            except Exception as again:  # still broken
+                self.failed = again
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            else:
+                self._refs.clear()
+                self.failed = None
+                self.on_rebuilt()
+                _log.warning("storage works again", extra={"fields": {"seq": self.ledger.seq}})
+                return
+
+    def _reread(self) -> Ledger:
+        self.log.rollback()
+        self.log.probe()
+        return fold(self.log)
