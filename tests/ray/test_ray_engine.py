@@ -20,9 +20,6 @@ from bot_orch.experiments.tables import rows_from_seeds
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves the files of its processes' logs open
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
 ]
 UNITS = str(Path(__file__).parent / "units")
 QUICK = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--jobs", "1"]
@@ -74,10 +71,20 @@ def test_same_bytes_as_the_local_engine(cluster, tmp_path, capfd):
     assert capfd.readouterr().err == "", "Ray keeps quiet"
 
 
-def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_path):
+def test_a_sweep_gives_the_same_bytes(cluster, tmp_path):
+    grid = {"policies": ["bot", "random"], "environments": ["bernoulli"], "lambda": [0, 1], "rounds": 50, "seeds": 6}
+    (tmp_path / "grid.json").write_text(json.dumps({**grid, "seeds_per_unit": 2}))
+    words = ["sweep", str(tmp_path / "grid.json"), "--quiet", "--jobs", "1"]
+    assert main([*words, "--out", str(tmp_path / "local")]) == 0
+    assert main([*words, "--out", str(tmp_path / "ray"), "--engine", "ray", "--address", cluster]) == 0
+    for name in ("tables.csv", "summary.txt", "figures/sweep.png"):
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+
+
+def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_path, monkeypatch):
     notes = tmp_path / "notes"
     notes.mkdir()
-    experiment = _experiment(notes, count=12, sleep_s=0.3)
+    experiment = _experiment(monkeypatch, notes, count=12, sleep_s=0.3)
     killed = []
     killer = threading.Thread(target=_kill_first, args=(notes, killed))
     killer.start()
@@ -95,7 +102,7 @@ def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_pat
 def test_an_interrupted_run_goes_on_with_the_other_engine(cluster, tmp_path, monkeypatch):
     notes = tmp_path / "notes"
     notes.mkdir()
-    experiment = _experiment(notes, count=10, sleep_s=0.05)
+    experiment = _experiment(monkeypatch, notes, count=10, sleep_s=0.05)
 
     def cut(done, total, what):
         if done == 4:
@@ -127,7 +134,7 @@ def test_errors_come_back_as_they_are(cluster):
         list(engines_ray.run_ray(jobs("broken", 1), 1, cluster))
 
 
-def _experiment(notes, *, count, sleep_s):
+def _experiment(monkeypatch, notes, *, count, sleep_s):
     """Known to workers by the function it runs."""
 
     def rows(results):
@@ -135,7 +142,9 @@ def _experiment(notes, *, count, sleep_s):
         return rows_from_seeds("kill", "none", "none", "none", 0.0, values, compare=False)
 
     units = [unit for _, unit in jobs("announced", count, folder=str(notes), sleep_s=sleep_s)]
-    return Experiment("ray_units:announced", "Kill", "A test.", lambda scale: units, lambda params: {}, rows)
+    made = Experiment("ray_units:announced", "Kill", "A test.", lambda scale: units, lambda params: {}, rows)
+    monkeypatch.setattr(runner, "discover", lambda: {made.id: made}, raising=False)
+    return made
 
 
 def _kill_first(notes, killed):

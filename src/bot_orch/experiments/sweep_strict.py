@@ -1,0 +1,112 @@
+"""Reading a user's file strictly: a key that is not known is refused, with the nearest one that is."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from bot_orch.errors import InvalidInputError, MissingExtraError
+
+__all__ = ["check_keys", "count", "listed", "load", "mapping", "nearest", "number", "text"]
+
+
+def load(path: Path) -> Any:
+    """The contents of a YAML or JSON file; a key that occurs twice is refused."""
+    written = path.read_text()
+    if path.suffix == ".json":
+        try:
+            return json.loads(written, object_pairs_hook=_unique)
+        except json.JSONDecodeError as error:
+            raise InvalidInputError(f"{path.name}:{error.lineno}", error.msg, "correct the file") from error
+    try:
+        yaml = importlib.import_module("yaml")
+    except ImportError as error:
+        raise MissingExtraError("reading YAML", "service") from error
+    try:
+        return yaml.load(written, Loader=_strict_loader(yaml))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = path.name if mark is None else f"{path.name}:{mark.line + 1}"
+        raise InvalidInputError(where, getattr(error, "problem", None) or "is not YAML", "correct the file") from error
+
+
+def check_keys(where: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse a key that is not known.
+
+    Examples
+    --------
+    >>> check_keys("sweep", {"polices": []}, ["policies", "seeds"])
+    Traceback (most recent call last):
+    bot_orch.errors.InvalidInputError: sweep.polices: is not known; did you mean policies?
+    """
+    for key in given:
+        if key not in known:
+            raise InvalidInputError(f"{where}.{key}", "is not known", nearest(str(key), known))
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """What to do about a word that is not known."""
+    close = difflib.get_close_matches(word, [str(k) for k in known], n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"choose from {', '.join(sorted(known)) or 'none'}"
+
+
+def mapping(where: str, value: Any) -> dict[str, Any]:
+    """``value`` if it maps names to something."""
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise InvalidInputError(where, f"is {value!r}", "write keys and values, such as seeds: 20")
+    return value
+
+
+def listed(where: str, value: Any) -> list[Any]:
+    """A list, or one thing as a list of one; never empty."""
+    items = value if isinstance(value, list) else [value]
+    if not items:
+        raise InvalidInputError(where, "is empty", "name at least one")
+    return items
+
+
+def text(where: str, value: Any) -> str:
+    """``value`` if it is a word."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInputError(where, f"is {value!r}", "write a name")
+    return value
+
+
+def number(where: str, value: Any) -> float:
+    """``value`` as a number, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InvalidInputError(where, f"is {value!r}", "write a number, 0 or more, such as 0.5 or 1.0e+3")
+    return float(value)
+
+
+def count(where: str, value: Any) -> int:
+    """``value`` if it is a whole number, 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(where, f"is {value!r}", "write a whole number, 1 or more")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidInputError(key, "occurs twice", "keep one")
+        found[key] = value
+    return found
+
+
+def _strict_loader(yaml: Any) -> Any:
+    """PyYAML's safe loader, which would let the second of two equal keys win."""
+
+    def build(loader: Any, node: Any) -> dict[Any, Any]:
+        loader.flatten_mapping(node)
+        return _unique(loader.construct_pairs(node, deep=True))
+
+    loader = type("StrictLoader", (yaml.SafeLoader,), {})
+    loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, build)  # type: ignore[attr-defined]
+    return loader
