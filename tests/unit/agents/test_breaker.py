@@ -71,7 +71,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.passed = 0
         self.out = set()
 
-    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 10.0, 40.0]))
+    @rule(seconds=st.sampled_from([0.125, 1.0, 5.0, 10.0, 40.0]))
     def tick(self, seconds):
         self.now += seconds
 
