@@ -97,7 +97,7 @@ class Setting:
     radius: float = _own("calibrated", "agents stand evenly on a circle of this radius")
     task_spread: float = _own("calibrated", "scale of the scatter of tasks")
     output_spread: float = _p(
-        9.9, "calibrated jointly", "output units per unit of reward: how far an unsteady agent scatters; one for all"
+        10.0, "calibrated jointly", "output units per unit of reward: how far an unsteady agent scatters; one for all"
     )
     base_hazard: float = _own("calibrated", "completions per unit of time at W = 0")
     censor_rate: float = _own("calibrated", "deadlines per unit of time; a task has one deadline, whoever works on it")
@@ -192,11 +192,11 @@ COMMON = Common()
 ENVIRONMENTS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        Gaussian(name="iid-g", radius=1.436, task_spread=1.848, base_hazard=2.954, censor_rate=0.586),
-        Moons(name="iid-m", radius=1.904, task_spread=0.240, base_hazard=2.567, censor_rate=0.586),
-        Shifts(name="noniid-ps", radius=1.630, task_spread=2.114, base_hazard=3.536, censor_rate=0.628),
-        Drift(name="noniid-sd", radius=1.395, task_spread=1.829, base_hazard=3.569, censor_rate=0.599),
-        Bridge(name="noniid-bb", radius=0.664, path_scale=3.643, base_hazard=2.912, censor_rate=0.605),
+        Gaussian(name="iid-g", radius=1.434, task_spread=1.836, base_hazard=2.953, censor_rate=0.587),
+        Moons(name="iid-m", radius=1.888, task_spread=0.221, base_hazard=2.566, censor_rate=0.586),
+        Shifts(name="noniid-ps", radius=1.629, task_spread=2.103, base_hazard=3.536, censor_rate=0.627),
+        Drift(name="noniid-sd", radius=1.393, task_spread=1.819, base_hazard=3.569, censor_rate=0.599),
+        Bridge(name="noniid-bb", radius=0.645, path_scale=3.586, base_hazard=2.866, censor_rate=0.601),
     )
 }
 
@@ -205,16 +205,16 @@ ABLATION: dict[str, Setting] = {
     setting.name: setting
     for setting in (
         Gaussian(
-            name="synthetic-iid", rounds=114, radius=2.220, task_spread=0.828, base_hazard=2.927, censor_rate=0.590
+            name="synthetic-iid", rounds=114, radius=2.206, task_spread=0.823, base_hazard=2.928, censor_rate=0.590
         ),
         Bridge(
             name="synthetic-noniid",
             rounds=114,
             noise_factor=2.3,
-            radius=3.544,
-            path_scale=10.527,
-            base_hazard=8.690,
-            censor_rate=0.580,
+            radius=3.409,
+            path_scale=10.992,
+            base_hazard=9.061,
+            censor_rate=0.586,
         ),
     )
 }

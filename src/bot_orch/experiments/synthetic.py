@@ -29,9 +29,11 @@ __all__ = [
     "bot",
     "method",
     "oracle_level",
+    "play",
     "ratio",
     "run_synthetic",
     "scores",
+    "utility",
 ]
 
 PAPER_METHODS = ("bot-orch", "no-ot", "random", "ucb1")
