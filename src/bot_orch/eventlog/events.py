@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.errors import StateFormatError
+from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import Decision, Outcome, RandomKey, Task, Terms
+from bot_orch.types import Decision, Measure, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "EVENTS_VERSION",
@@ -32,6 +32,7 @@ __all__ = [
     "decode_event",
     "encode_event",
     "kind_of",
+    "measure_of",
     "record_decision",
     "record_task",
 ]
@@ -41,6 +42,18 @@ EVENTS_VERSION = 1
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     pass
+
+
+def measure_of(document: dict[str, Any]) -> Measure:
+    """A measure from plain values that may be anything."""
+    try:
+        return measure_from_dict(document)
+    except InvalidInputError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInputError(
+            "measure", "does not hold numbers as its kind needs them", "see its to_dict()"
+        ) from error
 
 
 class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=False, gc=False):
@@ -54,10 +67,10 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=Fal
 
     def task(self) -> Task:
         """The task as the orchestrator takes it."""
-        reference = None if self.reference is None else measure_from_dict(self.reference)
+        reference = None if self.reference is None else measure_of(self.reference)
         if self.profiles is None:
             return Task(self.id, self.kind, None, self.features, reference)
-        profiles = {name: measure_from_dict(measure) for name, measure in self.profiles.items()}
+        profiles = {name: measure_of(measure) for name, measure in self.profiles.items()}
         return Task(self.id, self.kind, None, self.features, reference, profiles)
 
 
@@ -132,7 +145,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
-        output = None if self.output is None else measure_from_dict(self.output)
+        output = None if self.output is None else measure_of(self.output)
         return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output)
 
 

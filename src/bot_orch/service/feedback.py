@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bot_orch.eventlog.events import Censored, FeedbackGiven
+from bot_orch.eventlog.events import Censored, FeedbackGiven, measure_of
 from bot_orch.eventlog.ids import is_id
 from bot_orch.eventlog.log import Row
 from bot_orch.service.bodies import FeedbackRequest, FeedbackView
@@ -68,7 +68,7 @@ def _event(body: FeedbackRequest, feedback_id: str, effect: str) -> FeedbackGive
         body.elapsed_s,
         body.completed,
         body.reason,
-        body.output,
+        None if body.output is None else measure_of(body.output).to_dict(),
         body.cost_usd,
     )
 

@@ -89,6 +89,8 @@ def problem_of(error: Exception) -> Problem | None:
         case msgspec.ValidationError():
             _, _, where = str(error).partition(" - at `$")
             return Problem(422, "invalid_body", str(error), param=where.rstrip("`").lstrip(".") or None)
+        case OverflowError():
+            return Problem(422, "invalid_value", "the body holds a number that is too large")
         case msgspec.DecodeError() | UnicodeDecodeError() | RecursionError():
             return Problem(400, "malformed_json", "the body is not JSON that can be read")
     return None

@@ -21,6 +21,7 @@ from bot_orch.eventlog.events import (
     DecisionMade,
     TaskRecord,
     record_decision,
+    record_task,
 )
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.ledger import Ledger
@@ -142,22 +143,28 @@ class Runtime:
         choice = narrow(self.config.router, self.ledger, self.guards, wish, writer.now_us())
         router = self.ledger.router
         task, eligible = record.task(), choice.eligible(router.agents)
-        if task.reference is not None or task.profiles:  # a refused measure must not leave a trace in the state
-            router.derive(task, eligible)
+        if task.reference is not None or task.profiles:
+            record = record_task(task)  # as the measures read it, so that it can be written and read again
+            router.derive(task, eligible)  # a refused measure must not leave a trace in the state
         time_us = writer.stamp()
         made = router.decide(task, eligible)
-        event = record_decision(
-            decision_id or time_ordered_id(time_us),
-            made,
-            record,
-            eligible=eligible,
-            excluded=choice.excluded,
-            session=wish.session,
-            task_ref=task_ref,
-            by=choice.by,
-        )
+        try:
+            event = record_decision(
+                decision_id or time_ordered_id(time_us),
+                made,
+                record,
+                eligible=eligible,
+                excluded=choice.excluded,
+                session=wish.session,
+                task_ref=task_ref,
+                by=choice.by,
+            )
+            group = writer.stage(time_us, event, event.id, made=made, key=key, digest=digest)
+        except Exception as error:  # decided, but not written down
+            writer.distrust(error)
+            raise
         self.metrics.count("bot_orch_decisions_total", agent=event.agent)
-        return event, writer.stage(time_us, event, event.id, made=made, key=key, digest=digest)
+        return event, group
 
     def kill_switch(self, agent: str | None, by: str) -> Group:
         """Send everything to one agent, or stop doing so."""

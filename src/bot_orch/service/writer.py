@@ -78,6 +78,7 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self.failed: Exception | None = None
+        self._distrusted: Exception | None = None
         self.groups = 0
         self.on_rebuilt: Callable[[], None] = lambda: None
 
@@ -106,15 +107,20 @@ class Writer:
         digest: bytes | None = None,
     ) -> Group:
         """Fold an event and put it in line; await ``Group.durable`` before telling anybody."""
-        ledger = self.ledger
+        ledger, body = self.ledger, encode_event(event)  # what cannot be written must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
         group = self._open()
-        group.rows.append(Row(ledger.seq, time_us, kind_of(event), ref, encode_event(event), key, digest))
+        group.rows.append(Row(ledger.seq, time_us, kind_of(event), ref, body, key, digest))
         if key is not None:
             group.keys[key] = (ledger.seq, digest or b"")
         self._refs[ref] += 1
         self._wake.set()
         return group
+
+    def distrust(self, error: Exception) -> None:
+        """Go back to what is on disk: the ledger may hold something that was never written down."""
+        self.failed = self._distrusted = error
+        self._wake.set()
 
     def find(self, key: str) -> tuple[int, bytes, Group | None] | None:
         """Number and digest of the event that used ``key``, and the group to wait for if it is not on disk yet."""
@@ -164,6 +170,9 @@ class Writer:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            if self._distrusted is not None:
+                error, self._distrusted = self._distrusted, None
+                await self._recover(Group(), error)
             while self._line:
                 group = self._flying = self._line.popleft()
                 try:

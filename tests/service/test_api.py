@@ -1,0 +1,309 @@
+"""Decisions, feedback and rounds over HTTP, against a real server."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from service_running import BASE
+
+from bot_orch.clock import ManualClock
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.sqlite import open_log
+
+
+def decide(service, **body):
+    answer = service.post("/v1/decisions", body)
+    assert answer.status == 200, answer
+    return answer.json()
+
+
+def test_a_decision_carries_its_propensities_and_terms(service):
+    found = decide(service, task={"id": "t", "kind": "k", "features": []})
+    assert set(found) == {"id", "agent", "propensity", "propensities", "terms", "policy", "state_seq", "by"}
+    assert sum(found["propensities"].values()) == pytest.approx(1.0)
+    assert found["propensity"] == found["propensities"][found["agent"]]
+    assert set(found["terms"]["quick"]) == {"estimate", "exploration", "distance", "alignment", "cost"}
+
+
+def test_ids_sort_by_time(service):
+    ids = [decide(service)["id"] for _ in range(5)]
+    assert ids == sorted(ids)
+
+
+def test_a_retry_with_the_same_key_gets_the_same_decision(service):
+    headers = {"Idempotency-Key": "retry-1"}
+    first = service.post("/v1/decisions", {"task": {"id": "a"}}, headers=headers).json()
+    again = service.post("/v1/decisions", {"task": {"id": "a"}}, headers=headers)
+    assert again.status == 200 and again.json() == first
+    other = service.post("/v1/decisions", {"task": {"id": "b"}}, headers=headers)
+    assert other.status == 409 and other.json()["error"]["code"] == "idempotency_conflict"
+    assert service.post("/v1/decisions", {}, headers={"Idempotency-Key": "x" * 257}).status == 400
+
+
+def test_simultaneous_retries_make_one_decision(service):
+    def call(_):
+        return service.post("/v1/decisions", {"task": {"id": "p"}}, headers={"Idempotency-Key": "p"}).json()["id"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(call, range(24)))) == 1
+
+
+def test_a_decision_is_explained(service):
+    found = decide(service, task={"id": "why"}, eligible=["quick"], session="s")
+    service.post("/v1/feedback", {"decision_id": found["id"], "reward": 0.4, "elapsed_s": 2.0, "cost_usd": 0.5})
+    told = service.get(f"/v1/decisions/{found['id']}").json()
+    assert told["decision"] == found and told["excluded"] == {"careful": "not requested"}
+    assert told["outcomes"][0]["reward"] == 0.4 and told["outcomes"][0]["effect"] == "learned"
+    assert told["session"] == "s" and not told["pending"] and "> quick" in told["why"]
+    assert service.get("/v1/decisions/nope").status == 404
+
+
+def test_feedback_counts_once(service):
+    decision_id = decide(service)["id"]
+    body = {"decision_id": decision_id, "id": "f-1", "reward": 0.5}
+    first, again = service.post("/v1/feedback", body).json(), service.post("/v1/feedback", body).json()
+    assert first["effect"] == "learned" and not first["duplicate"] and again["duplicate"]
+    clash = service.post("/v1/feedback", {**body, "reward": 0.6})
+    assert clash.status == 409 and clash.json()["error"]["code"] == "feedback_conflict"
+    revised = service.post("/v1/feedback", {**body, "id": "f-2", "reward": 0.6}).json()
+    assert revised["effect"] == "revision"
+
+
+def test_feedback_without_an_id_is_known_by_its_content(service):
+    decision_id = decide(service)["id"]
+    body = {"decision_id": decision_id, "reward": 0.5}
+    assert not service.post("/v1/feedback", body).json()["duplicate"]
+    assert service.post("/v1/feedback", body).json()["duplicate"]
+    assert service.post("/v1/feedback", {**body, "reward": 0.9}).json()["effect"] == "revision"
+
+
+def test_early_feedback_waits_for_its_decision(service):
+    decision_id = time_ordered_id(1_800_000_000_000_000)
+    early = service.post("/v1/feedback", {"decision_id": decision_id, "reward": 1.0}).json()
+    assert early["effect"] == "early"
+    assert service.post("/v1/feedback", {"decision_id": decision_id, "reward": 1.0}).json()["duplicate"]
+    assert decide(service, id=decision_id)["id"] == decision_id
+    assert not service.get(f"/v1/decisions/{decision_id}").json()["pending"]
+    assert service.post("/v1/decisions", {"id": decision_id}).status == 409
+    assert service.post("/v1/decisions", {"id": "x" * 36}).status == 422
+    assert service.post("/v1/feedback", {"decision_id": "unknown", "reward": 1.0}).status == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"reward": 2},
+        {"reward": -0.1},
+        {"completed": False},
+        {},
+        {"elapsed_s": -1.0, "reward": 1},
+        {"reward": 0.5, "output": {"kind": "nonsense"}},
+        {"reward": "0.5"},
+        {"reward": 0.5, "surprise": 1},
+    ],
+)
+def test_bad_feedback_is_refused_and_changes_nothing(service, body):
+    decision_id = decide(service)["id"]
+    before = service.get("/v1/admin/state").json()["fingerprint"]
+    answer = service.post("/v1/feedback", {"decision_id": decision_id, **body})
+    assert answer.status == 422, answer
+    assert service.get("/v1/admin/state").json()["fingerprint"] == before
+
+
+def test_bad_tasks_leave_no_trace(service):
+    before = service.get("/v1/admin/state").json()
+    for task in ({"features": [1.0, 2.0], "reference": {"kind": "labels", "probabilities": [1, 1e400]}},):
+        assert service.request("POST", "/v1/decisions", raw=json.dumps({"task": task}).encode()).status in (400, 422)
+    bad = {"reference": {"kind": "labels", "probabilities": []}}
+    assert service.post("/v1/decisions", {"task": bad}).status == 422
+    assert service.post("/v1/decisions", {"eligible": ["nobody"]}).status == 422
+    assert service.get("/v1/admin/state").json() == before
+
+
+def test_silence_past_the_horizon_is_censored_never_zero(start):
+    clock = ManualClock()
+    service = start(clock=clock)
+    quiet, late = decide(service)["id"], decide(service)["id"]
+    clock.advance(3599)
+    assert service.call(service.runtime.sweep) == 0
+    clock.advance(2)
+    service.call(service.runtime.sweep)
+    assert service.get("/v1/admin/state").json()["pending"] == 0
+    told = service.get(f"/v1/decisions/{quiet}").json()
+    assert told["outcomes"][0]["effect"] == "censored" and told["outcomes"][0]["reward"] is None
+    assert told["outcomes"][0]["elapsed_s"] == pytest.approx(3601, abs=0.1)
+    assert service.post("/v1/feedback", {"decision_id": late, "reward": 1.0}).json()["effect"] == "late"
+    assert all(row["estimate"] == 0.0 for row in decide(service)["terms"].values())
+
+
+def test_time_never_runs_backwards(start):
+    clock = ManualClock()
+    service = start(clock=clock)
+    decide(service)
+    clock.advance(-1e6)
+    decide(service)
+    rows = list(service.runtime.writer.log.read())
+    assert [row.time_us for row in rows] == sorted({row.time_us for row in rows})
+
+
+def test_a_restart_continues_exactly(start, tmp_path):
+    first = start()
+    twin = start(database=tmp_path / "twin.sqlite")
+    for number in range(20):
+        made = decide(first, task={"id": str(number)})
+        same = decide(twin, task={"id": str(number)})
+        assert made["propensities"] == same["propensities"]
+        if number % 3:
+            for each, service in ((made, first), (same, twin)):
+                service.post("/v1/feedback", {"decision_id": each["id"], "reward": (number % 5) / 5})
+    state = first.get("/v1/admin/state").json()
+    first.stop()
+    again = start()
+    assert again.get("/v1/admin/state").json()["fingerprint"] == state["fingerprint"]
+    made, same = decide(again), decide(twin)
+    assert made["agent"] == same["agent"] and made["propensities"] == same["propensities"]
+    again.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    assert replay(log).ok and log.snapshot() is not None
+    log.close()
+
+
+ROUTED = BASE.replace(
+    "horizon_s: 3600",
+    "horizon_s: 3600, sticky_s: 60, budget: {{window_usd: 0.5, window_s: 3600}}, rules: "
+    "[{{kind: legal, allow: [careful]}}, {{kind: chat, pin: quick}}, {{kind: odd, deny: [quick]}},"
+    " {{kind: none, deny: [quick, careful]}}]",
+)
+
+
+def test_hard_rules(start):
+    service = start(ROUTED)
+    for kind, agent, by in (("legal", "careful", "policy"), ("chat", "quick", "pin"), ("odd", "careful", "policy")):
+        found = decide(service, task={"kind": kind})
+        assert (found["agent"], found["propensity"], found["by"]) == (agent, 1.0, by)
+    refused = service.post("/v1/decisions", {"task": {"kind": "none"}})
+    assert refused.status == 503 and refused.json()["error"]["details"]["excluded"]["quick"] == "denied by a rule"
+
+
+def test_sessions_stick(start):
+    clock = ManualClock()
+    service = start(ROUTED, clock=clock)
+    first = decide(service, session="s")
+    for _ in range(5):
+        found = decide(service, session="s")
+        assert (found["agent"], found["by"]) == (first["agent"], "sticky")
+    clock.advance(61)
+    assert decide(service, session="s")["by"] == "policy"
+
+
+def test_the_kill_switch_survives_a_restart(start):
+    service = start()
+    assert service.post("/v1/admin/kill-switch", {"agent": "nobody"}).status == 422
+    assert service.post("/v1/admin/kill-switch", {"agent": "quick"}).status == 200
+    assert decide(service)["by"] == "kill switch"
+    service.stop()
+    again = start()
+    assert {decide(again)["agent"] for _ in range(5)} == {"quick"}
+    again.post("/v1/admin/kill-switch", {"agent": None})
+    assert decide(again)["by"] == "policy"
+
+
+def test_the_budget_leaves_out_what_is_too_dear(start):
+    service = start(ROUTED)
+    decision_id = decide(service)["id"]
+    service.post("/v1/feedback", {"decision_id": decision_id, "reward": 1.0, "cost_usd": 0.45})
+    told = service.get(f"/v1/decisions/{decide(service)['id']}").json()
+    assert told["decision"]["agent"] == "quick" and told["excluded"] == {"careful": "over budget"}
+
+
+CRASHING = BASE.replace("quality: 0.6", "quality: 0.6, crash: 1.0")
+
+
+def test_a_round_falls_back_and_every_attempt_is_a_row(start):
+    service = start(CRASHING.replace("policy: bot", "policy: bot, kill_switch: null"))
+    answers = [service.post("/v1/tasks", {"task": {"text": f"t{n}"}}) for n in range(12)]
+    assert {a.status for a in answers} == {200}
+    assert {a.json()["agent"] for a in answers} == {"careful"}
+    two = next(a for a in answers if len({x["agent"] for x in a.json()["attempts"]}) == 2).json()
+    assert [x["agent"] for x in two["attempts"]][-1] == "careful" and two["attempts"][0]["ending"] == "crashed"
+    failed = service.get(f"/v1/decisions/{two['attempts'][0]['decision_id']}").json()
+    assert failed["outcomes"][0]["reward"] == 0.0 and failed["outcomes"][0]["reason"] == "crashed"
+    states = {a["id"]: a["circuit"] for a in service.get("/v1/agents").json()}
+    assert states["careful"] == "closed"
+
+
+def test_nobody_left_is_a_502_with_headers(start):
+    service = start(CRASHING.replace("quality: 0.9", "quality: 0.9, crash: 1.0"))
+    answer = service.post("/v1/chat/completions", {"model": "auto", "messages": [{"role": "user", "content": "x"}]})
+    assert answer.status == 502 and answer.json()["error"]["code"] == "crashed"
+    assert answer.headers["x-bot-orch-attempts"] == "2" and "x-bot-orch-decision-id" in answer.headers
+    task = service.post("/v1/tasks", {"task": {"text": "x"}})
+    assert task.status == 502
+
+
+def test_background_tasks_survive_a_restart(start):
+    slow = BASE.replace("median_s: 0.0", "median_s: 3600.0").replace("sigma: 0,", "sigma: 0.0,")
+    service = start(slow)
+    made = service.post("/v1/tasks", {"task": {"text": "x"}, "background": True}, headers={"Idempotency-Key": "b"})
+    assert made.status == 202
+    task_id = made.json()["id"]
+    assert service.get(f"/v1/tasks/{task_id}").json()["status"] == "running"
+    again = service.post("/v1/tasks", {"task": {"text": "x"}, "background": True}, headers={"Idempotency-Key": "b"})
+    assert again.json()["id"] == task_id
+    service.stop()
+    quick = start()
+    for _ in range(200):
+        if (view := quick.get(f"/v1/tasks/{task_id}").json())["status"] != "running":
+            break
+        threading.Event().wait(0.02)
+    assert view["status"] == "completed" and view["output"]
+    assert quick.get("/v1/tasks/nope").status == 404
+
+
+def test_a_caller_who_hangs_up_censors_the_attempt(start):
+    service = start(BASE.replace("median_s: 0.0", "median_s: 3600.0"))
+    with pytest.raises(TimeoutError):
+        service.request("POST", "/v1/tasks", {"task": {"text": "x"}}, timeout=0.3)
+    for _ in range(200):
+        rows = [row.event() for row in service.runtime.writer.log.read()]
+        if any(type(each).__name__ == "TaskEnded" for each in rows):
+            break
+        threading.Event().wait(0.02)
+    reports = [each for each in rows if type(each).__name__ == "FeedbackGiven"]
+    assert [(r.reward, r.reason, r.completed) for r in reports] == [(None, "cancelled", False)]
+    endings = [each.ending for each in rows if type(each).__name__ == "AttemptEnded"]
+    assert endings == ["cancelled_by_caller"]
+
+
+def test_settings_change_between_runs(start, tmp_path):
+    service = start()
+    for _ in range(5):
+        service.post("/v1/feedback", {"decision_id": decide(service)["id"], "reward": 0.9})
+    service.stop()
+    more = start(BASE + "  - {{id: third, kind: simulated}}\n")
+    found = decide(more)
+    assert set(found["propensities"]) == {"quick", "careful", "third"}
+    assert any(terms["estimate"] > 0 for terms in found["terms"].values())
+    more.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    assert replay(log).ok
+    log.close()
+
+
+def test_metrics_and_health(service):
+    decide(service)
+    text = service.get("/metrics").body.decode()
+    for name in (
+        "decisions_total",
+        "requests_total",
+        "request_seconds_bucket",
+        "circuit_state",
+        "ready 1",
+        "log_events",
+    ):
+        assert f"bot_orch_{name}" in text
+    assert service.get("/health/live").status == service.get("/health/ready").status == 200
+    assert service.get("/nothing").json()["error"]["code"] == "unknown_path"
+    assert service.get("/v1/feedback").status == 405
