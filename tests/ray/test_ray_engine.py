@@ -17,10 +17,7 @@ from bot_orch.experiments import engines_ray, runner
 from bot_orch.experiments.experiment import Experiment, Scale, Unit
 from bot_orch.experiments.tables import rows_from_seeds
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves the files of its processes' logs open
-]
+pytestmark = pytest.mark.slow
 UNITS = str(Path(__file__).parent / "units")
 QUICK = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--jobs", "1"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from bot_orch.environments import synthetic
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix import Matrix
 from bot_orch.environments.matrix_find import load_matrix
 from bot_orch.environments.replay import Replay
 from bot_orch.environments.stream import AlignmentSource, GivenAlignment, Stream
+from bot_orch.environments.synthetic_alignment import REFERENCES
+from bot_orch.environments.synthetic_settings import SETTINGS, Setting
 from bot_orch.environments.triage import PAPER_SPLIT, DeployableAlignment, episodes, load_triage, paper_alignment
 from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.arena.guides import EmbeddingGuide
@@ -32,7 +34,6 @@ Settings = Mapping[str, Any]
 #: The stream of some seeds, the alignment a policy sees of it, and the path of the seeds' random keys.
 Made = tuple[Stream, AlignmentSource, list[str]]
 MATRIX = "matrix"
-_ORDERS, _SIGNALS = ("shuffled", "given"), ("log-uniform", "kaplan-meier")
 
 
 class Environment(ABC):
@@ -202,19 +203,18 @@ def _gaming(settings: Settings) -> Matrix:
 
 def _synthetic() -> dict[str, Environment]:
     """The paper's synthetic environments."""
-    if importlib.util.find_spec("bot_orch.environments.synthetic") is None:
-        return {}
-    settings = importlib.import_module("bot_orch.environments.synthetic_settings").SETTINGS
     return {
         name: StreamEnvironment(_of_setting(setting), {"reference": "task"}, setting.rounds)
-        for name, setting in settings.items()
+        for name, setting in SETTINGS.items()
     }
 
 
-def _of_setting(setting: Any) -> Callable[[Settings, Sequence[int], int], Made]:
+def _of_setting(setting: Setting) -> Callable[[Settings, Sequence[int], int], Made]:
     def make(settings: Settings, seeds: Sequence[int], rounds: int) -> Made:
-        synthetic = importlib.import_module("bot_orch.environments.synthetic")
         runs = synthetic.episodes(setting, seeds, rounds)
+        if settings["reference"] not in REFERENCES:
+            problem = f"is {settings['reference']!r}"
+            raise InvalidInputError(f"{setting.name}.reference", problem, f"write one of {', '.join(REFERENCES)}")
         seen = synthetic.observed_alignment(runs, settings["reference"])
         return runs.stream, GivenAlignment(seen), ["synthetic-draw", setting.name]
 
