@@ -1,0 +1,7 @@
+"""Shared helpers of the crash tests."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
