@@ -6,7 +6,7 @@ from bot_orch.core.checks import CHECKS
 from bot_orch.policies.registry import available_policies, make_policy
 
 NAMES = sorted(available_policies())
-N_POLICIES = 17
+N_POLICIES = 18
 
 
 def test_the_suite_covers_every_policy():

@@ -1,0 +1,258 @@
+"""A memory of past tasks that predicts every agent's reward on a new one: Gaussian-process regression with replay.
+
+Rewards are modelled as mean + g(x) + h_i(x): what the task is worth to anybody, and what agent i adds. Both are
+Gaussian processes whose covariance falls with the distance between tasks and, in a drifting prior, with the time
+between them. g cancels in the choice but takes the difficulty of tasks out of the noise.
+
+The coefficients of the prediction solve a linear system that grows with every outcome. It is never solved at once: every
+outcome brings one exact step for a small block of coefficients, its own and a few old ones in turn (block coordinate
+descent), so that a round costs the same whatever the past, up to the capacity of the memory.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
+
+__all__ = ["Memory", "Prediction", "Prior"]
+
+_LEAST_NOISE, _NOISE_RATE = 1e-4, 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Variances of the parts of a reward, in units of the variance of its noise.
+
+    Parameters
+    ----------
+    agent, agent_drift
+        Differences between agents that hold everywhere: for good, and for a while.
+    task, drift
+        What a task is worth to anybody: by its features, and by when it comes.
+    agent_task, agent_task_drift
+        What an agent adds on tasks like this one: for good, and for a while.
+    """
+
+    agent: float
+    task: float
+    agent_task: float
+    agent_drift: float = 0.0
+    drift: float = 0.0
+    agent_task_drift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the memory says about a task: ``value`` and ``variance`` (in units of noise) are ``batch + (M,)``."""
+
+    value: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Several priors over one memory, weighted by how well each has predicted.
+
+    Parameters
+    ----------
+    priors
+        The models that are averaged.
+    reach
+        Distance, in standard deviations of the features, at which the likeness of two tasks has fallen to 1/e.
+    lifetime
+        Rounds after which the likeness of two moments has fallen to 1/e, where a prior drifts.
+    capacity
+        Outcomes remembered; beyond it the oldest is dropped.
+    block
+        Coefficients renewed per outcome.
+    evidence_memory
+        What remains, a round later, of the evidence for or against a prior.
+    """
+
+    priors: tuple[Prior, ...]
+    reach: float = 2.0
+    lifetime: float = 150.0
+    capacity: int = 2048
+    block: int = 16
+    evidence_memory: float = 0.99
+
+    def schema(self, n_features: int) -> Schema:
+        """State arrays."""
+        n, e = self.capacity, len(self.priors)
+        return {
+            "uid": Field(fill=-1.0, dtype="int64"),  # who an outcome belongs to, stable when agents come and go
+            "n_uids": Field(per_agent=False, dtype="int64"),
+            "seen": Field(per_agent=False, dtype="int64"),
+            "x": Field(per_agent=False, shape=(n, n_features)),
+            "x_mean": Field(per_agent=False, shape=(n_features,)),
+            "x_square": Field(per_agent=False, shape=(n_features,)),
+            "owner": Field(per_agent=False, shape=(n,), fill=-1.0, dtype="int64"),
+            "round": Field(per_agent=False, shape=(n,)),
+            "reward": Field(per_agent=False, shape=(n,)),
+            "alpha": Field(per_agent=False, shape=(n, e)),
+            "evidence": Field(per_agent=False, shape=(e,)),
+            "mean": Field(per_agent=False, fill=0.5),
+            "noise": Field(per_agent=False, fill=0.15),
+        }
+
+    def weights(self, state: Arrays) -> Floats:
+        """Posterior probabilities of the priors, ``batch + (E,)``."""
+        w = np.exp(state["evidence"])
+        normal: Floats = w / np.add.reduce(w, axis=-1, keepdims=True)
+        return normal
+
+    def predict(self, state: Arrays, context: Floats | None, t: int, pending: Floats | None = None) -> Prediction:
+        """Every agent's reward on a task, averaged over the priors; ``pending`` choices count as seen."""
+        flat, batch = _flatten(state)
+        n, m = min(int(flat["seen"][0]), self.capacity), flat["uid"].shape[-1]
+        weights, parts = self.weights(flat), self._parts(context is not None)
+        blend = np.add.reduce(weights[:, :, None] * parts, axis=1)  # (B, 6)
+        own = np.add.reduce(blend[:, :4], axis=-1)[:, None]
+        value = np.repeat(flat["mean"][:, None], m, axis=1)
+        information = np.zeros_like(value) if pending is None else np.array(pending, dtype=float).reshape(-1, m)
+        if n:
+            query = None if context is None else context.reshape(len(own), 1, -1)
+            near, recent = self._likeness(flat, n, query, np.array([float(t)]))
+            near, recent = near[:, 0], recent[:, 0]
+            place = _places(flat, n)
+            for e in range(len(parts)):
+                alpha = flat["alpha"][:, :n, e] * weights[:, e, None]
+                value += _sum_by(place, alpha * _own(parts[None, e], near, recent), m)
+                value += np.add.reduce(alpha * _common(parts[None, e], near, recent), axis=-1)[:, None]
+            information += _sum_by(place, (_own(blend, near, recent) / own) ** 2, m)
+        variance = 1.0 / (1.0 / own + information)
+        return Prediction(value.reshape(*batch, m), variance.reshape(*batch, m))
+
+    def learn(self, state: Arrays, agent: Ints, reward: Floats, context: Floats | None, t: int) -> None:
+        """Take in one outcome per batch element, in place."""
+        flat, _ = _flatten(state)
+        seen = int(flat["seen"][0])
+        place, n = seen % self.capacity, min(seen + 1, self.capacity)
+        reward = reward.reshape(-1)
+        _store(flat, place, agent.reshape(-1), reward, context, t)
+        turn = _turn(place, seen, n, self.block)
+        fitted, gram = self._fit(flat, n, turn, context)
+        self._weigh(flat, fitted[:, 0], reward, seen)
+        flat["mean"] += (reward - flat["mean"]) / (seen + 3.0)
+        goal = flat["reward"][:, turn] - flat["mean"][:, None]
+        rest = goal[:, :, None] - fitted - flat["alpha"][:, turn]
+        step = np.linalg.solve(gram, rest.swapaxes(1, 2)[..., None])[..., 0]
+        flat["alpha"][:, turn] += step.swapaxes(1, 2)
+        flat["seen"] += 1
+
+    def _parts(self, contextual: bool) -> Floats:
+        """Variances (E, 6): agent, agent drift, agent task, agent task drift, drift, task."""
+        x = float(contextual)
+        rows = [
+            (p.agent, p.agent_drift, x * p.agent_task, x * p.agent_task_drift, p.drift, x * p.task) for p in self.priors
+        ]
+        return np.array(rows)
+
+    def _likeness(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[Floats, Floats]:
+        """How alike the queries (B, J, d) are to what is remembered, as tasks and in time: two (B, J, n) arrays."""
+        recent = np.exp(-np.abs(when[:, None] - flat["round"][:, None, :n]) / self.lifetime)
+        if query is None:
+            return np.zeros_like(recent), recent
+        scale = _scale(flat, self.reach)
+        points = (flat["x"][:, :n] - flat["x_mean"][:, None]) * scale
+        query = (query - flat["x_mean"][:, None]) * scale
+        squares = np.add.reduce(points * points, axis=-1)[:, None, :]
+        far = np.add.reduce(query * query, axis=-1)[:, :, None] + squares - 2.0 * (query @ points.swapaxes(1, 2))
+        return np.exp(-np.sqrt(np.maximum(far, 0.0))), recent
+
+    def _fit(self, flat: Arrays, n: int, turn: Ints, context: Floats | None) -> tuple[Floats, Floats]:
+        """Fitted values (B, J, E) of the outcomes in turn, and their covariance with noise, (B, E, J, J)."""
+        query = None if context is None else flat["x"][:, turn]
+        near, recent = self._likeness(flat, n, query, flat["round"][0, turn])
+        owner = flat["owner"]
+        same = (owner[:, turn, None] == owner[:, None, :n]).astype(float)
+        alpha, parts = flat["alpha"][:, :n], self._parts(context is not None)
+        fitted = np.zeros((len(owner), len(turn), len(parts)))
+        gram = np.zeros((len(owner), len(parts), len(turn), len(turn))) + np.eye(len(turn))
+        ours = same * near
+        for column, kernel in enumerate((same, same * recent, ours, ours * recent, recent, near)):
+            part = parts[:, column]
+            if part.any():
+                fitted += (kernel @ alpha) * part
+                gram += kernel[:, None, :, turn] * part[:, None, None]
+        return fitted, gram
+
+    def _weigh(self, flat: Arrays, fitted: Floats, reward: Floats, seen: int) -> None:
+        """How well each prior foresaw the newest outcome, and how large the noise is."""
+        error = reward[:, None] - flat["mean"][:, None] - fitted
+        mixed = np.add.reduce(self.weights(flat) * error, axis=-1)
+        flat["noise"] += max(1.0 / (seen + 10.0), _NOISE_RATE) * (mixed * mixed - flat["noise"])
+        np.maximum(flat["noise"], _LEAST_NOISE, out=flat["noise"])
+        flat["evidence"] *= self.evidence_memory
+        flat["evidence"] -= error * error / (2.0 * flat["noise"][:, None])
+        flat["evidence"] -= np.maximum.reduce(flat["evidence"], axis=-1, keepdims=True)
+
+
+def _own(parts: Floats, near: Floats, recent: Floats) -> Floats:
+    """Covariance of what an agent adds, (B, n)."""
+    a, b, c, d = (parts[:, column, None] for column in range(4))
+    kernel: Floats = a + b * recent + near * (c + d * recent)
+    return kernel
+
+
+def _common(parts: Floats, near: Floats, recent: Floats) -> Floats:
+    """Covariance of what a task is worth to anybody, (B, n)."""
+    kernel: Floats = parts[:, 4, None] * recent + parts[:, 5, None] * near
+    return kernel
+
+
+def _flatten(state: Arrays) -> tuple[Arrays, tuple[int, ...]]:
+    """Views with all batch dimensions in one."""
+    batch = state["uid"].shape[:-1]
+    rows = math.prod(batch)
+    return {name: array.reshape(rows, *array.shape[len(batch) :]) for name, array in state.items()}, batch
+
+
+def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Floats | None, t: int) -> None:
+    rows = np.arange(len(agent))
+    new = flat["uid"][rows, agent] < 0
+    flat["uid"][rows[new], agent[new]] = flat["n_uids"][new]
+    flat["n_uids"] += new
+    flat["owner"][:, place] = flat["uid"][rows, agent]
+    flat["reward"][:, place], flat["round"][:, place] = reward, t
+    flat["alpha"][:, place] = 0.0
+    if context is not None:
+        x, count = context.reshape(len(rows), -1), int(flat["seen"][0]) + 1
+        flat["x"][:, place] = x
+        gap = x - flat["x_mean"]
+        flat["x_mean"] += gap / count
+        flat["x_square"] += gap * (x - flat["x_mean"])
+
+
+def _scale(flat: Arrays, reach: float) -> Floats:
+    """What features are multiplied by: one over reach, their deviation and the root of their number, (B, 1, d)."""
+    d = flat["x_square"].shape[-1]
+    deviation = np.sqrt(flat["x_square"] / np.maximum(flat["seen"], 1)[:, None])
+    known = deviation > 1e-9 * np.abs(flat["x_mean"])
+    scale = np.where(known, 1.0 / (reach * np.sqrt(d) * np.where(known, deviation, 1.0)), 0.0)
+    return scale[:, None, :]
+
+
+def _turn(place: int, seen: int, n: int, block: int) -> Ints:
+    """Whose coefficients are renewed: the newest outcome's and, in turn, those of ``block - 1`` others."""
+    others = min(block, n) - 1
+    first = seen * (block - 1)
+    return (place - np.concatenate([[0], 1 + (first + np.arange(others)) % max(n - 1, 1)])) % n
+
+
+def _places(flat: Arrays, n: int) -> Ints:
+    """The index of the agent behind every outcome, plus B times M + 1; M for agents that have left."""
+    uid = flat["uid"]
+    m, rows = uid.shape[-1], np.arange(len(uid))[:, None]
+    table = np.full((len(uid), int(flat["n_uids"].max()) + 1), m)
+    np.put_along_axis(table, np.where(uid < 0, table.shape[1] - 1, uid), np.where(uid < 0, m, np.arange(m)), axis=1)
+    return np.take_along_axis(table, flat["owner"][:, :n], axis=1) + rows * (m + 1)
+
+
+def _sum_by(place: Ints, values: Floats, m: int) -> Floats:
+    total = np.bincount(place.ravel(), weights=values.ravel(), minlength=len(place) * (m + 1))
+    return total.reshape(len(place), m + 1)[:, :m]
