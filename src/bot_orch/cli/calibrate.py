@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bot_orch.errors import InvalidInputError
@@ -19,7 +20,8 @@ _EXAMPLE = """\
 examples:
   bot-orch calibrate
   bot-orch calibrate --seeds 24
-  bot-orch calibrate --table"""
+  bot-orch calibrate --table
+  bot-orch calibrate --sensitivity"""
 
 
 def add(commands: Any) -> None:
@@ -33,6 +35,11 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--seeds", type=int, default=64, metavar="N", help="simulated runs per fit (default: 64)")
     parser.add_argument("--table", action="store_true", help="print the declared table with reasons, and stop")
+    parser.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="fit under several output spreads instead, and print misfits with the regret ratios they predict",
+    )
     parser.set_defaults(run=run)
 
 
@@ -47,6 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seeds < 2:
         raise InvalidInputError("--seeds", f"is {arguments.seeds}", "pass a whole number, 2 or more")
     seeds = range(CALIBRATION_SEEDS.start, CALIBRATION_SEEDS.start + arguments.seeds)
+    if arguments.sensitivity:
+        _print_sensitivity(seeds)
+        return 0
     for fit in calibrate_all(list(SETTINGS.values()), seeds, lambda text: print(text, file=sys.stderr)):  # noqa: T201
         _print_fit(fit)
     return 0
@@ -65,6 +75,19 @@ def _print_fit(fit: Calibration) -> None:
         declared, found = getattr(SETTINGS[setting.name], name), getattr(setting, name)
         lines.append(f"  {name:<20}{declared:>10.3f}{'':>9}{found:>10.3f}")
     print("\n".join(lines))  # noqa: T201
+
+
+def _print_sensitivity(seeds: range) -> None:
+    from bot_orch.environments.synthetic_settings import ENVIRONMENTS
+    from bot_orch.experiments.synthetic import ratio
+    from bot_orch.experiments.synthetic_calibration import calibrate, predicted_ratio
+
+    print("output_spread" + "".join(f"{name:>22}" for name in ENVIRONMENTS))  # noqa: T201
+    for spread in (1.0, 6.0, 8.0, 10.0, 12.0):
+        fits = [calibrate(replace(setting, output_spread=spread), seeds) for setting in ENVIRONMENTS.values()]
+        cells = [f"{f'{fit.misfit:.1f} -> {predicted_ratio(fit.setting):.3f}':>22}" for fit in fits]
+        print(f"{spread:>13.1f}" + "".join(cells), flush=True)  # noqa: T201
+    print(f"{'paper':>13}" + "".join(f"{ratio(name, 'oracle_regret'):>22.3f}" for name in ENVIRONMENTS))  # noqa: T201
 
 
 def _print_table() -> None:

@@ -15,11 +15,22 @@ import numpy as np
 from scipy.optimize import least_squares, minimize_scalar
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.synthetic import Draws, draws, realise
+from bot_orch.environments.synthetic import Draws, draws, episodes, observed_alignment, realise
 from bot_orch.environments.synthetic_settings import ENVIRONMENTS, Bridge, Setting, calibrated
+from bot_orch.experiments.synthetic import method, play, scores
 from bot_orch.experiments.tables import Published, published
+from bot_orch.rng import derive_keys
 
-__all__ = ["CALIBRATION_SEEDS", "Calibration", "Target", "calibrate", "calibrate_all", "measure", "targets"]
+__all__ = [
+    "CALIBRATION_SEEDS",
+    "Calibration",
+    "Target",
+    "calibrate",
+    "calibrate_all",
+    "measure",
+    "predicted_ratio",
+    "targets",
+]
 
 #: Other seeds than those of the tables.
 CALIBRATION_SEEDS = range(1000, 1064)
@@ -116,6 +127,17 @@ def calibrate_all(
 
     best = round(float(minimize_scalar(misfit, bounds=(5.0, 13.0), method="bounded", options={"xatol": 0.1}).x), 1)
     return together(best) + [calibrate(replace(setting, output_spread=best), seeds) for setting in others]
+
+
+def predicted_ratio(setting: Setting, seeds: Sequence[int] = range(40)) -> float:
+    """BOT-Orch's regret over Random's in a setting: what the calibration does not look at."""
+    runs = episodes(setting, seeds)
+    seen, keys = observed_alignment(runs), derive_keys(["calibrate", setting.name], seeds)
+    regret = [
+        float(np.mean(scores(runs, play(method(name, setting), runs, seen, keys))["oracle_regret"]))
+        for name in ("bot-orch", "random")
+    ]
+    return regret[0] / regret[1]
 
 
 def _sd_over_seeds(values: Floats) -> float:

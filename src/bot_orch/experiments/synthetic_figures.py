@@ -17,24 +17,28 @@ __all__ = ["draw_iid", "draw_lambda", "draw_lockin", "draw_long", "draw_noniid",
 #: One colour and marker per agent.
 _AGENTS = ("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_HATCHES = ("", "///", "...", "xx")
+_BAR = {"edgecolor": "black", "linewidth": 0.6, "capsize": 2}
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 
 def draw_iid(results: Results) -> Any:
-    """Half-moons tasks among the agents' outputs, and the laws of the latent rewards."""
-    figure, axes = new_figure(1, 3, 12, 3.8)
-    moons = results["iid-m"]
-    plane = axes[0, 0]
+    """Half-moons tasks, the agents' outputs around them, and the laws of the latent rewards."""
+    figure, axes = new_figure(2, 2, 10, 7)
+    moons, (near, far) = results["iid-m"], axes[0]
+    tasks = np.transpose(moons["tasks"])
+    near.scatter(*tasks, s=6, color="black")
+    near.set_title("(a) iid-m: half-moons tasks")
     for i, outputs in enumerate(moons["outputs"]):
-        x, y = np.transpose(outputs)
-        plane.scatter(x, y, s=7, color=_AGENTS[i], marker=_MARKERS[i], alpha=0.45, linewidths=0)
-        plane.annotate(str(i + 1), moons["places"][i], color=_AGENTS[i], weight="bold", ha="center", va="center")
-    plane.scatter(*np.transpose(moons["tasks"]), s=4, color="black", label="tasks")
-    plane.set_aspect("equal")
-    plane.set_title("iid-m: half-moons tasks (black), agents' outputs")
-    _laws(axes[0, 1], moons["histograms"], "iid-m: latent rewards of the agents")
-    _laws(axes[0, 2], results["iid-g"]["histograms"], "iid-g: latent rewards of the agents")
-    axes[0, 1].legend(ncol=2)
+        far.scatter(*np.transpose(outputs), s=9, color=_AGENTS[i], marker=_MARKERS[i], alpha=0.55, linewidths=0)
+        far.annotate(str(i + 1), moons["places"][i], color=_AGENTS[i], weight="bold", ha="center", va="center")
+    far.scatter(*tasks, s=2, color="black")
+    far.set_title("the same tasks among the outputs of six agents")
+    for axis in (near, far):
+        axis.set_aspect("equal", adjustable="datalim")
+    _laws(axes[1, 0], moons["histograms"], "(b) iid-m: latent rewards of the agents")
+    _laws(axes[1, 1], results["iid-g"]["histograms"], "iid-g: latent rewards of the agents")
+    axes[1, 0].legend(ncol=2)
     return figure
 
 
@@ -90,7 +94,7 @@ def draw_lambda(results: Results) -> Any:
             axis.set_xticks(x, [f"{v:g}" for v in LAMBDAS], fontsize=7)
             axis.set_xlabel("lambda")
             axis.set_title(f"{environment}: {metric.replace('_', ' ')}")
-    axes[0, 0].legend(fontsize=7, loc="lower right")
+    axes[0, 2].legend(fontsize=7, loc="center right")
     return figure
 
 
@@ -99,7 +103,6 @@ def draw_references(results: Results, names: tuple[str, ...]) -> Any:
     environments = list(dict.fromkeys(key.split("/")[0] for key in results))
     figure, axes = new_figure(1, 1, 9, 3.8)
     axis = axes[0, 0]
-    hatches = ("", "///", "...", "xx")
     for k, name in enumerate(names):
         shares = []
         for environment in environments:
@@ -107,56 +110,49 @@ def draw_references(results: Results, names: tuple[str, ...]) -> Any:
             regret = [np.mean(methods[m]["metrics"]["oracle_regret"]) for m in ("bot-orch", "random")]
             shares.append(regret[0] / regret[1])
         x = np.arange(len(environments)) + 0.2 * (k - 1.5)
-        axis.bar(x, shares, 0.19, color=_AGENTS[k], hatch=hatches[k], edgecolor="black", label=name, linewidth=0.6)
+        axis.bar(x, shares, 0.19, color=_AGENTS[k], hatch=_HATCHES[k], edgecolor="black", label=name, linewidth=0.6)
     axis.axhline(1.0, color="black", linestyle=":", linewidth=1)
     axis.set_xticks(np.arange(len(environments)), environments)
     axis.set_ylabel("regret of BOT-Orch / Random")
-    axis.legend(ncol=4, title="reference", loc="lower right")
+    axis.set_ylim(0, 1.25)
+    axis.legend(ncol=4, title="reference", loc="upper left")
     return figure
 
 
 def draw_long(results: Results, panels: dict[str, str]) -> Any:
-    """Cumulative regret against rounds, log-log, one panel per question."""
+    """Cumulative regret against rounds, one panel per question."""
     figure, axes = new_figure(1, len(panels), 12, 4.4)
     for axis, (panel, title) in zip(axes[0], panels.items(), strict=True):
         chosen = {key.split("/", 1)[1]: value for key, value in results.items() if key.split("/")[0] == panel}
         for k, (name, payload) in enumerate(chosen.items()):
-            look = {"color": _AGENTS[k % 6], "linestyle": _DASHES[k % 6], "marker": _MARKERS[k % 6]}
-            mean = np.maximum(payload["mean"], 1e-1)
-            axis.plot(payload["rounds"], mean, label=name, markersize=4, linewidth=1.5, **look)
-        axis.set(xscale="log", yscale="log", xlabel="rounds", ylabel="cumulative regret", title=title)
-        axis.legend(fontsize=7)
+            look = {"color": _AGENTS[k], "linestyle": _DASHES[k], "marker": _MARKERS[k]}
+            axis.plot(payload["rounds"], payload["mean"], label=name, markersize=4, linewidth=1.5, **look)
+        axis.set_xscale("log")
+        axis.set_yscale("symlog", linthresh=10.0)
+        axis.set(xlabel="rounds", ylabel="cumulative regret", title=title)
+        axis.set_ylim(bottom=min(0.0, 2.0 * min(min(payload["mean"]) for payload in chosen.values())))
+        axis.legend(fontsize=7, loc="upper left")
     return figure
 
 
 def draw_lockin(results: Results, lambdas: tuple[float, ...], kinds: tuple[str, ...]) -> Any:
     """Largest share among six identical agents, and the share of an agent that is truly worse."""
     figure, axes = new_figure(1, 2, 10, 3.8)
-    for column, (part, title) in enumerate(
-        (("identical", "largest share, six identical agents"), ("worse", "share of the one worse agent"))
-    ):
-        axis = axes[0, column]
+    parts = {"identical": "largest share, six identical agents", "worse": "share of the one agent that is worse"}
+    for axis, (part, title) in zip(axes[0], parts.items(), strict=True):
         for k, kind in enumerate(kinds):
             values = np.array([results[f"{part}/{kind}/{v:g}"]["share"] for v in lambdas])
-            x = np.arange(len(lambdas)) + 0.25 * (k - 1)
-            axis.bar(
-                x,
-                values.mean(axis=1),
-                0.23,
-                yerr=values.std(axis=1),
-                capsize=2,
-                color=_AGENTS[k],
-                label=kind.replace("_", "-"),
-                hatch=("", "///", "...")[k],
-                edgecolor="black",
-                linewidth=0.6,
-            )
+            mean, ends = values.mean(axis=1), np.quantile(values, [0.1, 0.9], axis=1)
+            reach = np.maximum([mean - ends[0], ends[1] - mean], 0.0)
+            x, look = np.arange(len(lambdas)) + 0.25 * (k - 1), {"color": _AGENTS[k], "hatch": _HATCHES[k]}
+            axis.bar(x, mean, 0.23, yerr=reach, label=kind.replace("_", "-"), **look, **_BAR)
         axis.axhline(1 / 6, color="black", linestyle=":", linewidth=1)
         axis.set_xticks(np.arange(len(lambdas)), [f"{v:g}" for v in lambdas])
         axis.set_xlabel("lambda")
         axis.set_title(title)
+        axis.set_ylim(0, 1.05)
     axes[0, 0].set_ylabel("share of rounds (dotted: 1/6)")
-    axes[0, 0].legend(title="distance")
+    axes[0, 1].legend(title="distance", loc="upper left")
     return figure
 
 

@@ -16,11 +16,11 @@ from bot_orch.transport.lockin import lockin_shares
 
 _LAMBDAS = (20.0, 50.0, 100.0)
 _KINDS = ("plug_in", "debiased", "lower")
-_GAPS = {"identical": 0.0, "worse": 0.05}
+_GAPS = {"identical": 0.0, "worse": 0.1}
 
 
 def _units(scale: Scale) -> list[Unit]:
-    rounds, seeds = (400, scale.n_seeds(20, quick=20)) if scale.quick else (2_000, scale.n_seeds(40))
+    rounds, seeds = (400, scale.n_seeds(40, quick=20)) if scale.quick else (1_500, scale.n_seeds(40))
     return [
         Unit(
             f"{part}/{kind}/{value:g}", {"part": part, "kind": kind, "lambda": value, "rounds": rounds, "seeds": seeds}
@@ -52,10 +52,13 @@ def _rows(results: Results) -> list[Row]:
 def _notes(results: Results) -> list[str]:
     plain, lower = (float(np.mean(results[f"identical/{kind}/100"]["share"])) for kind in ("plug_in", "lower"))
     price = [float(np.mean(results[f"worse/{kind}/100"]["share"])) for kind in ("plug_in", "lower")]
+    locked = float(np.mean(np.array(results["worse/plug_in/100"]["share"]) > 0.5))
+    top = max(results["worse/lower/100"]["share"])
     return [
         f"At lambda = 100 one of six identical agents gets {plain:.0%} of the rounds under plug-in distances, "
-        f"{lower:.0%} under the lower confidence distance (even: 16.7 %). The price: an agent that is worse by 0.05 "
-        f"gets {price[1]:.1%} of the rounds instead of {price[0]:.1%}.",
+        f"{lower:.0%} under the lower confidence distance (even: 16.7 %). An agent that is truly worse, by 0.1, gets "
+        f"{price[0]:.0%} on average under plug-in distances, as {locked:.0%} of the runs lock in on it, and "
+        f"{price[1]:.0%} under the lower confidence distance, never more than {top:.0%}.",
     ]
 
 
@@ -64,7 +67,7 @@ def _figures(results: Results) -> list[FigureView]:
         FigureView(
             "lockin",
             "Left: the largest share among six identical agents, by the distance the softmax sees. Right: the share "
-            "of one agent whose distance is truly 0.05 larger. Error bars: standard deviation over seeds.",
+            "of one agent whose distance is truly 0.1 larger. Error bars: 10 % to 90 % quantile over seeds.",
             partial(draw.draw_lockin, results, _LAMBDAS, _KINDS),
         )
     ]

@@ -54,7 +54,8 @@ def _figures(results: Results) -> list[FigureView]:
     return [
         FigureView(
             "synthetic-long",
-            "Cumulative regret on iid-g, log-log. A slope of one is a loss that never stops.",
+            "Cumulative regret on iid-g (logarithmic above 10). Left: rewards only. Right: with alignment. Lines that "
+            "keep rising with slope one are losses that never stop.",
             partial(draw.draw_long, results, PANELS),
         )
     ]
@@ -64,7 +65,8 @@ EXPERIMENT = Experiment(
     id="synthetic-long",
     title="Synthetic: twenty thousand rounds",
     about="Two hundred rounds flatter a fixed temperature. On iid-g over a long horizon, with rewards only and with "
-    "alignment. With alignment, regret is counted against a router that knows all mean rewards, believes the noisy "
+    "alignment. With rewards only, agents' outputs are three times as wide, so that their rewards differ too. With "
+    "alignment, regret is counted against a router that knows all mean rewards, believes the noisy "
     "alignment and never explores.",
     units=_units,
     run=run_long,
