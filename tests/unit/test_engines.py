@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -52,3 +53,12 @@ def test_ray_is_imported_only_when_used():
     code = "import sys, bot_orch.experiments.engines_ray; from bot_orch.cli.main import build_parser; build_parser()"
     code += "; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_cluster_that_is_not_there_is_named_at_once(tmp_path, capsys):
+    pytest.importorskip("ray")
+    words = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--out", str(tmp_path), "--engine", "ray"]
+    start = time.monotonic()
+    assert main([*words, "--address", "127.0.0.1:1"]) == 2
+    assert "--address: no Ray cluster at 127.0.0.1:1" in capsys.readouterr().err
+    assert time.monotonic() - start < 30

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -22,6 +23,7 @@ __all__ = ["run_ray"]
 
 #: How often a unit whose worker died is run again before it is blamed for it.
 _RETRIES = 5
+_CONNECT_S = 10.0
 #: Payloads are kilobytes; Ray would reserve a third of the machine's memory for them.
 _OBJECT_STORE_BYTES = 128 * 2**20
 
@@ -103,11 +105,25 @@ def _start(ray: Any, processes: int, address: str) -> None:
     if address == "local":
         options |= {"num_cpus": processes, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an experiment does not call home
+    _probe(address)
     try:
         ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise BotOrchError(f"--address: no Ray cluster at {address} ({reason})") from error
+
+
+def _probe(address: str) -> None:
+    """Ray waits for minutes, with remarks, for a cluster that is not there; ask the port first."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # a word, such as auto: Ray knows at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise BotOrchError(
+            f"--address: no Ray cluster at {address} ({error}); start it, or correct the address"
+        ) from error
 
 
 def _import_ray() -> Any:
