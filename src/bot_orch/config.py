@@ -28,6 +28,7 @@ __all__ = [
     "Config",
     "LimitsConfig",
     "ListenConfig",
+    "QueueConfig",
     "RouterConfig",
     "RuleConfig",
     "TokenConfig",
@@ -115,6 +116,14 @@ class AgentConfig(_Part, frozen=True):
     breaker: dict[str, Any] = {}
 
 
+class QueueConfig(_Part, frozen=True):
+    """How people work: how long a claim lasts, how long an answer can be taken back, whether drafts are hidden."""
+
+    lease_s: float = 300.0
+    undo_s: float = 8.0
+    blind: bool = False
+
+
 class LimitsConfig(_Part, frozen=True):
     """What one request may ask for, and how much the service keeps in memory."""
 
@@ -135,6 +144,7 @@ class Config(_Part, frozen=True):
     listen: ListenConfig = ListenConfig()
     tokens: tuple[TokenConfig, ...] = ()
     router: RouterConfig = RouterConfig()
+    queue: QueueConfig = QueueConfig()
     limits: LimitsConfig = LimitsConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -277,6 +287,8 @@ def _check_numbers(config: Config) -> None:
         ("router.budget.per_request_usd", r.budget.per_request_usd, 0.0, most),
         ("router.budget.window_usd", r.budget.window_usd, 0.0, most),
         ("router.budget.window_s", r.budget.window_s, 60.0, 31 * 86_400.0),
+        ("queue.lease_s", config.queue.lease_s, 1.0, most),
+        ("queue.undo_s", config.queue.undo_s, 0.0, 3600.0),
         ("listen.port", config.listen.port, 0, 65_535),
         ("limits.body_bytes", config.limits.body_bytes, 1, most),
         ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),

@@ -44,6 +44,8 @@ class Round:
     wish: Wish
     call: CallRequest
     task_id: str | None = None
+    resumable: bool = False
+    again: DecisionMade | None = None
     decisions: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
     last: DecisionMade | None = None
@@ -97,17 +99,24 @@ class Round:
         }
 
     def _decide(self) -> tuple[DecisionMade, Group]:
-        """The next decision; it must be on disk before the caller hears of it."""
+        """The next decision (after a restart, the last one again), to be on disk before the caller hears of it."""
+        if self.again is not None and self.again.agent in self.runtime.guards:
+            event, self.again = self.again, None
+            self._remember(event)
+            return event, _on_disk()
         try:
             event, group = self.runtime.decide(self.record, replace(self.wish, tried=self.tried), task_ref=self.task_id)
         except Problem as problem:
             if self.failure is not None and problem.code == "no_agent":
                 raise _problem(self.failure) from self.failure
             raise
+        self._remember(event)
+        return event, group
+
+    def _remember(self, event: DecisionMade) -> None:
         self.last = event
         self.decisions.append(event.id)
         self.tried.append(event.agent)
-        return event, group
 
     def _request(self, decision: DecisionMade) -> CallRequest:
         return replace(self.call, id=decision.id)
@@ -120,8 +129,9 @@ class Round:
         try:
             yield
         except (asyncio.CancelledError, GeneratorExit):
-            elapsed_s = (self.runtime.writer.now_us() - started) / 1e6
-            self._report(decision.id, Outcome.censored(elapsed_s=elapsed_s, reason="cancelled"))
+            if not (self.resumable and self.runtime.stopping):  # else the restart goes on with it
+                elapsed_s = (self.runtime.writer.now_us() - started) / 1e6
+                self._report(decision.id, Outcome.censored(elapsed_s=elapsed_s, reason="cancelled"))
             raise
         finally:
             self.runtime.busy.discard(decision.id)
@@ -156,6 +166,12 @@ class Round:
         )
         self.runtime.metrics.count("bot_orch_feedback_total", effect="learned")
         self.runtime.writer.stage(self.runtime.writer.stamp(), event, decision_id)
+
+
+def _on_disk() -> Group:
+    group = Group()
+    group.done.set()
+    return group
 
 
 def _problem(failure: CallFailure) -> Problem:

@@ -69,6 +69,7 @@ class Runtime:
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.busy: set[str] = set()
+        self.stopping = False
         self.background: dict[str, asyncio.Task[None]] = {}
         self.queue: HumanQueue | None = None
         self._writer: Writer | None = None
@@ -115,13 +116,14 @@ class Runtime:
 
     async def stop(self) -> None:
         """End calls under way, write everything down, close the log."""
+        self.stopping = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for guard in self.guards.values():
-            await guard.close()
-        for task in list(self.background.values()):
+        for task in list(self.background.values()):  # they go on after the restart
             task.cancel()
         await asyncio.gather(*self.background.values(), return_exceptions=True)
+        for guard in self.guards.values():
+            await guard.close()
         if self._writer is not None:
             await self._writer.close()
             _log.info("stopped", extra={"fields": {"seq": self.ledger.seq}})

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import CallRequest
-from bot_orch.eventlog.events import AttemptEnded, TaskEnded, TaskRecord, TaskSubmitted, decode_event
+from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.decisions import attempt_view, idempotency_key, record_of
@@ -63,15 +63,25 @@ async def show(request: Request) -> Reply:
 
 
 def resume(runtime: Runtime) -> None:
-    """After a restart: go on with background rounds, close the others."""
+    """After a restart: go on with background rounds where they were, close the others."""
+    asked = _asked(runtime) if runtime.ledger.tasks else {}
     for task_id, body in list(runtime.ledger.tasks.items()):
         event = decode_event(body)
         if not isinstance(event, TaskSubmitted):
             continue
         if event.background:
-            _start(runtime, event, _round(runtime, event))
+            round_ = _round(runtime, event)
+            round_.again = asked.get(task_id)
+            _start(runtime, event, round_)
         else:
             _end(runtime, TaskEnded(task_id, "failed", error="interrupted by a restart"))
+
+
+def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
+    """The decisions that tasks were waiting for when the service stopped."""
+    rows = [row for decision_id in runtime.ledger.pending for row in runtime.writer.log.about(decision_id)]
+    events = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
+    return {event.task_ref: event for event in events if event.task_ref is not None}
 
 
 def _plan(body: TaskRequest) -> dict[str, Any]:
@@ -90,7 +100,7 @@ def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
     text, record = plan["text"], submitted.task
     wish = Wish(record.kind, eligible, plan["session"], len(text), _tokens(plan["params"]), calls=True)
     call = CallRequest(submitted.id, text, params=plan["params"], deadline_s=submitted.deadline_s)
-    return Round(runtime, _with_id(record, submitted.id), wish, call, submitted.id)
+    return Round(runtime, _with_id(record, submitted.id), wish, call, submitted.id, submitted.background)
 
 
 def _with_id(record: TaskRecord, task_id: str) -> TaskRecord:

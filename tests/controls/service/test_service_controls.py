@@ -1,0 +1,140 @@
+"""Broken variants of the service that the checks must catch."""
+
+import asyncio
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot_orch import Orchestrator, Task
+from bot_orch.clock import ManualClock
+from bot_orch.eventlog.events import Configured, FeedbackGiven, TaskRecord, encode_event, kind_of, record_decision
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
+from bot_orch.eventlog.log import Row
+from bot_orch.eventlog.memory import MemoryLog
+from bot_orch.eventlog.replay import replay
+from bot_orch.service.writer import Group, StorageError, Writer
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "service"))
+
+
+class Failing(MemoryLog):
+    def commit(self):
+        if len(self._open) and self._open[0].seq > 1:
+            raise sqlite3.OperationalError("disk I/O error")
+        super().commit()
+
+    def probe(self):
+        raise sqlite3.OperationalError("disk I/O error")
+
+
+async def false_acknowledgements(writer_type):
+    """Events acknowledged although the log does not hold them."""
+    log = Failing()
+    writer = writer_type(log, ManualClock())
+    writer.start()
+    router = Orchestrator(["a", "b"])
+    await writer.stage(writer.stamp(), Configured(router.to_json()), "").durable()
+    false = 0
+    for number in range(5):
+        try:
+            made = writer.ledger.router.decide(Task())
+            event = record_decision(f"d{number}", made, TaskRecord())
+            await writer.stage(writer.stamp(), event, event.id, made=made).durable()
+        except StorageError:
+            continue
+        await asyncio.sleep(0)
+        false += not log.about(event.id)
+    writer._closing = True
+    writer._wake.set()
+    writer._task.cancel()
+    writer._pool.shutdown()
+    return false
+
+
+class EagerGroup(Group):
+    async def durable(self):
+        """Acknowledge before the commit."""
+
+
+class EagerWriter(Writer):
+    def _open(self):
+        if not self._line:
+            self._line.append(EagerGroup())
+        return self._line[-1]
+
+
+def test_acknowledging_before_the_commit_is_caught():
+    assert asyncio.run(false_acknowledgements(Writer)) == 0
+    assert asyncio.run(false_acknowledgements(EagerWriter)) > 0
+
+
+def written(ledger_type, rounds=30):
+    """A log written by a live ledger of this type."""
+    log, ledger, clock = MemoryLog(), ledger_type(), ManualClock()
+
+    def put(event, ref, made=None):
+        clock.advance(1.0)
+        ledger.apply(ledger.seq + 1, clock.now_us(), event, made)
+        log.append([Row(ledger.seq, clock.now_us(), kind_of(event), ref, encode_event(event))])
+
+    put(Configured(Orchestrator(["a", "b", "c"], "bot", seed=1).to_json()), "")
+    for number in range(rounds):
+        made = ledger.router.decide(Task(str(number)))
+        event = ledger_type.record(time_ordered_id(clock.now_us()), made, TaskRecord(str(number)))
+        put(event, event.id, made)
+        if number % 4:
+            put(FeedbackGiven(f"f{number}", event.id, "learned", reward=(number % 3) / 2), event.id)
+    log.commit()
+    return log, ledger
+
+
+class Honest(Ledger):
+    record = staticmethod(record_decision)
+
+
+class CountsTwice(Honest):
+    """Learns every report twice, as a retry without deduplication would."""
+
+    def _feedback(self, time_us, event):
+        entry = self.pending[event.decision_id]
+        super()._feedback(time_us, event)
+        again = self.router.decide(Task())
+        self.router.observe(again.id, event.outcome())
+        assert entry
+
+
+class ReadsTheClock(Honest):
+    """Lets the wall clock into the state."""
+
+    def _decide(self, time_us, event, made):
+        super()._decide(time_us, event, made)
+        self.pending[event.id] = (self.pending[event.id][0], time_us + 1)
+
+
+class WrongPropensities(Honest):
+    """Writes other probabilities down than those it drew from."""
+
+    @staticmethod
+    def record(decision_id, made, task):
+        event = record_decision(decision_id, made, task)
+        table = event.table().copy()
+        table[0] = 1 / 3
+        return type(event)(**{**{f: getattr(event, f) for f in event.__struct_fields__}, "numbers": table.tobytes()})
+
+
+def test_an_honest_ledger_replays():
+    log, ledger = written(Honest)
+    assert replay(log).ok and replay(log).fingerprint == ledger.fingerprint() == fold(log).fingerprint()
+
+
+@pytest.mark.parametrize("broken", [CountsTwice, ReadsTheClock, WrongPropensities])
+def test_a_broken_ledger_is_caught_by_replay(broken):
+    log, ledger = written(broken)
+    try:
+        found = replay(log)
+        assert not found.ok or found.fingerprint != ledger.fingerprint()
+    except LedgerMismatchError:
+        pass

@@ -1,0 +1,33 @@
+"""Starts servers quickly: everything is imported once, then every "start" on stdin forks a server.
+
+Usage: launcher.py CONFIG [early]; "early" acknowledges before the commit (the control that must fail).
+"""
+
+import os
+import sys
+
+from bot_orch.config import load_config
+from bot_orch.service.server import make_server
+from bot_orch.service.writer import Group
+
+
+async def at_once(self):
+    """Acknowledge without waiting for the disk."""
+
+
+def main():
+    config = load_config(sys.argv[1])
+    if sys.argv[2:] == ["early"]:
+        Group.durable = at_once
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            make_server(config).run()
+            os._exit(0)
+        print(child, flush=True)  # noqa: T201
+        os.waitpid(child, 0)
+        print("ended", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Strict configuration: every mistake is named, with what to do about it."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from bot_orch.cli import main
+from bot_orch.config import load_config, parse_config
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.build import check
+
+MINIMAL = "version: 1\nagents: [{id: a, kind: simulated}]\n"
+MISTAKES = {
+    "rooter: {}": "config.rooter: is not a setting; did you mean 'router'?",
+    "router: {lamda: 1}": "config.router.lamda: is not a setting; did you mean 'lambda'?",
+    "router: {floor: 2}": "config.router.floor: is 2",
+    "router: {floor: abc}": "config.router.floor: expected `float`",
+    "router: {rules: [{pin: b}]}": "'b' is not an agent",
+    "router: {kill_switch: aa}": "did you mean 'a'",
+    "tokens: [{name: x, scopes: [decide]}]": "needs one of env and sha256",
+    "tokens: [{name: x, scopes: [deside], env: X}]": "config.tokens",
+    "tokens: [{name: x, scopes: [decide], sha256: abc}]": "64 hex digits",
+    "listen: {port: 99999}": "config.listen.port",
+    "listen: {port: 80}\nlisten: {port: 81}": "is given twice",
+    "database: ${NOT_SET_ANYWHERE}": "needs the environment variable NOT_SET_ANYWHERE",
+    "version: 2": "given twice",
+    "- a": "config",
+    "x: [": "is not YAML",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_are_named(text):
+    with pytest.raises(InvalidInputError, match=re.escape(MISTAKES[text])):
+        parse_config(MINIMAL + text, {})
+
+
+@pytest.mark.parametrize(
+    ("agent", "problem"),
+    [
+        ("{id: a, kind: simulatd}", "choose from openai"),
+        ("{id: a, kind: simulated, settings: {qualty: 1}}", "did you mean 'quality'"),
+        ("{id: a, kind: simulated, settings: {quality: 7}}", "quality"),
+        ("{id: a, kind: simulated, limits: {concurency: 1}}", "did you mean 'concurrency'"),
+        ("{id: a, kind: simulated, price: {per_call_usd: -1}}", "per_call_usd"),
+        ("{id: a, kind: openai}", "config.agents.a.settings"),
+        ("{id: a, kind: openai, settings: {base_url: 'http://169.254.169.254/', model: m}}", "metadata"),
+        ("{id: a, kind: simulated, profile: {kind: nothing}}", "measure.kind"),
+    ],
+)
+def test_mistakes_in_agents_are_named(agent, problem):
+    with pytest.raises(InvalidInputError, match=problem):
+        check(parse_config(f"version: 1\nagents: [{agent}]"))
+
+
+def test_secrets_are_not_written_down():
+    agent = "{id: a, kind: openai, settings: {base_url: 'https://x.example/v1', model: m, api_key: KEY}}"
+    text = f"version: 1\nagents: [{agent}]"
+    with pytest.raises(InvalidInputError, match="holds a secret in plain text"):
+        parse_config(text.replace("KEY", "sk-123"), {})
+    with pytest.raises(InvalidInputError, match="environment variable MY_KEY"):
+        parse_config(text.replace("KEY", "'${MY_KEY}'"), {})
+    config = parse_config(text.replace("KEY", "'${MY_KEY}'"), {"MY_KEY": "sk-123"})
+    assert config.agents[0].settings["api_key"] == "sk-123"
+
+
+def test_paths_are_taken_from_the_file(tmp_path):
+    (tmp_path / "c.yaml").write_text(MINIMAL)
+    assert load_config(tmp_path / "c.yaml").database == str(tmp_path / "bot-orch.sqlite")
+    with pytest.raises(FileNotFoundError):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_init_writes_what_validate_takes(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    assert main(["init"]) == 2 and "pass --force" in capsys.readouterr().err
+    assert main(["validate", "bot-orch.yaml"]) == 0
+    assert "small-model (simulated)" in capsys.readouterr().out
+    text = (tmp_path / "bot-orch.yaml").read_text()
+    (tmp_path / "bot-orch.yaml").write_text(text.replace("horizon_s", "horizon"))
+    assert main(["validate", "bot-orch.yaml"]) == 2
+    assert "did you mean 'horizon_s'?" in capsys.readouterr().err
+
+
+def test_the_commented_parts_of_the_starter_are_valid_too(tmp_path, monkeypatch):
+    from bot_orch.service.starter import STARTER
+
+    yaml = (
+        r"- \{|- id: hosted|kind: openai|price: \{input|limits:|settings: \{base|tokens:|success_reward|budget:|rules:"
+    )
+    text = re.sub(rf"^(\s*)# (\s*(?:{yaml}).*)$", r"\1\2", STARTER, flags=re.MULTILINE)
+    assert "\ntokens:" in text and "\n  budget:" in text and "kind: openai" in text
+    text = text.replace("64 hex digits", "0" * 64)
+    config = parse_config(text, {"EXAMPLE_API_KEY": "k"})
+    assert {agent.kind for agent in config.agents} >= {"simulated", "openai", "python", "subprocess", "human"}
+
+
+def test_the_demo_learns_and_its_log_is_sound(tmp_path, capsys):
+    from service_running import free_port
+
+    log = tmp_path / "demo.sqlite"
+    assert main(["demo", "--seconds", "2", "--rate", "40", "--port", str(free_port()), "--database", str(log)]) == 0
+    assert "tasks" in capsys.readouterr().out
+    assert main(["replay", str(log), "--quiet"]) == 0
+    assert "different: 0" in capsys.readouterr().out
+    status = main(["evaluate", str(log), "--policy", "uniform", "--min-effective", "1"])
+    assert ("DR" if status == 0 else "refused") in capsys.readouterr().out
+    assert main(["evaluate", str(log), "--policy", "uniform", "--min-effective", "5000"]) == 1
+    assert "refused" in capsys.readouterr().out
+    assert main(["export", str(log), str(tmp_path / "x.jsonl"), "--events"]) == 0
+    assert main(["export", str(log), str(tmp_path / "x.jsonl")]) == 2
+    assert json.loads((tmp_path / "x.jsonl").read_text().splitlines()[0])["kind"] == "configured@1"
+
+
+def test_importing_the_package_stays_light():
+    code = "import bot_orch, sys; print([m for m in ('msgspec', 'starlette', 'yaml', 'aiohttp') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
