@@ -20,7 +20,7 @@ _GAPS = {"identical": 0.0, "worse": 0.1}
 
 
 def _units(scale: Scale) -> list[Unit]:
-    rounds, seeds = (400, scale.n_seeds(40, quick=20)) if scale.quick else (1_500, scale.n_seeds(40))
+    rounds, seeds = (250, scale.n_seeds(40, quick=20)) if scale.quick else (1_500, scale.n_seeds(40))
     return [
         Unit(
             f"{part}/{kind}/{value:g}", {"part": part, "kind": kind, "lambda": value, "rounds": rounds, "seeds": seeds}

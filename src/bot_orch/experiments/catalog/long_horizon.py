@@ -9,7 +9,7 @@ from bot_orch.experiments.experiment import Experiment, FigureView, Results, Sca
 from bot_orch.experiments.synthetic_long import PANELS, POLICIES, run_long
 from bot_orch.experiments.tables import Row, TableView, rows_from_seeds
 
-_ROUNDS, _QUICK_ROUNDS = 20_000, 2_000
+_ROUNDS, _QUICK_ROUNDS = 20_000, 1_000
 
 
 def _units(scale: Scale) -> list[Unit]:
