@@ -262,6 +262,25 @@ def test_background_tasks_survive_a_restart(start):
     assert quick.get("/v1/tasks/nope").status == 404
 
 
+def test_a_background_round_goes_on_with_the_same_decision(start):
+    service = start(BASE.replace("median_s: 0.0", "median_s: 3600.0"))
+    task_id = service.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()["id"]
+    for _ in range(200):
+        if service.call(lambda: list(service.runtime.ledger.pending)):
+            break
+        threading.Event().wait(0.01)
+    (decision_id,) = service.call(lambda: list(service.runtime.ledger.pending))
+    service.stop()
+    again = start()
+    for _ in range(200):
+        if (view := again.get(f"/v1/tasks/{task_id}").json())["status"] != "running":
+            break
+        threading.Event().wait(0.02)
+    assert view["status"] == "completed" and view["decision_id"] == decision_id
+    told = again.get(f"/v1/decisions/{decision_id}").json()
+    assert [outcome["effect"] for outcome in told["outcomes"]] == ["learned"]
+
+
 def test_a_caller_who_hangs_up_censors_the_attempt(start):
     service = start(BASE.replace("median_s: 0.0", "median_s: 3600.0"))
     with pytest.raises(TimeoutError):

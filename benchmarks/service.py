@@ -1,0 +1,259 @@
+"""Durable decisions and feedback per second, beside the same server in memory and beside one commit per request.
+
+wrk sends the load. Every mode runs the same code on the same machine in the same run; only the log and the grouping
+differ. Latencies are wrk's. ``--gateway`` measures what the OpenAI-compatible gateway adds to a call, beside LiteLLM's
+proxy if ``--litellm PATH`` names the ``litellm`` command of an environment of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from _harness import Bench
+
+MODES = {"durable": ("file", True), "in memory": ("memory", True), "one commit per request": ("file", False)}
+SERVER = """
+import sys
+from bot_orch.config import parse_config
+from bot_orch.service.server import make_server
+config = parse_config(open(sys.argv[1]).read())
+import gc
+gc.collect(); gc.freeze(); gc.set_threshold(50_000, 20, 100)
+make_server(config, grouped=sys.argv[2] == "grouped").run()
+"""
+DECIDE = """
+wrk.method = "POST"
+wrk.body = '{"task": {"id": "t", "kind": "benchmark"}}'
+wrk.headers["content-type"] = "application/json"
+"""
+FEEDBACK = """
+local ids = {}
+local offset = 0
+function init(args)
+  for line in io.lines(args[1]) do ids[#ids + 1] = line end
+  offset = tonumber(args[2]) or 0
+end
+local i = 0
+function request()
+  i = i + 1
+  local body = '{"decision_id": "' .. ids[(i - 1) % #ids + 1] .. '", "reward": 0.5}'
+  return wrk.format("POST", nil, {["content-type"] = "application/json"}, body)
+end
+"""
+
+STUB = """
+import asyncio, json, sys
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+import uvicorn
+BODY = json.dumps({"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0,
+    "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}})
+async def chat(request):
+    await request.body()
+    await asyncio.sleep(float(sys.argv[2]))
+    return Response(BODY, media_type="application/json")
+async def models(request):
+    return Response("{}", media_type="application/json")
+app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/v1/models", models)])
+uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="error")
+"""
+CHAT = """
+wrk.method = "POST"
+wrk.body = '{"model": "MODEL", "messages": [{"role": "user", "content": "hello"}]}'
+wrk.headers["content-type"] = "application/json"
+wrk.headers["authorization"] = "Bearer sk-none"
+"""
+GATEWAY = """
+version: 1
+database: {database}
+listen: {{port: {port}}}
+log_level: error
+router: {{policy: bot, success_reward: 1.0}}
+agents:
+  - id: model
+    kind: openai
+    limits: {{concurrency: 256}}
+    settings: {{base_url: "http://127.0.0.1:{upstream}/v1", model: m, allow_private: true}}
+"""
+LITELLM = """
+model_list:
+  - model_name: auto
+    litellm_params: {{model: openai/m, api_base: "http://127.0.0.1:{upstream}/v1", api_key: sk-none}}
+litellm_settings: {{telemetry: false}}
+"""
+
+
+@contextmanager
+def serving(folder: Path, mode: str, port: int) -> Iterator[str]:
+    """A server of our own process, ended at the end."""
+    where, grouped = MODES[mode]
+    database = folder / f"{mode.replace(' ', '-')}.sqlite" if where == "file" else ":memory:"
+    agents = "".join(f"  - {{id: agent-{i}, kind: simulated}}\n" for i in range(4))
+    config = folder / "config.yaml"
+    config.write_text(
+        f"version: 1\ndatabase: {json.dumps(str(database))}\nlisten: {{port: {port}}}\nlog_level: warning\n"
+        f"router: {{policy: bot, floor: 0.02}}\nagents:\n{agents}"
+    )
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", SERVER, str(config), "grouped" if grouped else "single"], stdout=subprocess.DEVNULL
+    )
+    try:
+        yield _wait(port)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def _wait(port: int, path: str = "/health/ready", seconds: float = 20.0) -> str:
+    url, until = f"http://127.0.0.1:{port}", time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            urllib.request.urlopen(f"{url}{path}", timeout=1).read()  # noqa: S310
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return url
+    raise SystemExit("a server did not start")
+
+
+def wrk(url: str, script: str, seconds: float, connections: int, *arguments: str) -> tuple[float, float, float]:
+    """Requests per second, and p50 and p99 in milliseconds; stops if an answer was not 2xx."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script)
+        file.flush()
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-s", file.name, url]
+        run = subprocess.run([*command, "--", *arguments], capture_output=True, text=True, check=True)  # noqa: S603
+    text = run.stdout
+    if "Non-2xx" in text:
+        raise SystemExit(f"answers were not 2xx:\n{text}")
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
+    p50, p99 = (re.search(rf"{p}%\s+([\d.]+)(us|ms|s)", text) for p in (50, 99))
+    if rate is None or p50 is None or p99 is None:
+        raise SystemExit(f"cannot read wrk's output:\n{text}{run.stderr}")
+    scale = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+    return float(rate[1]), float(p50[1]) * scale[p50[2]], float(p99[1]) * scale[p99[2]]
+
+
+def measure(folder: Path, rounds: int, seconds: float, connections: int) -> dict[tuple[str, str], list[float]]:
+    """Median rate, p50 and p99 per mode and path; modes take turns, so that a noisy moment hits all alike."""
+    samples: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for turn in range(rounds):
+        for mode in MODES:
+            (place := folder / f"{turn}-{mode.replace(' ', '-')}").mkdir()
+            with serving(place, mode, 18_200) as url:
+                wrk(f"{url}/v1/decisions", DECIDE, 1, connections)
+                decided = wrk(f"{url}/v1/decisions", DECIDE, seconds, connections)
+                samples.setdefault((mode, "decisions"), []).append(decided)
+                samples.setdefault((mode, "feedback"), []).append(_feedback(url, place, seconds, connections))
+    return {key: [statistics.median(column) for column in zip(*rows, strict=True)] for key, rows in samples.items()}
+
+
+def _feedback(url: str, place: Path, seconds: float, connections: int) -> tuple[float, float, float]:
+    """Every report is new: each names a decision of its own, made beforehand."""
+    ids = place / "ids"
+    script = (
+        DECIDE
+        + 'function response(s, h, b) local id = b:match(\'"id":"([^"]+)"\'); if id then OUT:write(id, "\\n") end end\n'
+    )
+    script += f'function setup(t) end\nfunction init(a) OUT = io.open("{ids}", "w"); OUT:setvbuf("full") end\n'
+    wrk(f"{url}/v1/decisions", script, seconds * 2.5, connections)
+    return wrk(f"{url}/v1/feedback", FEEDBACK, seconds, connections, str(ids))
+
+
+@contextmanager
+def running(command: list[str], port: int, path: str, **environment: str) -> Iterator[str]:
+    """Any server, ended at the end."""
+    process = subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
+    )
+    try:
+        yield _wait(port, path, 120.0)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def gateway(bench: Bench, folder: Path, litellm: str | None, delay_ms: float, seconds: float, need: float) -> None:
+    """What a gateway adds to the median call: proxied minus direct, in one run, against a model that takes a while."""
+    upstream, port = 18_300, 18_301
+    stub = [sys.executable, "-c", STUB, str(upstream), str(delay_ms / 1e3)]
+    with running(stub, upstream, "/v1/models") as url:
+        chat = CHAT.replace("MODEL", "auto")
+        direct = wrk(f"{url}/v1/chat/completions", chat, seconds, 8)[1]
+        config = folder / f"gateway-{delay_ms:g}.yaml"
+        config.write_text(
+            GATEWAY.format(database=folder / f"gateway-{delay_ms:g}.sqlite", port=port, upstream=upstream)
+        )
+        command = [sys.executable, "-c", SERVER, str(config), "grouped"]
+        with running(command, port, "/health/ready") as ours_url:
+            wrk(f"{ours_url}/v1/chat/completions", chat, 1, 8)
+            ours = wrk(f"{ours_url}/v1/chat/completions", chat, seconds, 8)
+        print(f"model of {delay_ms:g} ms: direct p50 {direct:.2f} ms, ours p50 {ours[1]:.2f} ms, p99 {ours[2]:.2f} ms")
+        if litellm is None:
+            return
+        peer_config = folder / "litellm.yaml"
+        peer_config.write_text(LITELLM.format(upstream=upstream))
+        peer = [litellm, "--config", str(peer_config), "--port", str(port), "--host", "127.0.0.1", "--num_workers", "1"]
+        with running(peer, port, "/health/liveliness", LITELLM_LOG="ERROR") as peer_url:
+            wrk(f"{peer_url}/v1/chat/completions", chat, 1, 8)
+            theirs = wrk(f"{peer_url}/v1/chat/completions", chat, seconds, 8)
+        print(f"model of {delay_ms:g} ms: LiteLLM p50 {theirs[1]:.2f} ms, p99 {theirs[2]:.2f} ms")
+    name = f"gateway overhead beside LiteLLM, model of {delay_ms:g} ms"
+    mine, other = max(ours[1] - direct, 0.01), max(theirs[1] - direct, 0.01)
+    bench.row(name, mine, other, higher_is_better=False, need=need if delay_ms else None)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/service.py --quick")
+    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--gateway", action="store_true", help="also measure what the gateway adds to a call")
+    parser.add_argument("--litellm", metavar="PATH", help="the litellm command of an environment of its own")
+    arguments = parser.parse_args()
+    if shutil.which("wrk") is None:
+        raise SystemExit("wrk is needed: apt-get install wrk")
+    rounds, seconds = (1, 2.0) if arguments.quick else (3, 4.0)
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(Path(folder), rounds, seconds, arguments.connections)
+    bench = Bench("/s")
+    for path in ("decisions", "feedback"):
+        ours = found["durable", path][0]
+        need = 0.6 if path == "decisions" else None
+        bench.row(f"durable {path} over in memory", ours, found["in memory", path][0], higher_is_better=True, need=need)
+        need = 3.0 if path == "decisions" else None
+        peer = found["one commit per request", path][0]
+        bench.row(f"durable {path} over one commit per request", ours, peer, higher_is_better=True, need=need)
+    for (mode, path), (rate, p50, p99) in found.items():
+        print(f"{mode} {path}: {rate:.0f} /s, p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    print(f"cores {os.cpu_count()}, connections {arguments.connections}")
+    if arguments.gateway or arguments.litellm:
+        bench.unit = "ms"
+        with tempfile.TemporaryDirectory() as folder:
+            for delay_ms in (0.0, 50.0):
+                gateway(bench, Path(folder), arguments.litellm, delay_ms, seconds, need=5.0)
+    bench.finish()
+
+
+if __name__ == "__main__":
+    main()
