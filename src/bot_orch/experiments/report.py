@@ -16,8 +16,10 @@ from bot_orch.files import write_atomically
 __all__ = ["Section", "write_report"]
 
 _PROTOCOLS = {
-    "paper": "<b>paper</b>: the reference is the revealed answer, as in the paper; no deployed router has it. "
-    "Each method is scored with its own lambda, so rows are not comparable with each other.",
+    "paper": "<b>paper</b>: the policy is given what the paper gives it. In triage that is the revealed answer, which "
+    "no deployed router has, and each method is scored with its own lambda, so rows are not comparable with each other. "
+    "In the synthetic tables it is the distance to the task's true reference, seen through noise, and one lambda scores "
+    "all.",
     "deployable": "<b>deployable</b>: nothing about the current answer is known before the choice. "
     "All methods are scored with one common lambda.",
     "theory": "<b>theory</b>: a statement of the theorem is run; its verdict is computed from the numbers.",
@@ -60,7 +62,8 @@ def _summary(sections: Sequence[Section]) -> str:
         "<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> beside the published one. "
         '<span class="in">Green</span>: our mean lies within one published spread of the published mean. '
         '<span class="out">Orange</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
-        "then the published value. What the paper calls a 95 % confidence interval is a standard deviation.</p>"
+        "then the published value. What the paper calls a 95 % confidence interval is a standard deviation over seeds "
+        "(recomputed from its triage tables); except in its synthetic lambda ablation.</p>"
         f"<table class=summary><tr><th>Experiment</th><th>Agreement</th></tr>{''.join(lines)}</table>"
         f"<ul>{''.join(f'<li>{_PROTOCOLS[name]}</li>' for name in _used_protocols(sections))}</ul>"
     )
