@@ -19,8 +19,8 @@ def prepare(features: Floats | None, components: int | None = 10) -> Floats | No
 
     Missing values become the column's median, and the share of a row that is missing becomes a column of its own.
     A column whose tails are heavy is replaced by its signed logarithm. Columns are standardised and clipped at four
-    standard deviations, then projected on their principal components, each again with unit variance. Rows have a
-    squared length of one on average, whatever d.
+    standard deviations, then projected on their principal components, which keep their relative spread: a ridge
+    penalty then weighs less on directions in which tasks differ more. Rows have a squared length of one on average.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def prepare(features: Floats | None, components: int | None = 10) -> Floats | No
     z = np.clip(_standard(columns), -_LIMIT, _LIMIT)
     z -= z.mean(axis=0)
     reduced = z if components is None else _principal(z, components)
-    return np.ascontiguousarray(_standard(reduced) / np.sqrt(reduced.shape[1]))
+    return np.ascontiguousarray(reduced / np.sqrt((reduced**2).sum(axis=1).mean()))
 
 
 def _principal(z: Floats, components: int) -> Floats:
