@@ -53,6 +53,11 @@ class Log(Protocol):
     take as long as a disk does. After an error from either, ``rollback`` returns to the last commit.
     """
 
+    @property
+    def instant(self) -> bool:
+        """Whether ``commit`` never waits for anything."""
+        ...
+
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
         """Add rows that continue the log, without gaps."""
         ...

@@ -24,6 +24,8 @@ class MemoryLog:
     (1, 5)
     """
 
+    instant = True
+
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._about: dict[str, list[int]] = {}

@@ -43,6 +43,8 @@ class SqliteLog:
         How to connect; tests hand in a connection with a file system that fails.
     """
 
+    instant = False
+
     def __init__(
         self,
         path: str | Path,

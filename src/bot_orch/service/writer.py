@@ -177,7 +177,10 @@ class Writer:
                 group = self._flying = self._line.popleft()
                 try:
                     self.log.append(group.rows, group.snapshot)
-                    await self._in_thread(self.log.commit)
+                    if self.log.instant:
+                        self.log.commit()
+                    else:
+                        await self._in_thread(self.log.commit)
                 except Exception as error:  # whatever storage may raise: nothing was acknowledged, nothing will be
                     await self._recover(group, error)
                 else:
