@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 _DESCRIPTION = """\
-Serve on this machine with simulated agents (one gets worse after a while, one flatters its judge) and send traffic to
-it, so that a newcomer sees it learn within a minute. Prints who gets the work, second by second."""
+Serve on this machine with simulated agents (one gets worse after a while, one flatters its judge, one crashes), a queue
+for people, and traffic, so that a newcomer sees it learn within a minute. Prints the address of the dashboard and of
+the queue, then who gets the work, second by second."""
 
 
 def add(commands: Any) -> None:
@@ -23,7 +24,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stop after so long (default: never)")
     parser.add_argument("--rate", type=float, default=20.0, metavar="R", help="tasks per second (default: 20)")
     parser.add_argument("--port", type=int, default=8080, metavar="N", help="default: 8080")
-    parser.add_argument("--database", default=":memory:", metavar="PATH", help="keep the log here (default: memory)")
+    parser.add_argument("--database", default="", metavar="PATH", help="keep the log here (default: a temporary file)")
+    parser.add_argument("--quiet", action="store_true", help="only the addresses")
     parser.set_defaults(run=run)
 
 
@@ -32,6 +34,11 @@ def run(arguments: argparse.Namespace) -> int:
     from bot_orch.service.demo import Demo, run_demo
 
     database = arguments.database
-    if database != ":memory:":
+    if database and database != ":memory:":
         database = str(Path(database).resolve())
-    return run_demo(Demo(arguments.seconds, arguments.rate, arguments.port, database), print)
+
+    def say(line: str) -> None:
+        if not arguments.quiet or "http" in line or line == "stopped":
+            print(line, flush=True)  # noqa: T201
+
+    return run_demo(Demo(arguments.seconds, arguments.rate, arguments.port, database), say)

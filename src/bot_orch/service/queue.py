@@ -1,0 +1,33 @@
+"""The queue of people: made here for the runtime, mounted here on the application."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute, Route
+
+from bot_orch.service.http import Endpoint
+from bot_orch.service.queue_api import QUEUE_ROUTES
+from bot_orch.service.queue_desk import Desk
+from bot_orch.service.queue_pages import queue_pages
+from bot_orch.service.queue_rules import QueueSettings
+from bot_orch.service.runtime import Runtime
+
+__all__ = ["make_queue", "routes"]
+
+
+def make_queue(runtime: Runtime, settings: QueueSettings | None = None) -> Desk:
+    """The queue of a service that is starting."""
+    configured = getattr(runtime.config, "queue", None)
+    if settings is None and configured is not None:
+        settings = QueueSettings(configured.lease_s, configured.undo_s, configured.blind)
+    desk = Desk(runtime, settings or QueueSettings())
+    desk.start()
+    return desk
+
+
+def routes(runtime: Runtime) -> list[BaseRoute]:
+    """``/v1/queue`` and ``/queue``."""
+    api: list[BaseRoute] = [
+        Route(each.path, Endpoint(runtime, each.handler, each.path, each.scope, each.body), methods=[each.method])
+        for each in QUEUE_ROUTES
+    ]
+    return [*api, *queue_pages(runtime)]
