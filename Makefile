@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench lock clean
+.PHONY: help setup run test serve lint bench lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,9 +23,9 @@ $(VENV)/.dev: $(VENV)/.base
 	@$(BIN)/pip install -q -r requirements/dev.txt
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.dev requirements/bench.txt
-	@echo "== peers for benchmarks, in $(VENV)"
-	@$(BIN)/pip install -q -c requirements/dev.txt -r requirements/bench.txt
+$(VENV)/.serve: $(VENV)/.base
+	@echo "== environment for the service, in $(VENV)"
+	@$(BIN)/pip install -q -c requirements/dev.txt -e '.[reproduce,service]'
 	@touch $@
 
 setup: $(VENV)/.dev ## make the development environment
@@ -39,12 +39,15 @@ test: $(VENV)/.dev ## run the tests
 	@echo "== tests"
 	@$(BIN)/python -m pytest -n 2
 
+serve: $(VENV)/.serve ## start the service on SQLite, with simulated agents and traffic
+	@$(BIN)/bot-orch demo
+
 lint: $(VENV)/.dev ## style, types, import contracts
 	@echo "== ruff";  $(BIN)/ruff check src tests benchmarks examples && $(BIN)/ruff format --check src tests benchmarks examples
 	@echo "== mypy";  $(BIN)/mypy
 	@echo "== import contracts"; $(BIN)/lint-imports --no-cache
 
-bench: $(VENV)/.bench ## run every benchmark beside its peers
+bench: $(VENV)/.dev ## run every benchmark beside its peers
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 lock: ## write the versions of a fresh environment to requirements/dev.txt

@@ -17,9 +17,8 @@ __all__ = ["Section", "write_report"]
 
 _PROTOCOLS = {
     "paper": "<b>paper</b>: the policy is given what the paper gives it. In triage that is the revealed answer, which "
-    "no deployed router has, and each method is scored with its own lambda, so rows are not comparable with each other. "
-    "In the synthetic tables it is the distance to the task's true reference, seen through noise, and one lambda scores "
-    "all.",
+    "no deployed router has, and each method is scored with its own lambda, so rows are not comparable. In the "
+    "synthetic tables it is the distance to the task's true reference, seen through noise, and one lambda scores all.",
     "deployable": "<b>deployable</b>: nothing about the current answer is known before the choice. "
     "All methods are scored with one common lambda.",
     "theory": "<b>theory</b>: a statement of the theorem is run; its verdict is computed from the numbers.",
