@@ -28,7 +28,7 @@ _AGENTS = """
      settings: {seed: 1, quality: 0.72, median_s: 0.15, profile: {good: 95, odd: 5}}}
   - {id: fading, kind: simulated, price: {per_call_usd: 0.004},
      settings: {seed: 2, quality: 0.9, median_s: 0.08, profile: {good: 95, odd: 5},
-       drift_after: 250, drift_over: 40, drift_quality: 0.2, drift_profile: {good: 35, odd: 65}}}
+       drift_after: 260, drift_over: 200, drift_quality: 0.2, drift_profile: {good: 35, odd: 65}}}
   - {id: flatterer, kind: simulated, price: {per_call_usd: 0.001},
      settings: {seed: 3, quality: 0.45, flattery: 0.45, median_s: 0.04, profile: {good: 20, odd: 80}}}
   - {id: crashing, kind: simulated, price: {per_call_usd: 0.003},

@@ -12,7 +12,7 @@ from bot_orch.service import queue_rules as rules
 from bot_orch.service.pages import Handler, Page, PageReply, PageRequest, Safe, document, html, join, redirect, render
 from bot_orch.service.problems import Problem
 from bot_orch.service.queue_api import desk_of, perform, person_of, show_ticket
-from bot_orch.service.queue_parts import clock, drafts_part, notice, status_line, why_part
+from bot_orch.service.queue_parts import clock, drafts_part, notice, origin, status_line, why_part
 from bot_orch.service.queue_views import TicketView, ticket_view
 from bot_orch.service.runtime import Runtime
 
@@ -126,7 +126,7 @@ _EMPTY = Safe('<p class="empty">Nothing waits for a person. This page updates by
 _WAITING = (
     '<li><a class="ticket {tone}" href="/queue/{id}"><span class="excerpt" dir="auto">{text}</span>'
     '<span class="facts"><span class="tag">{kind}</span><span>{status}</span>'
-    "<span>{share}</span></span>{clock}</a></li>"
+    "<span>{origin}</span></span>{clock}</a></li>"
 )
 _CLOSED = (
     '<li><a class="ticket" href="/queue/{id}"><span class="excerpt" dir="auto">{text}</span>'
@@ -136,7 +136,6 @@ _CLOSED = (
 
 def _waiting_row(view: TicketView) -> Safe:
     tone = "mine" if view.mine and view.status == "claimed" else view.status
-    share = "" if view.why is None else f"p = {view.why.propensity:.2f}"
     return html(
         _WAITING,
         tone=tone,
@@ -144,7 +143,7 @@ def _waiting_row(view: TicketView) -> Safe:
         text=_excerpt(view.text),
         kind=view.kind or "task",
         status=status_line(view),
-        share=share,
+        origin=origin(view),
         clock=clock("due in", view.deadline_us, view.now_us),
     )
 
@@ -173,7 +172,7 @@ async def _show(request: PageRequest, edit: int | None, problem: Problem | None 
         stamp=_stamp(view),
         now_us=view.now_us,
         kind=view.kind or "task",
-        heading=status_line(view),
+        heading="Yours to answer" if view.mine and view.status == "claimed" else status_line(view),
         clocks=_clocks(view),
         notice=notice("" if problem is None else problem.message, bad=True),
         text=view.text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot_orch.service.pages import Safe, html, join
 from bot_orch.service.queue_views import AgentTerms, DraftView, TicketView, WhyView
 
-__all__ = ["clock", "drafts_part", "notice", "number", "status_line", "terms_table", "why_part"]
+__all__ = ["clock", "drafts_part", "notice", "number", "origin", "status_line", "terms_table", "why_part"]
 
 _UNSEEN = 1e6
 _RULES = {
@@ -37,6 +37,19 @@ def _minutes(seconds: int) -> str:
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def origin(view: TicketView) -> str:
+    """Why it is here and what comes with it, in a few words."""
+    words = []
+    if view.why is not None:
+        by = "policy" if view.why.by == "policy" else f"rule: {view.why.by}"
+        words.append(f"{by}, p = {view.why.propensity:.2f}")
+    if view.drafts is None:
+        words.append("blind")
+    elif view.drafts:
+        words.append("1 draft" if len(view.drafts) == 1 else f"{len(view.drafts)} drafts")
+    return " · ".join(words)
 
 
 def status_line(view: TicketView) -> str:
@@ -113,20 +126,22 @@ def why_part(view: TicketView) -> Safe:
 _HEAD = (
     '<div class="scroll"><table class="terms"><thead><tr><th scope="col">Agent</th><th scope="col">p</th>'
     '<th scope="col">Estimate</th><th scope="col">Explore</th><th scope="col">W</th><th scope="col">−λW</th>'
-    '<th scope="col">−Cost</th><th scope="col">Score</th></tr></thead><tbody>{rows}</tbody></table></div>'
+    '{cost}<th scope="col">Score</th></tr></thead><tbody>{rows}</tbody></table></div>'
 )
 _ROW = (
     '<tr{mark}><th scope="row">{agent}{excluded}</th><td>{p}</td><td>{estimate}</td><td>{explore}</td>'
-    "<td>{distance}</td><td>{alignment}</td><td>{cost}</td><td>{score}</td></tr>"
+    "<td>{distance}</td><td>{alignment}</td>{cost}<td>{score}</td></tr>"
 )
 
 
 def terms_table(why: WhyView, chosen: str) -> Safe:
     """The terms of every agent's score, the chosen one marked."""
-    return html(_HEAD, rows=join(_terms(each, chosen) for each in why.agents))
+    priced = any(each.cost for each in why.agents)
+    cost = Safe('<th scope="col">−Cost</th>') if priced else Safe("")
+    return html(_HEAD, cost=cost, rows=join(_terms(each, chosen, priced) for each in why.agents))
 
 
-def _terms(each: AgentTerms, chosen: str) -> Safe:
+def _terms(each: AgentTerms, chosen: str, priced: bool) -> Safe:
     excluded = html('<small class="muted">{why}</small>', why=each.excluded) if each.excluded else Safe("")
     unseen = each.exploration > _UNSEEN
     return html(
@@ -134,13 +149,13 @@ def _terms(each: AgentTerms, chosen: str) -> Safe:
         mark=Safe(' class="chosen"') if each.agent == chosen else Safe(""),
         agent=each.agent,
         excluded=excluded,
-        p=number(each.propensity),
-        estimate=number(each.estimate),
-        explore="unseen" if unseen else number(each.exploration),
-        distance=number(each.distance),
-        alignment=number(0.0 - each.alignment),
-        cost=number(0.0 - each.cost),
-        score="unseen" if unseen else number(each.score),
+        p=number(each.propensity, 2),
+        estimate=number(each.estimate, 2),
+        explore="unseen" if unseen else number(each.exploration, 2),
+        distance=number(each.distance, 2),
+        alignment=number(0.0 - each.alignment, 2),
+        cost=html("<td>{cost}</td>", cost=number(0.0 - each.cost, 2)) if priced else Safe(""),
+        score="unseen" if unseen else number(each.score, 2),
     )
 
 

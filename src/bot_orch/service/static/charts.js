@@ -23,6 +23,19 @@ function niceTicks(low, high, count) {
   return ticks;
 }
 
+const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
+export function timeTicks(low, high, count) {
+  const step = SPANS.find((s) => (high - low) / s <= count) || Math.ceil((high - low) / count / 86400) * 86400;
+  const ticks = [];
+  for (let t = 0; t >= low; t -= step) ticks.push(t);
+  return ticks;
+}
+
+function digitsOf(ticks) {
+  return [0, 1, 2, 3, 4].find((d) => ticks.every((t) => Math.abs(t * 10 ** d - Math.round(t * 10 ** d)) < 1e-6)) ?? 4;
+}
+
 function logTicks(low, high) {
   const ticks = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e += 1) {
@@ -124,12 +137,13 @@ export function draw(figure, data, options = {}) {
 }
 
 function axes(svg, box, x, y, width, height, options) {
-  const format = options.yFormat || short;
-  for (const tick of niceTicks(box.y0, box.y1, 4)) {
+  const levels = niceTicks(box.y0, box.y1, 4);
+  const format = options.yFormat || ((v) => v.toFixed(digitsOf(levels)).replace("-", "−"));
+  for (const tick of levels) {
     node("path", { class: "grid", d: `M${PAD.left} ${y(tick)}H${width - PAD.right}` }, svg);
     node("text", { class: "axis", x: PAD.left - 7, y: y(tick) + 4, "text-anchor": "end" }, svg).textContent = format(tick);
   }
-  const ticks = options.logX ? logTicks(box.x0, box.x1) : niceTicks(box.x0, box.x1, Math.min(5, width / 90));
+  const ticks = options.logX ? logTicks(box.x0, box.x1) : timeTicks(box.x0, box.x1, Math.min(5, width / 80));
   for (const tick of ticks) {
     const at = x(tick);
     const anchor = at > width - 30 ? "end" : at < PAD.left + 12 ? "start" : "middle";

@@ -9,11 +9,9 @@ const dollars = (value) => `$${value >= 10 ? value.toFixed(0) : value.toFixed(2)
 const seconds = (value) => (value < 1 ? `${short(value * 1000)} ms` : value < 120 ? `${short(value)} s` : `${short(value / 60)} min`);
 let last = null;
 
-function ago(end) {
-  return (t) => {
-    const s = Math.round(end - t);
-    return s < 1 ? "now" : s < 120 ? `−${s} s` : s < 7200 ? `−${Math.round(s / 60)} min` : `−${(s / 3600).toFixed(1)} h`;
-  };
+function ago(t) {
+  const s = Math.round(-t);
+  return s < 1 ? "now" : s < 120 ? `−${s} s` : s < 7200 ? `−${short(s / 60)} min` : `−${short(s / 3600)} h`;
 }
 
 function overTime(charts, rows) {
@@ -33,9 +31,10 @@ function survival(charts) {
 }
 
 function paint(charts) {
-  const end = charts.t.length ? charts.t[charts.t.length - 1] + charts.width_s : 0;
-  const time = { xFormat: ago(end) };
-  const marks = charts.alarms.map((a) => ({ x: a.t, className: color(charts.agents.indexOf(a.agent)) }));
+  const end = charts.t.length ? charts.t[charts.t.length - 1] : 0;
+  charts = { ...charts, t: charts.t.map((t) => t - end) };
+  const time = { xFormat: ago };
+  const marks = charts.alarms.map((a) => ({ x: Math.min(a.t - end, 0), className: color(charts.agents.indexOf(a.agent)) }));
   const figure = (name) => root.querySelector(`[data-chart="${name}"]`);
   draw(figure("share"), overTime(charts, charts.share), { ...time, stacked: true, yMin: 0, yMax: 1, yFormat: percent });
   draw(figure("propensity"), overTime(charts, charts.propensity), { ...time, yMin: 0, yMax: 1 });

@@ -1,0 +1,147 @@
+"""``bot-orch queue``: answer escalated tasks from a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import quote
+
+from bot_orch.errors import BotOrchError, InvalidInputError
+
+_DESCRIPTION = """\
+See what waits for a person, claim it, answer it. A claim is a lease: when it runs out the task goes back. The token is
+read from BOT_ORCH_TOKEN (scope queue); a service without tokens needs none."""
+_EXAMPLE = """\
+examples:
+  bot-orch queue list
+  bot-orch queue claim                      the most urgent
+  bot-orch queue answer TICKET "42"
+  bot-orch queue answer TICKET --accept 1   the first draft as it is
+  bot-orch queue answer TICKET --reject "not enough to go on"
+  bot-orch queue release TICKET"""
+_TIMEOUT_S = 30.0
+
+
+class QueueCommandError(BotOrchError):
+    """The service refused, or is not there."""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "queue",
+        help="answer escalated tasks",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--url", default=os.environ.get("BOT_ORCH_URL", "http://127.0.0.1:8080"), help="of the service")
+    parser.add_argument("--json", action="store_true", help="print what the service answers")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="what waits")
+    claim = actions.add_parser("claim", help="take one, or the most urgent")
+    claim.add_argument("ticket", nargs="?", metavar="TICKET")
+    for name, text in (("show", "one in full"), ("release", "give it back"), ("skip", "leave it to others")):
+        actions.add_parser(name, help=text).add_argument("ticket", metavar="TICKET")
+    for name, text in (("renew", "hold it longer"), ("undo", "take an answer back")):
+        actions.add_parser(name, help=text).add_argument("ticket", metavar="TICKET")
+    answer = actions.add_parser("answer", help="answer, accept a draft, edit one, or reject")
+    answer.add_argument("ticket", metavar="TICKET")
+    answer.add_argument("text", nargs="?", default="", metavar="TEXT", help="- reads it from standard input")
+    way = answer.add_mutually_exclusive_group()
+    way.add_argument("--accept", type=int, metavar="N", help="answer with draft N, from 1")
+    way.add_argument("--edit", type=int, metavar="N", help="TEXT is draft N, edited")
+    way.add_argument("--reject", metavar="REASON", help="nobody should answer this, and why")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    action = arguments.action
+    if action == "list":
+        found = _ask(arguments, "GET", "/v1/queue")
+        _print(json.dumps(found, indent=2) if arguments.json else _table(found))
+        return 0
+    if action == "claim" and arguments.ticket is None:
+        found = _ask(arguments, "POST", "/v1/queue/claim", {})
+    elif action == "show":
+        found = _ask(arguments, "GET", f"/v1/queue/{quote(arguments.ticket, safe='')}")
+    else:
+        body = _answer_body(arguments) if action == "answer" else {}
+        found = _ask(arguments, "POST", f"/v1/queue/{quote(arguments.ticket, safe='')}/{action}", body)
+    _print(json.dumps(found, indent=2) if arguments.json else _full(found))
+    return 0
+
+
+def _answer_body(arguments: argparse.Namespace) -> dict[str, Any]:
+    text = sys.stdin.read() if arguments.text == "-" else arguments.text
+    if arguments.reject is not None:
+        return {"action": "reject", "reason": arguments.reject}
+    for action, number in (("accept", arguments.accept), ("edit", arguments.edit)):
+        if number is not None:
+            if number < 1:
+                raise InvalidInputError(f"--{action}", f"is {number}", "drafts are counted from 1")
+            return {"action": action, "draft": number - 1, "text": text}
+    return {"action": "answer", "text": text}
+
+
+def _ask(arguments: argparse.Namespace, method: str, path: str, body: Any = None) -> Any:
+    if not arguments.url.startswith(("http://", "https://")):
+        raise InvalidInputError("--url", f"is {arguments.url}", "start it with http:// or https://")
+    headers = {"content-type": "application/json"}
+    if token := os.environ.get("BOT_ORCH_TOKEN"):
+        headers["authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(arguments.url.rstrip("/") + path, data, headers, method=method)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310  checked above
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        raise QueueCommandError(_message(error)) from None
+    except urllib.error.URLError as error:
+        raise QueueCommandError(f"{arguments.url}: {error.reason}; is the service running?") from None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"status {error.code}"
+
+
+def _table(found: Any) -> str:
+    rows = []
+    for ticket in found["tickets"]:
+        held = "" if not ticket["holder"] else " (yours)" if ticket["mine"] else f" ({ticket['holder']})"
+        left_s = max(0, (ticket["deadline_us"] - found["now_us"]) // 1_000_000)
+        text = " ".join(ticket["text"].split())
+        rows.append(f"{ticket['id']}  {ticket['status']}{held:<10}  {left_s:>6} s left  {_plain(text)[:60]}")
+    return "\n".join(rows) or "nothing waits for a person"
+
+
+def _full(ticket: Any) -> str:
+    lines = [f"ticket {ticket['id']}: {ticket['status']}", "", _plain(ticket["text"]), ""]
+    for number, draft in enumerate(ticket["drafts"] or (), 1):
+        lines += [f"draft {number} by {_plain(draft['agent'])}: {_plain(draft['text'])}"]
+    if ticket["drafts"] is None:
+        lines += ["drafts are hidden (blind mode)"]
+    if ticket["lease_until_us"] is not None and ticket["mine"]:
+        lines += [f"yours for {max(0, ticket['lease_until_us'] - ticket['now_us']) // 1_000_000} s"]
+    if ticket["given"] is not None:
+        given = ticket["given"]
+        lines += [f"{given['action']} by {given['by']}: {_plain(given['text'] or given['reason'])}"]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Text of a stranger, without what would command a terminal."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+
+
+def _print(text: str) -> None:
+    print(text)  # noqa: T201
