@@ -36,7 +36,7 @@ class SqliteLog:
     path
         The file; made if missing, unless ``read_only``.
     read_only
-        Take no lock and change nothing; safe beside a running service.
+        Take no lock and write no event; safe beside a running service.
     synchronous
         ``FULL`` syncs the write-ahead log at every commit. Anything else loses acknowledged events at a power cut.
     opener

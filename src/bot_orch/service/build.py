@@ -40,7 +40,7 @@ def make_log(database: str) -> Log:
     if "://" not in database:
         return SqliteLog(database)
     scheme = database.partition("://")[0]
-    module = optional_module(f"bot_orch.eventlog.{scheme.partition('+')[0]}")
+    module = optional_module("bot_orch.eventlog.postgres") if scheme in ("postgres", "postgresql") else None
     if module is None:
         raise InvalidInputError("config.database", f"has the scheme {scheme!r}", "write a path, or :memory:")
     log: Log = module.connect_log(database)
