@@ -68,6 +68,7 @@ class Experiment:
     figures: Callable[[Results], list[FigureView]] = lambda results: []  # noqa: ARG005
     notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005
     order: int = 100
+    why: str = ""  # one sentence for the summary: why published numbers are met or missed
 
 
 @lru_cache(maxsize=1)

@@ -55,7 +55,9 @@ def _summary(sections: Sequence[Section]) -> str:
     lines = []
     for section in sections:
         link = f'<a href="#{escape(section.experiment.id)}">{escape(section.experiment.title)}</a>'
-        lines.append(f"<tr><td>{link}</td><td>{_agreement(section)}</td></tr>")
+        lines.append(
+            f"<tr><td>{link}</td><td>{_agreement(section)}</td><td class=why>{section.experiment.why}</td></tr>"
+        )
     return (
         "<h1>BOT-Orch: the paper, reproduced</h1>"
         "<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> beside the published one. "
@@ -63,7 +65,7 @@ def _summary(sections: Sequence[Section]) -> str:
         '<span class="out">Orange</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
         "then the published value. What the paper calls a 95 % confidence interval is a standard deviation over seeds "
         "(recomputed from its triage tables); except in its synthetic lambda ablation.</p>"
-        f"<table class=summary><tr><th>Experiment</th><th>Agreement</th></tr>{''.join(lines)}</table>"
+        f"<table class=summary><tr><th>Experiment</th><th>Agreement</th><th>Why</th></tr>{''.join(lines)}</table>"
         f"<ul>{''.join(f'<li>{_PROTOCOLS[name]}</li>' for name in _used_protocols(sections))}</ul>"
     )
 
