@@ -1,0 +1,51 @@
+"""The numbers on docs/paper.md are the ones the experiments give."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bot_orch.experiments.experiment import Scale, discover
+
+PAGE = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
+ENVIRONMENTS = ("iid-g", "iid-m", "noniid-bb", "noniid-ps", "noniid-sd")
+
+
+def line(start):
+    (found,) = re.findall(rf"^\| {re.escape(start)} \|(.*)\|$", PAGE, re.MULTILINE)
+    return [float(cell) for cell in found.split("|")]
+
+
+def rows_of(name, keep):
+    experiment = discover()[name]
+    units = [unit for unit in experiment.units(Scale()) if keep(unit.key)]
+    return experiment.run, units
+
+
+@pytest.mark.parametrize(
+    ("start", "protocol", "method"),
+    [
+        ("BOT-Orch, `paper` protocol", "paper", "bot-orch"),
+        ("BOT-Orch, `deployable` protocol", "deployable", "bot-orch"),
+        ("the same with the paper's alpha and eta", "deployable", "bot-orch-paper-constants"),
+        ("UCB1", "deployable", "ucb1"),
+        ("No-OT", "deployable", "no-ot"),
+    ],
+)
+def test_triage_numbers(start, protocol, method):
+    run, (unit,) = rows_of("triage", lambda key: key == f"{protocol}/noniid/{method}")
+    metrics = run(unit.params)["metrics"]
+    means = [sum(metrics[name]) / len(metrics[name]) for name in ("team_accuracy", "escalation_rate")]
+    assert line(start) == [round(value, 3) for value in means]
+
+
+def test_synthetic_ratios():
+    experiment = discover()["synthetic"]
+    units = experiment.units(Scale())
+    rows = experiment.rows({unit.key: experiment.run(unit.params) for unit in units})
+    mean = {(r.environment, r.method, r.metric): r.mean for r in rows if r.protocol == "paper"}
+    paper = {(r.environment, r.method, r.metric): r.paper.mean for r in rows if r.paper is not None}
+    for name, metric in (("regret", "oracle_regret"), ("alignment cost", "alignment_cost")):
+        for where, values in ((f"{name}, here", mean), (f"{name}, paper", paper)):
+            ratios = [values[e, "bot-orch", metric] / values[e, "random", metric] for e in ENVIRONMENTS]
+            assert line(where) == pytest.approx(ratios, abs=6e-4)
