@@ -1,6 +1,13 @@
 """Logs of every backend, and a small service that writes to one without HTTP."""
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "postgres"))
+
+from pg_running import need
 
 from bot_orch import Orchestrator, Task
 from bot_orch.clock import ManualClock, MonotoneStamp
@@ -19,7 +26,19 @@ from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.memory import MemoryLog
 from bot_orch.eventlog.sqlite import SqliteLog
 
-BACKENDS = {"memory": lambda path: MemoryLog(), "sqlite": lambda path: SqliteLog(path / "log.sqlite")}
+
+def postgres(_=None):
+    server = need()
+    from bot_orch.eventlog.postgres import PostgresLog
+
+    return PostgresLog(server.database())
+
+
+BACKENDS = {
+    "memory": lambda path: MemoryLog(),
+    "postgres": postgres,
+    "sqlite": lambda path: SqliteLog(path / "log.sqlite"),
+}
 
 
 @pytest.fixture(params=sorted(BACKENDS))

