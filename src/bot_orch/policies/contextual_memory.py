@@ -4,9 +4,9 @@ Rewards are modelled as mean + g(x) + h_i(x): what the task is worth to anybody,
 Gaussian processes whose covariance falls with the distance between tasks and, in a drifting prior, with the time
 between them. g cancels in the choice but takes the difficulty of tasks out of the noise.
 
-The coefficients of the prediction solve a linear system that grows with every outcome. It is never solved at once: every
-outcome brings one exact step for a small block of coefficients, its own and a few old ones in turn (block coordinate
-descent), so that a round costs the same whatever the past, up to the capacity of the memory.
+The coefficients of the prediction solve a linear system that grows with every outcome. It is never solved at once:
+every outcome brings one exact step for a small block of coefficients, its own and a few old ones in turn (block
+coordinate descent), so that no round costs more than the capacity of the memory allows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 
 __all__ = ["Memory", "Prediction", "Prior"]
 
-_LEAST_NOISE, _NOISE_RATE = 1e-4, 0.005
+_LEAST_NOISE, _NOISE_RATE, _EARLY = 1e-4, 0.005, 200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ class Memory:
             "uid": Field(fill=-1.0, dtype="int64"),  # who an outcome belongs to, stable when agents come and go
             "n_uids": Field(per_agent=False, dtype="int64"),
             "seen": Field(per_agent=False, dtype="int64"),
+            "cursor": Field(per_agent=False, dtype="int64"),
             "x": Field(per_agent=False, shape=(n, n_features)),
             "x_mean": Field(per_agent=False, shape=(n_features,)),
             "x_square": Field(per_agent=False, shape=(n_features,)),
@@ -134,7 +135,7 @@ class Memory:
         place, n = seen % self.capacity, min(seen + 1, self.capacity)
         reward = reward.reshape(-1)
         _store(flat, place, agent.reshape(-1), reward, context, t)
-        turn = _turn(place, seen, n, self.block)
+        turn = _turn(flat, place, n, self.block)
         fitted, gram = self._fit(flat, n, turn, context)
         self._weigh(flat, fitted[:, 0], reward, seen)
         flat["mean"] += (reward - flat["mean"]) / (seen + 3.0)
@@ -229,19 +230,25 @@ def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Float
 
 
 def _scale(flat: Arrays, reach: float) -> Floats:
-    """What features are multiplied by: one over reach, their deviation and the root of their number, (B, 1, d)."""
-    d = flat["x_square"].shape[-1]
-    deviation = np.sqrt(flat["x_square"] / np.maximum(flat["seen"], 1)[:, None])
-    known = deviation > 1e-9 * np.abs(flat["x_mean"])
-    scale = np.where(known, 1.0 / (reach * np.sqrt(d) * np.where(known, deviation, 1.0)), 0.0)
+    """What features are multiplied by: one over reach, their deviation and the root of their number, (B, 1, d).
+
+    Early on the deviation is taken around zero: tasks that come in families look more alike at first than they are.
+    """
+    d, seen = flat["x_mean"].shape[-1], np.maximum(flat["seen"], 1.0)[:, None]
+    around_mean = flat["x_square"] / seen
+    early = _EARLY / (_EARLY + seen)
+    variance = around_mean + early * flat["x_mean"] ** 2
+    known = variance > 1e-18 * flat["x_mean"] ** 2
+    scale = np.where(known, 1.0 / (reach * np.sqrt(d * np.where(known, variance, 1.0))), 0.0)
     return scale[:, None, :]
 
 
-def _turn(place: int, seen: int, n: int, block: int) -> Ints:
+def _turn(flat: Arrays, place: int, n: int, block: int) -> Ints:
     """Whose coefficients are renewed: the newest outcome's and, in turn, those of ``block - 1`` others."""
-    others = min(block, n) - 1
-    first = seen * (block - 1)
-    return (place - np.concatenate([[0], 1 + (first + np.arange(others)) % max(n - 1, 1)])) % n
+    others, rest = min(block, n) - 1, max(n - 1, 1)
+    first = int(flat["cursor"][0])
+    flat["cursor"][:] = (first + others) % rest
+    return np.concatenate([[place], (place + 1 + (first + np.arange(others)) % rest) % n])
 
 
 def _places(flat: Arrays, n: int) -> Ints:
@@ -250,9 +257,9 @@ def _places(flat: Arrays, n: int) -> Ints:
     m, rows = uid.shape[-1], np.arange(len(uid))[:, None]
     table = np.full((len(uid), int(flat["n_uids"].max()) + 1), m)
     np.put_along_axis(table, np.where(uid < 0, table.shape[1] - 1, uid), np.where(uid < 0, m, np.arange(m)), axis=1)
-    return np.take_along_axis(table, flat["owner"][:, :n], axis=1) + rows * (m + 1)
+    return np.asarray(np.take_along_axis(table, flat["owner"][:, :n], axis=1) + rows * (m + 1))
 
 
 def _sum_by(place: Ints, values: Floats, m: int) -> Floats:
-    total = np.bincount(place.ravel(), weights=values.ravel(), minlength=len(place) * (m + 1))
+    total = np.bincount(place.ravel(), values.ravel(), len(place) * (m + 1)).astype(float)
     return total.reshape(len(place), m + 1)[:, :m]
