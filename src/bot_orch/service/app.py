@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Any
 
 from bot_orch.errors import MissingExtraError
@@ -30,6 +31,24 @@ __all__ = ["make_app"]
 _PARTS = ("queue", "dashboard")
 
 
+class _App(Starlette):
+    """Routes without parameters are looked up at once: their endpoints need no router and catch their own errors."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        endpoint = self._fixed.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        await (super().__call__(scope, receive, send) if endpoint is None else endpoint(scope, receive, send))
+
+    @cached_property
+    def _fixed(self) -> dict[tuple[str, str], Endpoint]:
+        return {
+            (method, route.path): route.endpoint
+            for route in self.routes
+            if isinstance(route, Route) and type(route.endpoint) is Endpoint and "{" not in route.path
+            for method in route.methods or ()
+        }
+
+
 def make_app(runtime: Runtime) -> Starlette:
     """The application around a runtime; starting and stopping it starts and stops the runtime."""
 
@@ -42,7 +61,7 @@ def make_app(runtime: Runtime) -> Starlette:
         finally:
             await runtime.stop()
 
-    app = Starlette(routes=_routes(runtime), lifespan=lifespan, exception_handlers={HTTPException: _http_error})
+    app = _App(routes=_routes(runtime), lifespan=lifespan, exception_handlers={HTTPException: _http_error})
     app.state.runtime = runtime
     return app
 

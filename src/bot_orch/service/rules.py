@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 from bot_orch.agents.base import Usage
 from bot_orch.agents.guard import Guard
-from bot_orch.config import RouterConfig, RuleConfig
+from bot_orch.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.errors import UnknownAgentError
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.service.problems import Problem
 
 __all__ = ["Choice", "Wish", "narrow"]
 
+_NO_BUDGET = BudgetConfig()
 _EXPECTED_OUTPUT_TOKENS = 500
 _CHARACTERS_PER_TOKEN = 4
 
@@ -34,6 +35,11 @@ class Wish:
     tried: Collection[str] = ()
     calls: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether only circuits can leave somebody out."""
+        return self.eligible is None and self.session is None and not self.tried
+
 
 @dataclass(slots=True)
 class Choice:
@@ -45,6 +51,8 @@ class Choice:
 
     def drop(self, names: Collection[str], why: str) -> None:
         """Leave agents out."""
+        if not names:
+            return
         for name in self.left:
             if name in names:
                 self.excluded[name] = why
@@ -64,6 +72,9 @@ def narrow(settings: RouterConfig, ledger: Ledger, guards: Mapping[str, Guard], 
     agents = ledger.router.agents
     choice = Choice(list(agents))
     switch = ledger.kill_switch or settings.kill_switch
+    if wish.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
+        choice.drop(_unavailable(agents, guards, calls=wish.calls), "circuit open or busy")
+        return _somebody(choice)
     if wish.eligible is not None:
         for name in wish.eligible:
             if name not in agents:
@@ -75,6 +86,10 @@ def narrow(settings: RouterConfig, ledger: Ledger, guards: Mapping[str, Guard], 
         _narrow(choice, settings, ledger, guards, wish, now_us)
     if wish.tried:
         choice.drop(wish.tried, "already tried")
+    return _somebody(choice)
+
+
+def _somebody(choice: Choice) -> Choice:
     if not choice.left:
         raise Problem(503, "no_agent", "no agent may take this task now", details={"excluded": choice.excluded})
     return choice
