@@ -18,6 +18,14 @@ function overTime(charts, rows) {
   return charts.agents.map((name, i) => ({ name, className: color(i), points: charts.t.map((t, k) => [t, rows[i]?.[k] ?? null]) }));
 }
 
+// One moment alone would be an invisible line: show it as a stretch of time.
+function twice(charts) {
+  const both = (row) => [row[0], row[0]];
+  const doubled = { ...charts, t: [-charts.width_s, 0], regret: both(charts.regret) };
+  for (const name of ["share", "propensity", "reward", "distance", "cost"]) doubled[name] = charts[name].map(both);
+  return doubled;
+}
+
 function survival(charts) {
   const curves = charts.survival.map((steps, i) => ({ name: charts.agents[i], className: color(i), steps })).filter((c) => c.steps);
   const times = curves.flatMap((c) => c.steps.map((s) => s[0])).filter((t) => t > 0);
@@ -33,6 +41,7 @@ function survival(charts) {
 function paint(charts) {
   const end = charts.t.length ? charts.t[charts.t.length - 1] : 0;
   charts = { ...charts, t: charts.t.map((t) => t - end) };
+  if (charts.t.length === 1) charts = twice(charts);
   const time = { xFormat: ago };
   const marks = charts.alarms.map((a) => ({ x: Math.min(a.t - end, 0), className: color(charts.agents.indexOf(a.agent)) }));
   const figure = (name) => root.querySelector(`[data-chart="${name}"]`);

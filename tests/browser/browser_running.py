@@ -1,0 +1,61 @@
+"""A service with a person, two agents and short undo windows, for a browser."""
+
+import json
+import shutil
+import time
+
+from service_running import Running, free_port
+
+from bot_orch.config import parse_config
+from bot_orch.service.queue_rules import QueueSettings
+
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
+
+
+def chromium_path():
+    return next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+
+
+def serve(database, label="good", answer_within_s=60.0):
+    """``label`` is what the agent called model says; it may be anything."""
+    document = {
+        "version": 1,
+        "database": str(database),
+        "listen": {"host": "127.0.0.1", "port": free_port()},
+        "router": {"policy": "bot", "floor": 0.05, "seed": 5},
+        "agents": [
+            {"id": "model", "kind": "simulated", "settings": {"median_s": 0.0, "profile": {label: 1.0}}},
+            {"id": "person", "kind": "human", "settings": {"answer_within_s": answer_within_s}},
+        ],
+    }
+    running = Running(parse_config(json.dumps(document)))
+    running.runtime.queue.settings = QueueSettings(lease_s=30.0, undo_s=1.5)
+    running.url = f"http://127.0.0.1:{running.port}"
+    return running
+
+
+def submit(running, text="Is it?", **params):
+    body = {"task": {"id": "t", "kind": "review", "text": text}, "eligible": ["person"], "background": True}
+    task = running.post("/v1/tasks", {**body, "params": params}).json()["id"]
+    until(lambda: any(t["text"] == text for t in running.get("/v1/queue").json()["tickets"]))
+    return task
+
+
+def until(function, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not (found := function()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+    return found
+
+
+def output(running, task):
+    return until(lambda: (v := running.get(f"/v1/tasks/{task}").json())["status"] != "running" and v)

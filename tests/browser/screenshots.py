@@ -1,0 +1,69 @@
+"""Takes the screenshots in docs/img from the demonstration: python tests/browser/screenshots.py"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
+
+from browser_running import ARGUMENTS, chromium_path
+
+OUT = Path(__file__).parents[2] / "docs" / "img"
+LEARN_S = float(os.environ.get("LEARN_S", "55"))
+DESK = {"viewport": {"width": 1240, "height": 860}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
+
+
+def main():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    program = "import sys; from bot_orch.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "demo", "--port", str(port), "--rate", "20", "--quiet"]
+    demo = subprocess.Popen(command)
+    try:
+        time.sleep(LEARN_S)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+            shoot(browser, f"http://127.0.0.1:{port}")
+            browser.close()
+    finally:
+        demo.send_signal(signal.SIGINT)
+        demo.wait(15)
+
+
+def shoot(browser, url):
+    page = browser.new_context(**DESK).new_page()
+    page.goto(url)
+    page.wait_for_selector("[data-chart=share] .area")
+    page.wait_for_timeout(1200)
+    page.screenshot(path=OUT / "dashboard.png", clip={"x": 0, "y": 0, "width": 1240, "height": 1060}, full_page=True)
+    page.emulate_media(color_scheme="dark")
+    page.screenshot(path=OUT / "dashboard-dark.png")
+    page.emulate_media(color_scheme="light")
+    page.click(".recent a >> nth=8")
+    page.wait_for_selector("text=Terms of every score")
+    page.screenshot(path=OUT / "dashboard-why.png")
+    page.goto(f"{url}/queue")
+    page.keyboard.press("n")
+    page.wait_for_selector("text=Yours to answer")
+    page.keyboard.press("a")
+    page.keyboard.type("Refund: the delay was not hers, and she told us at once.")
+    page.screenshot(path=OUT / "queue-ticket.png")
+    page.goto(f"{url}/queue")
+    page.screenshot(path=OUT / "queue.png")
+    phone = browser.new_context(**PHONE).new_page()
+    phone.goto(f"{url}/queue")
+    phone.tap(".ticket.mine")
+    phone.wait_for_selector("text=Yours to answer")
+    phone.screenshot(path=OUT / "queue-phone.png")
+
+
+if __name__ == "__main__":
+    main()

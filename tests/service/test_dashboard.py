@@ -1,0 +1,177 @@
+"""The dashboard: what it computes from the log, and that it shows whatever it is given as text."""
+
+import json
+
+import numpy as np
+import pytest
+from service_running import BASE
+
+from bot_orch.agents.endings import Ending
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.eventlog.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
+from bot_orch.service.dashboard import Follower
+from bot_orch.service.dashboard_charts import chart_data, regret, survival_steps
+from bot_orch.service.dashboard_timeline import Ended, Timeline
+from bot_orch.service.pages import Safe, escape, html, join
+from bot_orch.survival.causes import Cause
+from bot_orch.types import Task
+
+SECOND = 1_000_000
+HOSTILE = "<script>window.pwned=1</script>\"'><img src=x onerror=pwned=1>"
+
+
+class Story:
+    """Decisions and outcomes, one per second, into a timeline."""
+
+    def __init__(self, agents=("a", "b"), seed=0):
+        self.router = Orchestrator(list(agents), "random", seed=seed)
+        self.line, self.now, self.number = Timeline(tuple(agents)), 0, 0
+
+    def step(self, reward, output=None):
+        self.now += SECOND
+        self.number += 1
+        made = self.router.decide(Task(f"t{self.number}"))
+        name = f"d{self.number}"
+        self.line.apply(self.now, record_decision(name, made, TaskRecord(f"t{self.number}")))
+        value = reward(made.agent)
+        self.line.apply(self.now, FeedbackGiven("f", name, "learned", value, 0.5, output=output and output(made.agent)))
+        return made.agent
+
+
+def test_shares_propensities_and_rewards_add_up():
+    story = Story()
+    chosen = [story.step(lambda agent: 1.0 if agent == "a" else 0.25) for _ in range(60)]
+    data = chart_data(story.line)
+    assert np.allclose(np.sum(np.array(data["share"], dtype=float), axis=0), 1.0)
+    assert np.allclose(np.array(data["propensity"], dtype=float), 0.5)
+    made = sum(float(bucket.decisions[0]) for bucket in story.line.buckets)
+    assert made == chosen.count("a")
+    assert data["reward"][0][-1] == 1.0 and data["reward"][1][-1] == 0.25
+    json.dumps(data, allow_nan=False)
+
+
+def test_regret_is_near_the_truth_and_zero_for_equal_agents():
+    story = Story(seed=3)
+    for _ in range(80):
+        story.step(lambda agent: 1.0 if agent == "a" else 0.5)
+    truth = 0.5 * sum(float(bucket.decisions[1]) for bucket in story.line.buckets)
+    assert regret(story.line.buckets)[-1] == pytest.approx(truth, rel=0.25)
+    same = Story()
+    for _ in range(80):
+        same.step(lambda agent: 0.7)
+    assert abs(regret(same.line.buckets)[-1]) < 1e-9
+
+
+def test_every_outcome_is_weighted_by_one_over_its_probability():
+    story = Story()
+    for _ in range(20):
+        story.step(lambda agent: 1.0 if agent == "a" else 0.0)
+    weights = sum(bucket.weight for bucket in story.line.buckets)
+    counts = sum(bucket.rewarded for bucket in story.line.buckets)
+    assert np.allclose(weights, 2 * counts)
+
+
+def test_buckets_widen_and_keep_their_sums():
+    story = Story()
+    for _ in range(400):
+        story.step(lambda agent: 0.5)
+    assert len(story.line.buckets) <= 90 and story.line.width_us == 8 * SECOND
+    assert sum(float(bucket.decisions.sum()) for bucket in story.line.buckets) == 400
+    assert all(bucket.start_us % story.line.width_us == 0 for bucket in story.line.buckets)
+
+
+def test_survival_counts_failures_as_never_completed_and_timeouts_as_not_yet():
+    times = [Ended(1.0, Cause.COMPLETED)] * 5 + [Ended(0.5, Cause.CRASHED)] * 5
+    assert survival_steps(times)[-1] == [1.0, 0.5]
+    cut = [Ended(1.0, Cause.COMPLETED)] * 5 + [Ended(0.5, Cause.CENSORED)] * 5
+    assert survival_steps(cut)[-1] == [1.0, 0.0]
+    assert survival_steps(times[:2]) is None
+    many = survival_steps([Ended(float(n), Cause.COMPLETED) for n in range(1, 400)])
+    assert len(many) <= 80 and many[0][0] == 1.0 and many[-1] == [399.0, 0.0]
+
+
+def test_attempts_count_once_cost_and_time_and_silence_is_shown():
+    line = Timeline(("a",))
+    router = Orchestrator(["a"], "random")
+    line.apply(1, record_decision("d", router.decide(Task("t")), TaskRecord("t")))
+    line.apply(2, AttemptEnded("d", "", "a", 1, str(Ending.COMPLETED), 0.4, cost_usd=0.25))
+    line.apply(3, FeedbackGiven("f", "d", "learned", 0.5, 0.4))
+    assert len(line.times["a"]) == 1 and line.endings == {"a": {"completed": 1}}
+    assert line.recent[-1].outcome == "reward 0.50" and line.buckets[0].cost_usd[0] == 0.25
+    line.apply(4, record_decision("e", router.decide(Task("t")), TaskRecord("t")))
+    line.apply(5, Censored("e", 9.0, "unanswered"))
+    assert line.recent[-1].outcome == "censored: unanswered"
+    assert sum(float(bucket.rewarded.sum()) for bucket in line.buckets) == 1  # silence is no zero
+
+
+def labels(p):
+    return {"kind": "labels", "probabilities": [1 - p, p]}
+
+
+def test_drift_rings_for_the_agent_that_changed_and_only_for_it():
+    story = Story(seed=1)
+    for number in range(600):
+        story.step(lambda agent: 0.5, lambda agent, n=number: labels(float(agent == "a" and n > 300)))
+    assert {alarm.agent for alarm in story.line.alarms} == {"a"}
+    calm = Story(seed=1)
+    for _ in range(300):
+        calm.step(lambda agent: 0.5, lambda agent: labels(0.0))
+    assert not calm.line.alarms
+
+
+def test_the_follower_reads_on_and_leaves_out_what_is_too_much(start, monkeypatch):
+    monkeypatch.setattr("bot_orch.service.dashboard._HISTORY", 20)
+    monkeypatch.setattr("bot_orch.service.dashboard._AT_ONCE", 5)
+    service = start(BASE)
+    for number in range(12):
+        service.post("/v1/decisions", {"task": {"id": f"t{number}"}})
+    import asyncio
+
+    def run(coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, service.loop).result(20)
+
+    follower = Follower(service.runtime)
+    line = run(follower.advance())
+    first = line.decisions
+    assert 0 < first <= 5
+    for number in range(40):
+        service.post("/v1/decisions", {"task": {"id": f"u{number}"}})
+    for _ in range(12):
+        run(follower.advance())
+    assert follower.skipped > 0 and follower.timeline.recent[-1].task == "u39"
+
+
+def test_dashboard_shows_agents_decisions_and_why(start):
+    service = start(BASE)
+    made = [service.post("/v1/tasks", {"task": {"id": f"t{n}", "text": "x"}}).json() for n in range(10)]
+    page = service.get("/")
+    assert page.status == 200
+    for name in ("quick", "careful"):
+        assert name.encode() in page.body
+    live = service.get("/dashboard/live").json()
+    assert live["charts"]["agents"] == ["quick", "careful"] and sum(map(len, live["charts"]["share"])) >= 2
+    assert made[-1]["decision_id"] in live["parts"]["recent"]
+    assert "closed" in live["parts"]["agents"] and "Regret" in live["parts"]["tiles"]
+    why = service.get(f"/decisions/{made[-1]['decision_id']}").body.decode()
+    assert f"Why {made[-1]['agent']}?" in why and "reward" in why and "says: this one is good" in why
+    assert service.get("/decisions/unknown").status == 404
+
+
+def test_what_strangers_send_is_shown_as_text(start):
+    service = start(BASE + "  - {{id: person, kind: human}}\n")
+    made = service.post("/v1/decisions", {"task": {"id": HOSTILE, "kind": HOSTILE}}).json()
+    service.post("/v1/feedback", {"decision_id": made["id"], "completed": False, "elapsed_s": 1, "reason": HOSTILE})
+    pages = [service.get("/").body.decode(), service.get(f"/decisions/{made['id']}").body.decode()]
+    parts = service.get("/dashboard/live").json()["parts"]
+    for text in (*pages, *parts.values()):
+        assert "<script>window" not in text and "<img" not in text.replace('<img src="/static/', "")
+    assert "&lt;script&gt;" in pages[1]
+
+
+def test_escaping():
+    assert escape(HOSTILE) == (
+        "&lt;script&gt;window.pwned=1&lt;/script&gt;&quot;&#x27;&gt;&lt;img src=x onerror=pwned=1&gt;"
+    )
+    assert html('<i title="{a}">{b}</i>', a='"x', b=Safe("<b>")) == '<i title="&quot;x"><b></i>'
+    assert isinstance(join([Safe("a"), Safe("b")]), Safe)
+    assert html("{a}", a="{b}") == "{b}"
