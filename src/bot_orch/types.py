@@ -193,7 +193,9 @@ class Decision:
         for agent, p, estimate, exploration, _, alignment, cost in self.rows():
             mark = "> " if agent == self.agent else "  "
             bonus = "unseen" if exploration > 1e6 else f"{exploration:.3f}"
-            lines.append(f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{0.0 - alignment:>10.3f}{0.0 - cost:>7.3f}")
+            lines.append(
+                f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{0.0 - alignment:>10.3f}{0.0 - cost:>7.3f}"
+            )
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
