@@ -180,9 +180,8 @@ class PostgresLog:
     def _insert(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
         w = self._w
         if rows:
-            columns = [
-                list(column) for column in zip(*((*row[:3], _escape(row.ref), row.body) for row in rows), strict=True)
-            ]
+            table = [(*row[:3], _escape(row.ref), row.body) for row in rows]
+            columns = [list(column) for column in zip(*table, strict=True)]
             w.execute(_Q["insert_events"], (self.writer, *columns))
             w.execute(_Q["notify"], (channel(self.schema), f"{self.writer}:{rows[-1].seq}"))
         keyed = [(_escape(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]

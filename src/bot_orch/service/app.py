@@ -55,7 +55,10 @@ def make_app(runtime: Runtime) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await runtime.start()
-        resume(runtime)
+        if runtime.replica is None:
+            resume(runtime)
+        else:
+            runtime.replica.take_over(resume)
         try:
             yield
         finally:

@@ -88,7 +88,7 @@ class Endpoint:
         status = 499
         try:
             request = await self._read(scope, receive)
-            answer = await (self._watched(request, receive) if self._watch else self._handler(request))
+            answer = await (self._watched(request, receive) if self._watch else self._handle(request))
             if isinstance(answer, Stream):
                 status = 200
                 await _send_stream(answer, request.headers_out, receive, send)
@@ -113,9 +113,14 @@ class Endpoint:
             body = self._decoder.decode(raw)
         return Request(self._runtime, caller, headers, scope.get("path_params", {}), raw, body)
 
+    async def _handle(self, request: Request) -> Reply | Stream:
+        if self._decoder is not None:  # it may decide or write something down
+            await self._runtime.writer.turn()
+        return await self._handler(request)
+
     async def _watched(self, request: Request, receive: Any) -> Reply | Stream:
         """Run the handler; cancel it when the caller hangs up."""
-        work = asyncio.ensure_future(self._handler(request))
+        work = asyncio.ensure_future(self._handle(request))
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownAgentError
+from bot_orch.eventlog.postgres_connect import LogUnavailableError
 from bot_orch.service.writer import StorageError
 
 __all__ = ["Problem", "Reply", "json_reply", "problem_of", "problem_reply"]
@@ -80,7 +81,7 @@ def problem_of(error: Exception) -> Problem | None:
     match error:
         case Problem():
             return error
-        case StorageError():
+        case StorageError() | LogUnavailableError():
             return Problem(503, "storage_unavailable", str(error), headers={"retry-after": "1"})
         case UnknownAgentError():
             return Problem(422, "unknown_agent", str(error), param=error.field)

@@ -149,6 +149,7 @@ async def perform(
     reply: rules.Reply | None = None,
 ) -> str:
     """Do something with a ticket and wait until it is on disk; the id of the ticket it concerned."""
+    await desk.runtime.writer.turn()
     try:
         note = _note(desk, what, ticket_id, who, number, reply or rules.Reply("answer"))
     except QueueError as error:

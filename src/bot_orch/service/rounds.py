@@ -54,6 +54,7 @@ class Round:
     async def run(self) -> CallReply:
         """The answer of the first agent that gives one."""
         while True:
+            await self.runtime.writer.turn()
             decision, group = self._decide()
             try:
                 with self._watching(decision):
@@ -68,6 +69,7 @@ class Round:
     async def stream(self) -> AsyncIterator[Chunk]:
         """The answer piece by piece; another agent is asked only as long as nothing was passed on."""
         while True:
+            await self.runtime.writer.turn()
             decision, group = self._decide()
             passed_on = False
             try:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -30,8 +31,10 @@ from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.service.auth import Gate
 from bot_orch.service.build import make_guard, make_log, make_orchestrator, optional_module
 from bot_orch.service.metrics import Metrics
+from bot_orch.service.replica import make_writer
+from bot_orch.service.replica_member import Member, join
 from bot_orch.service.rules import Wish, narrow
-from bot_orch.service.writer import Group, Writer
+from bot_orch.service.writer import Group, StorageError, Writer
 
 __all__ = ["Runtime", "digest_of"]
 
@@ -73,6 +76,7 @@ class Runtime:
         self.background: dict[str, asyncio.Task[None]] = {}
         self.queue: HumanQueue | None = None
         self._writer: Writer | None = None
+        self.replica: Member | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._reference = msgspec.to_builtins(config.router.reference)
         self._saved_seq = 0
@@ -98,12 +102,13 @@ class Runtime:
         """Open the log, fold it, bring it to the settings, build the agents."""
         log = self._given_log or make_log(self.config.database)
         try:
-            self._writer = Writer(log, self._clock, grouped=self._grouped)
+            self._writer = make_writer(log, self._clock, grouped=self._grouped)
         except BaseException:
             log.close()
             raise
         self._writer.start()
         self._saved_seq = self.ledger.seq
+        await self.writer.turn()
         change = change_to(self.ledger.router if self.ledger.configured else None, make_orchestrator(self.config))
         if change is not None:
             await self.writer.stage(self.writer.stamp(), change, "").durable()
@@ -111,6 +116,7 @@ class Runtime:
         self.queue = module.make_queue(self) if module is not None else None
         for agent in self.config.agents:
             self.guards[agent.id] = make_guard(agent, queue=self.queue, observer=self._on_attempt)
+        self.replica = join(self)
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="sweeper")
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
@@ -126,6 +132,8 @@ class Runtime:
             await guard.close()
         if self._writer is not None:
             await self._writer.close()
+            if self.replica is not None:
+                await self.replica.leave()
             _log.info("stopped", extra={"fields": {"seq": self.ledger.seq}})
 
     def decide(
@@ -191,6 +199,7 @@ class Runtime:
             now = str(guard.breaker.state).replace("-", "_")
             circuit += [({"agent": name, "state": state}, float(now == state)) for state in states]
         return {
+            **(self.replica.gauges() if self.replica is not None else {}),
             "bot_orch_ready": [({}, float(self.ready))],
             "bot_orch_log_events": [({}, float(ledger.seq))],
             "bot_orch_log_groups": [({}, float(writer.groups))],
@@ -220,14 +229,19 @@ class Runtime:
         if self.ready:
             self.writer.stage(self.writer.stamp(), event, attempt.request_id)
 
+    async def _sweep_in_turn(self) -> int:
+        await self.writer.turn()
+        return self.sweep()
+
     async def _sweep_forever(self) -> None:
         pause_s = min(1.0, self.config.router.horizon_s / 4)
         while True:
             await asyncio.sleep(pause_s)
             if not self.ready:
                 continue
-            while self.sweep() == _SWEEP_AT_ONCE:
-                await asyncio.sleep(0)
+            with suppress(StorageError):
+                while await self._sweep_in_turn() == _SWEEP_AT_ONCE:
+                    await asyncio.sleep(0)
             if self.ledger.seq - self._saved_seq >= self.config.limits.snapshot_every:
                 self._saved_seq = self.ledger.seq
                 self.writer.save()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -62,12 +63,12 @@ async def show(request: Request) -> Reply:
     return json_reply(_view(request.runtime, request.params["id"]))
 
 
-def resume(runtime: Runtime) -> None:
-    """After a restart: go on with background rounds where they were, close the others."""
+def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
+    """After a restart: go on with background rounds where they were, close the others; ``which`` of them, or all."""
     asked = _asked(runtime) if runtime.ledger.tasks else {}
     for task_id, body in list(runtime.ledger.tasks.items()):
         event = decode_event(body)
-        if not isinstance(event, TaskSubmitted):
+        if not isinstance(event, TaskSubmitted) or (which is not None and task_id not in which):
             continue
         if event.background:
             round_ = _round(runtime, event)

@@ -86,6 +86,14 @@ class Writer:
         """Begin committing."""
         self._task = asyncio.create_task(self._run(), name="writer")
 
+    async def turn(self) -> None:
+        """Return when this service may decide; it always may where it has the log for itself."""
+
+    @property
+    def may_stage(self) -> bool:
+        """Whether what is true now is still true where a staged event will stand."""
+        return True
+
     def now_us(self) -> int:
         """The time, never before the last event."""
         return max(self._stamp.last_us, self._clock.now_us())

@@ -1,0 +1,197 @@
+"""Being one of several replicas: say that we live, compare states, take over what a dead replica has left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bot_orch.errors import BotOrchError
+from bot_orch.eventlog.events import Noted
+from bot_orch.eventlog.log import Row
+from bot_orch.eventlog.postgres_roster import Peer
+from bot_orch.service.replica import ReplicaWriter
+from bot_orch.service.writer import StorageError
+
+if TYPE_CHECKING:
+    from bot_orch.service.runtime import Runtime
+
+__all__ = ["Member", "ReplicaMismatchError", "SharedBusy", "join"]
+
+_log = logging.getLogger("bot_orch.replica")
+T = TypeVar("T")
+Resume = Callable[["Runtime", Collection[str]], None]
+_MOST_TO_HASH = 20_000
+
+
+class ReplicaMismatchError(BotOrchError):
+    """Replicas do not hold the same state, or not the same agents."""
+
+
+class SharedBusy(set[str]):
+    """Decisions whose agents still work: our own, and those other replicas told us of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: frozenset[str] = frozenset()
+
+    def __contains__(self, decision_id: object) -> bool:
+        return super().__contains__(decision_id) or decision_id in self.others
+
+
+def join(runtime: Runtime) -> Member | None:
+    """Take part, if the service shares its log."""
+    if not isinstance(runtime.writer, ReplicaWriter):
+        return None
+    member = Member(runtime, runtime.writer)
+    member.start()
+    return member
+
+
+class Member:
+    """One replica among the others.
+
+    Parameters
+    ----------
+    runtime, writer
+        The service and its writer.
+    beat_s
+        How often it says that it lives.
+    lease_s
+        A replica not heard of for so long is dead: others go on with its background rounds.
+    """
+
+    def __init__(self, runtime: Runtime, writer: ReplicaWriter, *, beat_s: float = 1.0, lease_s: float = 10.0) -> None:
+        self._runtime, self._writer, self._roster = runtime, writer, writer.roster
+        self.beat_s, self.lease_s = min(beat_s, runtime.config.router.horizon_s / 8), lease_s
+        self.id, self.peers, self.compared = writer.shared.writer, list[Peer](), 0
+        self._busy = SharedBusy()
+        runtime.busy = self._busy
+        self._pool = ThreadPoolExecutor(1, "roster")
+        self._task: asyncio.Task[None] | None = None
+        self._resume: Resume | None = None
+        self._quiet_seq = self._hashed_seq = -1
+        self._steady_since = 0.0
+        writer.on_followed = self._followed
+
+    def start(self) -> None:
+        """Begin to say that we live."""
+        self._steady_since = asyncio.get_running_loop().time() + 2 * self.beat_s - self.lease_s
+        self._task = asyncio.create_task(self._run(), name="replica")
+        self._check_agents()
+
+    def take_over(self, resume: Resume) -> None:
+        """From now on go on with rounds whose replica is gone."""
+        self._resume = resume
+
+    async def leave(self) -> None:
+        """Sign out; others take over at once."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._ask(self._roster.leave)
+        self._pool.shutdown()
+
+    def gauges(self) -> dict[str, list[tuple[dict[str, str], float]]]:
+        """What is true at this moment."""
+        lags = sorted(self._writer.lags_s) or [0.0]
+        return {
+            "bot_orch_replicas": [({}, float(len(self.peers)))],
+            "bot_orch_replica_states_compared": [({}, float(self.compared))],
+            "bot_orch_replica_lag_seconds": [
+                ({"quantile": str(q)}, lags[min(len(lags) - 1, int(q * len(lags)))]) for q in (0.5, 0.99)
+            ],
+        }
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await self.beat()
+                if self._resume is not None and loop.time() - self._steady_since >= self.lease_s:
+                    await self._inherit()
+            except StorageError:
+                pass  # the writer has said so
+            except Exception as error:
+                # While nobody could sign in everybody looks dead: wait until the living have done so.
+                self._steady_since = loop.time()
+                _log.warning("roster failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
+            await asyncio.sleep(self.beat_s)
+
+    async def beat(self) -> None:
+        """Say that we live, and what state we hold; hear the same of others."""
+        writer = self._writer
+        if writer.failed is not None:
+            return
+        seq = writer.committed_seq
+        self.peers = await self._ask(partial(self._roster.beat, seq, self._working(), self.lease_s))
+        self._busy.others = frozenset(each for peer in self.peers if peer.id != self.id for each in peer.busy)
+        await self._compare(seq)
+
+    async def _compare(self, seq: int) -> None:
+        writer, ledger = self._writer, self._writer.ledger
+        hashes = [each for each in writer.hashes if each[0] <= writer.committed_seq]
+        quiet = seq == self._quiet_seq == ledger.seq == writer.committed_seq != self._hashed_seq
+        if quiet and len(ledger.pending) <= _MOST_TO_HASH:
+            self._hashed_seq = seq
+            hashes.append((seq, ledger.fingerprint()))
+        self._quiet_seq = seq
+        found = await self._ask(partial(self._roster.publish, hashes))
+        while writer.hashes and hashes and writer.hashes[0] in hashes:
+            writer.hashes.popleft()
+        self.compared = await self._ask(self._roster.agreed)
+        if found is not None:
+            await self._ask(self._roster.drop_snapshots)
+            problem = f"replica {self.id} and replica {found.other} hold different states after event {found.seq}"
+            writer.halt(ReplicaMismatchError(f"{problem}; run 'bot-orch replay', then restart both"))
+
+    async def _inherit(self) -> None:
+        """Take over rounds of replicas that are gone; whoever writes that down first has them."""
+        runtime, writer = self._runtime, self._writer
+        living = {peer.id for peer in self.peers}
+        waiting = [task_id for task_id in runtime.ledger.tasks if task_id not in runtime.background]
+        if not waiting or self._resume is None:
+            return
+        left = _owned_by_none(await self._ask(partial(self._roster.owners, waiting)), living)
+        if not left:
+            return
+        await writer.turn()
+        left = [task_id for task_id in left if task_id in runtime.ledger.tasks]
+        owners = self._roster.owners(left)  # again, as nobody can write now; nothing else asks the roster meanwhile
+        taken = _owned_by_none(owners, living)
+        for task_id in taken:
+            note = Noted("replica.took", task_id, {"by": self.id, "from": owners[task_id]})
+            group = writer.stage(writer.stamp(), note, task_id)
+        if taken:
+            await group.durable()
+            _log.warning("took over", extra={"fields": {"tasks": len(taken)}})
+            self._resume(runtime, taken)
+
+    def _working(self) -> list[str]:
+        """Decisions of ours whose agents have worked for long: others must not take that for silence."""
+        limit_us = self._writer.now_us() - round(self._runtime.config.router.horizon_s * 1e6 / 4)
+        pending = self._runtime.ledger.pending
+        return [each for each in self._busy if each in pending and pending[each][1] <= limit_us]
+
+    def _followed(self, row: Row) -> None:
+        if row.kind.startswith("configured"):
+            self._check_agents()
+        follow = getattr(self._runtime.queue, "follow", None)
+        if follow is not None:
+            follow(row)
+
+    def _check_agents(self) -> None:
+        missing = sorted(set(self._runtime.ledger.router.agents) - set(self._runtime.guards))
+        if missing:
+            problem = f"another replica has brought agents that this one does not know ({', '.join(missing)})"
+            self._writer.halt(ReplicaMismatchError(f"{problem}; restart it with the same configuration"))
+
+    async def _ask(self, job: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, job)
+
+
+def _owned_by_none(owners: dict[str, int], living: Collection[Any]) -> list[str]:
+    return sorted(task_id for task_id, owner in owners.items() if owner not in living)

@@ -1,0 +1,270 @@
+"""Two services on one log: one state, one order, every promise across both."""
+
+import json
+import threading
+import time
+from collections import Counter
+
+import pytest
+from service_running import BASE, Running, free_port
+
+from bot_orch.config import parse_config
+from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
+from bot_orch.eventlog.replay import replay
+
+
+@pytest.fixture
+def replicas(database):
+    """Starts services on one database; they are stopped at the end of the test."""
+    running = []
+
+    def start(text=BASE, **options):
+        config = parse_config(text.format(database=json.dumps(database), port=free_port()))
+        running.append(Running(config, **options))
+        return running[-1]
+
+    yield start
+    for each in running:
+        if each.thread.is_alive():
+            each.stop()
+
+
+@pytest.fixture
+def log(database):
+    from bot_orch.eventlog.postgres import PostgresLog
+
+    opened = PostgresLog(database)
+    yield opened
+    opened.close()
+
+
+def until(condition, seconds=15.0):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+    return value
+
+
+def same_state(*services):
+    """Wait until all have folded the same; the common state."""
+
+    def look():
+        states = [service.get("/v1/admin/state").json() for service in services]
+        return states[0] if len({(each["seq"], each["fingerprint"]) for each in states}) == 1 else None
+
+    return until(look)
+
+
+def load(service, number, acked):
+    for step in range(number):
+        made = service.post("/v1/decisions", {"task": {"id": str(step)}})
+        assert made.status == 200, made
+        acked.append(made.json()["id"])
+        if step % 3:
+            body = {"decision_id": acked[-1], "reward": (step % 5) / 5}
+            told = service.post("/v1/feedback", body)
+            assert told.json()["effect"] == "learned", told
+
+
+def test_two_replicas_end_with_equal_states(replicas, log):
+    first, second = replicas(), replicas()
+    acked = []
+    threads = [threading.Thread(target=load, args=(each, 40, acked)) for each in (first, second, first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    state = same_state(first, second)
+    found = replay(log)
+    assert found.ok and found.fingerprint == state["fingerprint"] and found.decisions == len(set(acked)) == 160
+    lags = sorted(1e3 * lag for each in (first, second) for lag in each.runtime.writer.lags_s)
+    print(
+        f"lag from stamp to fold elsewhere: p50 {lags[len(lags) // 2]:.1f} ms, p99 {lags[int(0.99 * len(lags))]:.1f} ms"
+    )
+    assert lags[-1] < 5000
+
+
+def test_a_replica_explains_and_learns_what_another_decided(replicas):
+    first, second = replicas(), replicas()
+    made = first.post("/v1/decisions").json()
+    assert second.get(f"/v1/decisions/{made['id']}").json()["decision"] == made
+    told = second.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0, "id": "r-1"}).json()
+    assert told["effect"] == "learned"
+    again = first.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0, "id": "r-1"}).json()
+    assert again["duplicate"] and again["effect"] == "learned"
+    assert first.post("/v1/feedback", {"decision_id": made["id"], "reward": 0.5, "id": "r-1"}).status == 409
+    assert first.post("/v1/feedback", {"decision_id": made["id"], "reward": 0.5}).json()["effect"] == "revision"
+
+
+def test_a_key_is_used_once_across_replicas(replicas, log):
+    services = [replicas(), replicas()]
+    answers, start = [], threading.Barrier(8)
+
+    def ask(service, key):
+        start.wait()
+        body = {"task": {"id": key}}
+        answers.append((key, service.post("/v1/decisions", body, headers={"idempotency-key": key})))
+
+    for round_ in range(5):
+        threads = [threading.Thread(target=ask, args=(services[i % 2], f"k{round_}")) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert all(answer.status == 200 for _, answer in answers), answers
+    assert len({(key, answer.json()["id"]) for key, answer in answers}) == 5
+    assert sum(row.kind == "decision@1" for row in log.read()) == 5
+    other = services[1].post("/v1/decisions", {"task": {"id": "x"}}, headers={"idempotency-key": "k0"})
+    assert other.status == 409
+
+
+def test_a_report_counts_once_across_replicas(replicas, log):
+    services = [replicas(), replicas()]
+    ids = [services[i % 2].post("/v1/decisions").json()["id"] for i in range(10)]
+    effects, start = Counter(), threading.Barrier(4)
+
+    def tell(service, reward):
+        for decision_id in ids:
+            start.wait()
+            effects[service.post("/v1/feedback", {"decision_id": decision_id, "reward": reward}).json()["effect"]] += 1
+
+    threads = [threading.Thread(target=tell, args=(services[i % 2], i / 4)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert effects == {"learned": 10, "revision": 30}
+    learned = Counter(
+        event.decision_id
+        for row in log.read()
+        if isinstance(event := row.event(), FeedbackGiven) and event.effect == "learned"
+    )
+    assert set(learned.values()) == {1} and len(learned) == 10
+    assert replay(log).fingerprint == same_state(*services)["fingerprint"]
+
+
+def test_silence_is_censored_once(replicas, log):
+    text = BASE.replace("horizon_s: 3600", "horizon_s: 0.5")
+    services = [replicas(text), replicas(text)]
+    ids = {services[i % 2].post("/v1/decisions").json()["id"] for i in range(20)}
+    until(lambda: same_state(*services)["pending"] == 0)
+    time.sleep(0.3)
+    silent = [event.decision_id for row in log.read() if isinstance(event := row.event(), Censored)]
+    assert len(silent) == 20 and set(silent) == ids
+
+
+def test_the_horizon_does_not_run_while_another_replica_waits_for_an_agent(replicas, log):
+    text = BASE.replace("horizon_s: 3600", "horizon_s: 0.8, success_reward: 1.0").replace(
+        "median_s: 0.0", "median_s: 2.5"
+    )
+    first, _second = replicas(text), replicas(text)
+    assert first.post("/v1/tasks", {"task": {"text": "slow"}}).status == 200
+    assert not [row for row in log.read() if row.kind == "censored@1"]
+    assert [row.event().effect for row in log.read() if row.kind == "feedback@1"] == ["learned"]
+
+
+def test_the_kill_switch_works_everywhere(replicas):
+    first, second = replicas(), replicas()
+    assert first.post("/v1/admin/kill-switch", {"agent": "careful"}).status == 200
+    assert {second.post("/v1/decisions").json()["agent"] for _ in range(20)} == {"careful"}
+
+
+def test_background_rounds_of_a_replica_that_left_go_on_elsewhere(replicas, log):
+    text = BASE.replace("median_s: 0.0", "median_s: 1.5").replace("seed: 5", "seed: 5, success_reward: 1.0")
+    first, second = replicas(text), replicas(text)
+    running = [first.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()["id"] for _ in range(3)]
+    until(lambda: sum(row.kind == "decision@1" for row in log.read()) == 3)
+    first.stop()
+    for task_id in running:
+        until(lambda task_id=task_id: second.get(f"/v1/tasks/{task_id}").json()["status"] == "completed")
+    kinds = Counter(row.kind for row in log.read())
+    assert kinds["task-ended@1"] == 3 and kinds["decision@1"] == 3, "the same decisions, gone on with"
+    assert replay(log).ok
+
+
+def test_starting_a_replica_does_not_disturb_rounds_of_others(replicas, log):
+    text = BASE.replace("median_s: 0.0", "median_s: 3.0")
+    first = replicas(text)
+    task_id = first.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()["id"]
+    replicas(text)
+    until(lambda: first.get(f"/v1/tasks/{task_id}").json()["status"] == "completed")
+    kinds = Counter(row.kind for row in log.read())
+    assert kinds["task-ended@1"] == 1 and kinds["attempt@1"] == 1 and kinds["note@1"] == 0
+
+
+def test_states_are_compared_and_a_mismatch_stops_both(replicas, log):
+    first, second = replicas(), replicas()
+    for service in (first, second):
+        service.call(lambda service=service: setattr(service.runtime.writer, "check_every", 16))
+    for _ in range(20):
+        first.post("/v1/decisions")
+    until(lambda: first.runtime.replica.compared > 0 and second.runtime.replica.compared > 0)
+    assert first.get("/health/ready").status == 200
+    log.append([], snapshot_of(first))
+    log.commit()
+
+    def corrupt():
+        second.runtime.ledger.spending.add(second.runtime.ledger.time_us, 1e-9)  # nothing that a decision reads
+
+    second.call(corrupt)
+    first.post("/v1/decisions")
+    until(lambda: first.get("/health/ready").status == second.get("/health/ready").status == 503)
+    refused = first.post("/v1/decisions")
+    assert refused.status == 503 and "different states" in refused.json()["error"]["message"]
+    assert log.snapshot() is None, "nobody knows whether it was right"
+    first.stop()
+    again = replicas()
+    assert again.post("/v1/decisions").status == 200 and replay(log).ok
+
+
+def snapshot_of(service):
+    from bot_orch.eventlog.log import Snapshot
+
+    return Snapshot(service.runtime.ledger.seq, service.runtime.ledger.to_bytes())
+
+
+def test_a_decision_that_does_not_follow_stops_the_replica(replicas, log):
+    """Another release, or another kind of machine, decides otherwise on the same state."""
+    first, second = replicas(), replicas()
+    first.post("/v1/decisions")
+    same_state(first, second)
+    second.call(lambda: setattr(second.runtime.ledger.router, "_stream", 12345))
+    first.post("/v1/decisions")
+    until(lambda: second.get("/health/ready").status == 503)
+    assert first.post("/v1/decisions").status == 200
+
+
+def test_a_replica_with_older_agents_stops_serving(replicas):
+    first = replicas()
+    more = BASE + "  - {{id: newcomer, kind: simulated}}\n"
+    second = replicas(more)
+    until(lambda: first.get("/health/ready").status == 503)
+    assert "newcomer" in first.post("/v1/decisions").json()["error"]["message"]
+    assert second.post("/v1/decisions").status == 200
+
+
+def test_replicas_that_start_together_configure_once(replicas, log):
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(replicas())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3 and [row.kind for row in log.read()].count("configured@1") == 1
+    same_state(*found)
+
+
+def test_a_decision_outside_of_a_turn_is_undone(replicas, log):
+    from bot_orch.eventlog.events import TaskRecord
+    from bot_orch.service.rules import Wish
+    from bot_orch.service.writer import StorageError
+
+    service = replicas()
+    service.post("/v1/decisions")
+    with pytest.raises(StorageError, match="outside of a turn"):
+        service.call(lambda: service.runtime.decide(TaskRecord(), Wish()))
+    until(lambda: service.get("/health/ready").status == 200)
+    assert service.post("/v1/decisions").status == 200
+    assert replay(log).fingerprint == service.get("/v1/admin/state").json()["fingerprint"]
+    assert all(isinstance(row.event(), DecisionMade) for row in log.read(1))
