@@ -13,6 +13,7 @@ from bot_orch.config import parse_config
 from bot_orch.eventlog.replay import replay
 from bot_orch.eventlog.sqlite import open_log
 from bot_orch.service.queue_api import QUEUE_ROUTES
+from bot_orch.service.queue_desk import Desk
 from bot_orch.service.queue_rules import QueueSettings
 from bot_orch.service.queue_state import REF, fold_queue
 
@@ -209,6 +210,18 @@ def test_storage_that_fails_takes_nothing_back_and_adds_nothing(start, monkeypat
     until(lambda: running.get("/health/ready").status == 200)
     assert running.get(f"/v1/queue/{ticket}").json()["status"] == "open"
     assert running.post(f"/v1/queue/{ticket}/claim").status == 200
+
+
+def test_a_replica_follows_what_others_write(start):
+    running = begin(start)
+    submit(running)
+    ticket = waiting(running)[0]["id"]
+    twin = running.call(lambda: Desk(running.runtime, QueueSettings()))
+    running.post(f"/v1/queue/{ticket}/claim")
+    row = running.runtime.writer.log.about(REF)[-1]
+    assert twin.state.tickets[ticket].status == "open"
+    running.call(lambda: twin.follow(row))
+    assert twin.state.tickets == running.runtime.queue.state.tickets
 
 
 def test_a_caller_that_leaves_takes_its_task_back(start):

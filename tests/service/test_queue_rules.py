@@ -297,3 +297,18 @@ def test_leases_and_undo_never_pass_the_deadline(within, lease, undo):
     assert ticket.lease_until_us <= ticket.deadline_us
     book.note(rules.answer(book.state, "t", ADA, Reply("answer", "x"), book.now, s))
     assert ticket.given.until_us <= ticket.deadline_us
+
+
+def test_of_two_notes_that_exclude_each_other_the_first_in_the_log_counts():
+    book = Book()
+    ticket = book.open()
+    book.claim()
+    late = [note for note in rules.due(book.state, book.now + 61 * SECOND)]
+    book.note(rules.release(book.state, "t", ADA, book.now))
+    book.claim(BOB)
+    book.note(late[0])  # of ada's lease, from somebody who had not heard of bob yet
+    assert ticket.holder == "bob"
+    mine = rules.answer(book.state, "t", BOB, Reply("answer", "first"), book.now, S)
+    book.note(mine)
+    book.note(rules.Noted("queue.answered", "t", {**mine.data, "text": "second"}))
+    assert ticket.given.text == "first"

@@ -95,7 +95,7 @@ class _Traffic:
         self._runtime: Runtime = server.config.app.state.runtime
         self._counts: Counter[str] = Counter()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._reviews = 0
+        self._reviews, self._reviewed = 0, 0
 
     async def run(self) -> None:
         """Until the time is over or the server stops."""
@@ -110,7 +110,8 @@ class _Traffic:
                 self._start(self._routine(session, number))
                 if now_s - reviewed_s >= _REVIEW_EVERY_S and self._reviews < _MOST_REVIEWS:
                     reviewed_s = now_s
-                    self._start(self._review(session, number))
+                    self._start(self._review(session, self._reviewed))
+                    self._reviewed += 1
                 number += 1
                 await asyncio.sleep(max(0.0, begun + number / demo.rate - loop.time()))
                 if loop.time() - said >= 1.0:
@@ -149,8 +150,9 @@ class _Traffic:
         """A task for a person, with drafts of two others; every third hides them."""
         self._reviews += 1
         try:
-            task = {"id": f"review-{number}", "kind": "review", "text": REVIEWS[number % len(REVIEWS)]}
-            params = {"draft_agents": ["steady", "flatterer"], "blind": number % 3 == 2}
+            text = REVIEWS[number % len(REVIEWS)]
+            task = {"id": f"review-{number}", "kind": "review", "text": text, "reference": LABELS["good"]}
+            params = {"draft_agents": ["steady", "flatterer"], "blind": number % 3 == 1}
             body = {"task": task, "eligible": ["person"], "params": params, "background": True}
             async with session.post("/v1/tasks", json=body) as response:
                 view = await response.json()

@@ -13,6 +13,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.human import HumanAnswer
 from bot_orch.eventlog.events import DecisionMade, Noted
 from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.eventlog.log import Row
 from bot_orch.service.problems import Problem
 from bot_orch.service.queue_rules import QueueError, QueueSettings, due
 from bot_orch.service.queue_state import REF, QueueState, Ticket, fold_queue
@@ -24,6 +25,7 @@ __all__ = ["Desk"]
 _log = logging.getLogger("bot_orch.queue")
 _LONGEST_NAP_S = 1.0
 _RESTART_GRACE_S = 5.0
+_OVERDUE_US = 60_000_000
 _MOST_DRAFTS = 5
 _LONGEST_DRAFT = 20_000
 
@@ -42,7 +44,7 @@ class Desk:
     def __init__(self, runtime: Runtime, settings: QueueSettings) -> None:
         self.runtime, self.settings = runtime, settings
         self.state: QueueState = fold_queue(runtime.writer.log.about(REF))
-        self._orphans = {ticket.id for ticket in self.state.live()}
+        self._own: set[str] = set()  # tickets somebody in this process waits for
         self._changed: dict[str, asyncio.Event] = {}
         self._decisions: dict[str, DecisionMade] = {}
         self._drafting: set[asyncio.Task[None]] = set()
@@ -59,13 +61,13 @@ class Desk:
         """Put a task before people. The same task coming back after a restart finds its old ticket."""
         decision = await self._decision(request.id)
         writer = self.runtime.writer
+        await writer.turn()
         time_us = writer.stamp()
         within_s = min(answer_within_s, request.deadline_s or answer_within_s)
         deadline_us = time_us + round(within_s * 1e6)
         task_id = "" if decision is None else decision.task_ref or ""
         old = next(self._left_behind(task_id), None) if task_id else None
         if old is not None:
-            self._orphans.discard(old.id)
             data: dict[str, Any] = {"decision_id": request.id, "deadline_us": deadline_us}
             note = Noted("queue.adopted", old.id, data)
         else:
@@ -80,6 +82,7 @@ class Desk:
                 "drafts": list(_given_drafts(request)),
             }
             note = Noted("queue.opened", time_ordered_id(time_us), data)
+        self._own.add(note.ref)
         await self._stage(time_us, note).durable()
         self._ask_for_drafts(note.ref, request, () if old is None else {draft.agent for draft in old.drafts})
         return note.ref
@@ -109,7 +112,7 @@ class Desk:
 
     async def act(self, note: Noted) -> Ticket:
         """Write down what a person did; their ticket once it is on disk."""
-        if note.ref in self._orphans:
+        if self._alone and note.ref not in self._own:
             raise Problem(503, "not_ready", "the service has just started; try again in a moment")
         group = self._stage(self.runtime.writer.stamp(), note)
         await group.durable()
@@ -118,19 +121,34 @@ class Desk:
     def now_us(self) -> int:
         """The time, after everything that was due by it."""
         now_us = self.runtime.writer.now_us()
-        self.tick(now_us)
+        if self.runtime.writer.may_stage:
+            self.tick(now_us)
         return now_us
 
     def tick(self, now_us: int) -> None:
-        """Let happen what is due."""
+        """Let happen what is due, and withdraw tickets for which nobody waits since the last start."""
         for note in due(self.state, now_us):
-            if note.ref not in self._orphans:
+            if note.ref in self._own or not self._alone:
                 self._stage(self.runtime.writer.stamp(), note)
-        if self._orphans and now_us - self._began_us > _RESTART_GRACE_S * 1e6:
-            for ticket_id in sorted(self._orphans):
-                note = Noted("queue.withdrawn", ticket_id, {"reason": "restart"})
+        started = now_us - self._began_us > _RESTART_GRACE_S * 1e6
+        for ticket in self.state.live():
+            forgotten = ticket.id not in self._own and (self._alone or ticket.deadline_us + _OVERDUE_US < now_us)
+            if forgotten and started:
+                note = Noted("queue.withdrawn", ticket.id, {"reason": "restart"})
                 self._stage(self.runtime.writer.stamp(), note)
-            self._orphans.clear()
+
+    def follow(self, row: Row) -> None:
+        """Take a row that another replica has written."""
+        event = row.event() if row.ref == REF else None
+        if isinstance(event, Noted):
+            self.state.apply(row.time_us, event)
+            self._notify(event.ref)
+            self._wake.set()
+
+    @property
+    def _alone(self) -> bool:
+        """Whether nobody else keeps this queue: then a ticket of nobody here is a ticket of nobody."""
+        return self.runtime.replica is None
 
     async def why(self, ticket: Ticket) -> DecisionMade | None:
         """The decision that brought it here."""
@@ -141,12 +159,15 @@ class Desk:
         ticket = self.state.tickets.get(ticket_id)
         if ticket is None or ticket.status not in ("open", "claimed") or len(ticket.drafts) >= _MOST_DRAFTS:
             raise QueueError("stale", "it takes no more drafts")
+        await self.runtime.writer.turn()
         return await self.act(Noted("queue.drafted", ticket_id, {"agent": agent, "text": text[:_LONGEST_DRAFT]}))
 
     def _stage(self, time_us: int, note: Noted) -> Group:
         group = self.runtime.writer.stage(time_us, note, REF)
         self._last = group
         self.state.apply(time_us, note)
+        if not self.state.tickets[note.ref].live:
+            self._own.discard(note.ref)
         self.runtime.metrics.count("bot_orch_queue_events_total", event=note.topic.removeprefix("queue."))
         self._notify(note.ref)
         self._wake.set()
@@ -167,7 +188,7 @@ class Desk:
         """Tickets of a task for which nobody waits since the last start."""
         for ticket in self.state.tickets.values():
             cancelled = ticket.status == "withdrawn" and ticket.reason == "cancelled"
-            if ticket.task_id == task_id and (cancelled or ticket.id in self._orphans):
+            if ticket.task_id == task_id and (cancelled or (ticket.live and ticket.id not in self._own)):
                 yield ticket
 
     async def _decision(self, decision_id: str) -> DecisionMade | None:
@@ -202,12 +223,19 @@ class Desk:
         try:
             while True:
                 await self._nap()
-                if self.runtime.ready:
+                if self.runtime.ready and self._something_is_due():
                     with suppress(StorageError):
+                        await self.runtime.writer.turn()
                         self.tick(self.runtime.writer.now_us())
         finally:
             for task in self._drafting:
                 task.cancel()
+
+    def _something_is_due(self) -> bool:
+        """Worth a turn at the log."""
+        due_us = self.state.next_due_us()
+        strangers = any(ticket.id not in self._own for ticket in self.state.live())
+        return strangers or (due_us is not None and due_us <= self.runtime.writer.now_us())
 
     async def _nap(self) -> None:
         due_us = self.state.next_due_us()

@@ -43,8 +43,9 @@ def origin(view: TicketView) -> str:
     """Why it is here and what comes with it, in a few words."""
     words = []
     if view.why is not None:
-        by = "policy" if view.why.by == "policy" else f"rule: {view.why.by}"
-        words.append(f"{by}, p = {view.why.propensity:.2f}")
+        alone = view.why.propensity >= 1.0
+        drawn = "only agent left" if alone else f"drawn with p = {view.why.propensity:.2f}"
+        words.append(drawn if view.why.by == "policy" else f"rule: {view.why.by}")
     if view.drafts is None:
         words.append("blind")
     elif view.drafts:

@@ -160,7 +160,7 @@ def due(state: QueueState, now_us: int) -> Iterator[Noted]:
 
 
 def _note(what: str, ticket: Ticket, **data: Any) -> Noted:
-    return Noted(f"queue.{what}", ticket.id, data)
+    return Noted(f"queue.{what}", ticket.id, {"claim": ticket.claim, **data})
 
 
 def _lease(ticket: Ticket, now_us: int, settings: QueueSettings) -> int:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,8 +119,8 @@ class QueueState:
             self.tickets[event.ref] = _opened(event.ref, time_us, data)
             return
         ticket = self.tickets.get(event.ref)
-        if ticket is not None:
-            _CHANGES[what](ticket, time_us, data)
+        if ticket is not None and _counts(ticket, what, data):
+            _CHANGES[what][1](ticket, time_us, data)
             if not ticket.live:
                 self._forget_oldest()
 
@@ -138,6 +138,11 @@ def fold_queue(rows: Iterable[Row]) -> QueueState:
         if isinstance(event, Noted):
             state.apply(row.time_us, event)
     return state
+
+
+def _counts(ticket: Ticket, what: str, data: dict[str, Any]) -> bool:
+    """Whether a note still applies: of two that exclude each other the first in the log does."""
+    return ticket.status in _CHANGES[what][0] and data.get("claim", ticket.claim) == ticket.claim
 
 
 def _opened(ticket_id: str, time_us: int, data: dict[str, Any]) -> Ticket:
@@ -221,17 +226,18 @@ def _adopted(ticket: Ticket, time_us: int, data: dict[str, Any]) -> None:
         _returned(ticket, time_us, data)
 
 
-_CHANGES = {
-    "claimed": _claimed,
-    "renewed": _renewed,
-    "released": _returned,
-    "lapsed": _returned,
-    "skipped": _skipped,
-    "drafted": _drafted,
-    "answered": _answered,
-    "undone": _undone,
-    "sealed": _sealed,
-    "expired": _expired,
-    "withdrawn": _withdrawn,
-    "adopted": _adopted,
+_Change = Callable[[Ticket, int, dict[str, Any]], None]
+_CHANGES: dict[str, tuple[tuple[str, ...], _Change]] = {  # from which states, and what changes
+    "claimed": (("open",), _claimed),
+    "renewed": (("claimed",), _renewed),
+    "released": (("claimed",), _returned),
+    "lapsed": (("claimed",), _returned),
+    "skipped": (("claimed",), _skipped),
+    "drafted": (("open", "claimed"), _drafted),
+    "answered": (("claimed",), _answered),
+    "undone": (("answered",), _undone),
+    "sealed": (("answered",), _sealed),
+    "expired": (LIVE, _expired),
+    "withdrawn": (LIVE, _withdrawn),
+    "adopted": ((*LIVE, "withdrawn"), _adopted),
 }
