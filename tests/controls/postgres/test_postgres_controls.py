@@ -1,0 +1,97 @@
+"""Broken variants of the shared log that the checks must catch."""
+
+import importlib.util
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "postgres"))
+
+from pg_running import need
+
+pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
+
+
+def checks():
+    """The module of the checks, whatever it is called in the package of tests."""
+    path = Path(__file__).parents[2] / "postgres" / "test_postgres_log.py"
+    spec = importlib.util.spec_from_file_location("checks_of_the_postgres_log", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_without_the_lock(url, number, groups, rng):
+    """Draws its numbers from a sequence and commits when it likes, as a table with BIGSERIAL does."""
+    from bot_orch.eventlog.postgres_connect import connect
+
+    connection = connect(url)
+    for group in range(groups):
+        for i in range(rng.randint(1, 3)):
+            connection.execute(
+                "INSERT INTO events SELECT nextval('numbers'), 1, 'k@1', %s, ''", (f"{number}-{group}-{i}",)
+            )
+        connection.execute("SELECT pg_notify('bot_orch_events', 'x:0')")
+        time.sleep(rng.uniform(0, 0.002))
+        connection.commit()
+    connection.close()
+
+
+def test_a_follower_of_writers_without_the_lock_misses_events():
+    suite, url = checks(), need().database()
+    suite.connect_log(url).close()
+    with suite.psycopg.connect(url) as connection:
+        connection.execute("CREATE SEQUENCE bot_orch.numbers")
+    seen = suite.six_writers_two_followers(url, write_without_the_lock, 40)
+    log = suite.open_log(url)
+    rows = list(log.read())
+    log.close()
+    missed = [len(rows) - len(found) for found in seen]
+    print(f"missed {missed} of {len(rows)} events")  # noqa: T201
+    assert max(missed) > 0
+
+
+def test_writers_that_number_rows_without_the_lock_clash():
+    """Without the lock the unique number is what is left: writers run into each other instead of waiting."""
+    from bot_orch.eventlog.log import LogConflictError
+    from bot_orch.eventlog.postgres import PostgresLog
+
+    url, clashes = need().database(), []
+
+    class Unlocked(PostgresLog):
+        def begin(self, after):
+            self._in_group = True
+            rows = self._more(self._writing(), after)
+            self._next = (rows[-1].seq if rows else after) + 1
+            return rows
+
+    def write(number):
+        log, rng = Unlocked(url, writer=number), random.Random(number)  # noqa: S311
+        for _ in range(30):
+            rows = log.begin(0)
+            try:
+                log.append([checks_row(len(rows) + 1)])
+                time.sleep(rng.uniform(0, 0.002))
+                log.commit()
+            except LogConflictError as error:
+                clashes.append(error)
+                log.rollback()
+        log.close()
+
+    PostgresLog(url).close()
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clashes
+
+
+def checks_row(seq):
+    from bot_orch.eventlog.log import Row
+
+    return Row(seq, seq, "k@1", "r", b"")

@@ -1,0 +1,250 @@
+"""What PostgreSQL adds to the conformance suite: schema, durability settings, order for followers, lost connections."""
+
+import random
+import threading
+import time
+
+import pytest
+
+psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
+
+from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.eventlog.follow import Follower
+from bot_orch.eventlog.log import LogConflictError, Row
+from bot_orch.eventlog.postgres import PostgresLog, connect_log, open_log
+from bot_orch.eventlog.postgres_connect import LogUnavailableError, connect, prepare
+from bot_orch.eventlog.sqlfiles import migrations, queries
+
+CATALOGUE = """
+SELECT 'column', table_name, column_name, ordinal_position::text, data_type, coalesce(column_default, ''), is_nullable,
+       coalesce(collation_name, ''), is_identity
+FROM information_schema.columns WHERE table_schema = 'bot_orch'
+UNION ALL SELECT 'index', tablename, indexname, indexdef, '', '', '', '', '' FROM pg_indexes WHERE schemaname = 'bot_orch'
+UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), '', '', '', '', ''
+FROM pg_constraint WHERE connamespace = 'bot_orch'::regnamespace
+UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname, pg_get_triggerdef(oid), '', '', '', '', ''
+FROM pg_trigger WHERE NOT tgisinternal
+UNION ALL SELECT 'function', proname, pg_get_functiondef(oid), '', '', '', '', '', ''
+FROM pg_proc WHERE pronamespace = 'bot_orch'::regnamespace
+UNION ALL SELECT 'version', number::text, '', '', '', '', '', '', '' FROM bot_orch.version
+ORDER BY 1, 2, 3, 4
+"""
+
+
+def row(seq, **more):
+    return Row(seq, seq * 10, "k@1", "r", b"body", **more)
+
+
+def catalogue(url):
+    with psycopg.connect(url) as connection:
+        return connection.execute(CATALOGUE).fetchall()
+
+
+def test_a_fresh_schema_equals_a_migrated_one(pg):
+    fresh, old = pg.database(), pg.database()
+    prepare(fresh)
+    scripts = migrations("postgres")
+    assert len(scripts) >= 2
+    with psycopg.connect(old) as connection:  # a database of the first release, with rows in it
+        connection.execute("CREATE SCHEMA bot_orch")
+        connection.execute("SET search_path = bot_orch")
+        connection.execute("CREATE TABLE version (number INTEGER NOT NULL)")
+        connection.execute("INSERT INTO version VALUES (1)")
+        connection.execute(scripts[0])
+        connection.execute("INSERT INTO events VALUES (1, 10, 'k@1', 'r', 'body')")
+    log = PostgresLog(old)
+    assert list(log.read()) == [row(1)]
+    log.append([row(2)])
+    log.commit()
+    log.close()
+    assert catalogue(old) == catalogue(fresh) and len(catalogue(fresh)) > 25
+    prepare(old)
+    assert catalogue(old) == catalogue(fresh)
+
+
+def test_every_query_is_used_and_lives_in_a_file(pg):
+    from pathlib import Path
+
+    import bot_orch.eventlog as package
+
+    text = "".join(file.read_text() for file in Path(package.__path__[0]).glob("postgres*.py"))
+    assert [name for name in queries("postgres") if f'"{name}"' not in text] == []
+
+
+def test_what_is_not_a_log_is_refused(pg, database):
+    with pytest.raises(StateFormatError, match="not a log"):
+        open_log(database)
+    with pytest.raises(InvalidInputError, match="postgresql://"):
+        connect_log("postgresql://host/x?nonsense=1")
+    with pytest.raises(LogUnavailableError, match="cannot be reached"):
+        connect_log("postgresql://nobody@127.0.0.1:1/none")
+    connect_log(database).close()
+    pg.execute("SELECT 1")
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE bot_orch.version SET number = 99")
+    with pytest.raises(StateFormatError, match="version 99"):
+        connect_log(database)
+
+
+def test_the_log_is_append_only_and_waits_for_the_disk(database):
+    with psycopg.connect(database, autocommit=True) as connection:
+        name = connection.execute("SELECT current_database()").fetchone()[0]
+        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    log = connect_log(database)
+    log.append([row(1)])
+    log.commit()
+    with connect(database) as connection:
+        assert connection.execute("SHOW synchronous_commit").fetchone()[0] == "on"
+        for statement in ("UPDATE events SET kind = 'x'", "DELETE FROM events", "TRUNCATE events"):
+            with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
+                connection.execute(statement)
+            connection.rollback()
+    connection.close()
+    log.close()
+
+
+def test_the_commit_of_a_failed_transaction_is_an_error(database):
+    log = connect_log(database)
+    log.append([row(1, key="x")])
+    log.commit()
+    with pytest.raises(LogConflictError):
+        log.append([row(2, key="x")])
+    with pytest.raises(LogUnavailableError, match="has failed"):
+        log.commit()
+    log.rollback()
+    assert log.last() == (1, 10)
+    log.close()
+
+
+def test_any_text_is_a_key_and_a_reference(database):
+    log = connect_log(database)
+    names = ["\0", "\\0", "\\", "a\0\\b", "é\1", "'; DROP TABLE events; --", "\\\\0"]
+    log.append([Row(i, i, "k@1", name, b"\0\xff", name, b"d") for i, name in enumerate(names, 1)])
+    log.commit()
+    for number, name in enumerate(names, 1):
+        assert log.find(name) == (number, b"d") and [each.seq for each in log.about(name)] == [number]
+        assert log.row(number).ref == name and log.row(number).body == b"\0\xff"
+    assert {name for name, _ in log.keys(0, 100).values()} == set(names)
+    log.close()
+
+
+def test_another_writer_waits_for_the_lock(database):
+    one, two = connect_log(database), connect_log(database)
+    assert one.begin(0) == []
+    rows = []
+    waiting = threading.Thread(target=lambda: rows.append(two.begin(0)))
+    waiting.start()
+    time.sleep(0.1)
+    assert not rows
+    one.append([row(1)])
+    one.commit()
+    waiting.join(5)
+    assert rows == [[row(1)]]
+    two.append([row(2)])
+    two.commit()
+    assert one.last() == (2, 20)
+    one.close()
+    two.close()
+
+
+def test_a_lost_connection_is_made_again_and_loses_the_open_group(database):
+    log = connect_log(database)
+    log.append([row(1)])
+    log.commit()
+    log.append([row(2)])
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+    assert log.last() == (1, 10), "reading connects again"
+    with pytest.raises(LogUnavailableError):
+        log.commit()
+    log.rollback()
+    log.probe()
+    log.append([row(2)])
+    log.commit()
+    assert log.last() == (2, 20)
+    log.close()
+
+
+def write(url, number, groups, rng):
+    log = PostgresLog(url, writer=number)
+    seen = 0
+    for group in range(groups):
+        behind = log.begin(seen)
+        seen = behind[-1].seq if behind else seen
+        size = rng.randint(1, 3)
+        log.append([Row(seen + 1 + i, 1, "k@1", f"{number}-{group}-{i}", b"") for i in range(size)])
+        if rng.random() < 0.1:
+            log.rollback()
+            continue
+        time.sleep(rng.uniform(0, 0.002))
+        log.commit()
+        seen += size
+    log.close()
+
+
+def follow(url, found, done):
+    log, awake = open_log(url), threading.Event()
+    follower = Follower(url, log.schema, awake.set, poll_s=0.2)
+    follower.start()
+    after = 0
+    while True:
+        ended = done.is_set()
+        awake.wait(0.5)
+        awake.clear()
+        while rows := log.batch(after, 50):
+            found += rows
+            after = rows[-1].seq
+        if ended:
+            break
+    follower.stop()
+    log.close()
+
+
+def six_writers_two_followers(url, writer, groups):
+    """What each follower saw."""
+    done, seen = threading.Event(), ([], [])
+    followers = [threading.Thread(target=follow, args=(url, found, done)) for found in seen]
+    writers = [
+        threading.Thread(target=writer, args=(url, number, groups, random.Random(number)))  # noqa: S311
+        for number in range(1, 7)
+    ]
+    for thread in (*followers, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in followers:
+        thread.join()
+    return seen
+
+
+def test_six_writers_and_two_followers_miss_nothing(database):
+    connect_log(database).close()
+    seen = six_writers_two_followers(database, write, 30)
+    log = open_log(database)
+    rows = list(log.read())
+    log.close()
+    assert len(rows) > 200 and [each.seq for each in rows] == list(range(1, len(rows) + 1))
+    assert seen[0] == rows and seen[1] == rows
+
+
+def test_a_follower_hears_at_once_and_looks_now_and_then(database):
+    log, awake = PostgresLog(database, writer=1), threading.Event()
+    follower = Follower(database, log.schema, awake.set, writer=2, poll_s=30)
+    follower.start()
+    assert follower.listening.wait(5) and awake.wait(5)
+    awake.clear()
+    log.append([row(1)])
+    log.commit()
+    assert awake.wait(2), "a commit is announced"
+    follower.stop()
+    own = Follower(database, log.schema, awake.set, writer=1, poll_s=0.4)
+    own.start()
+    own.listening.wait(5)
+    awake.clear()
+    assert awake.wait(3), "without a word it looks by itself"
+    own.stop()
+    log.close()
