@@ -1,0 +1,154 @@
+"""Alignment without units, and a lambda that calibrates itself.
+
+How far an agent's outputs lie from the references of their tasks is divided by how far references of different tasks
+lie from each other. So 0 means "the answer itself", 1 "no closer than the answer to another task", whatever the
+embedding is measured in, and lambda means the same everywhere.
+
+``lambda_="auto"`` keeps a budget: distances up to halfway between what the closest quarter of the agents show and
+somebody else's answer cost nothing. Beyond it an agent pays lambda for its excess, and lambda, a dual variable, rises
+each time an excess is accepted. Where all agents are aligned nobody pays. An agent is judged by its lower confidence
+distance: seen twice, it is not condemned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+
+__all__ = ["AutoLambda", "Gaps"]
+
+_Z = 1.645  # one-sided 95 %
+_IMAGINARY = 2.0
+_SMALL = 0.8  # what the normal approximation may miss of a mean of few outcomes, in units of spread / n
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Distances between outputs and the references of their own tasks, agent by agent, and the unit they are told in.
+
+    State arrays have leading batch dimensions: ``batch + (M,)``, those of the unit ``batch``.
+
+    Parameters
+    ----------
+    width
+        Length of an embedded reference.
+
+    Examples
+    --------
+    >>> from bot_orch.arrays import allocate
+    >>> gaps = Gaps(width=1)
+    >>> state = allocate(gaps.schema, (), 2)
+    >>> for t in range(50):
+    ...     gaps.see_unit(state, np.array(10.0))
+    ...     gaps.see_gap(state, np.array(t % 2), np.array(1.0 if t % 2 else 8.0 + t % 4))
+    >>> gaps.mean(state), gaps.lower(state).round(2)
+    (array([0.896, 0.1  ]), array([0.86, 0.1 ]))
+    """
+
+    width: int
+
+    @property
+    def schema(self) -> Schema:
+        """Count, mean and sum of squared deviations per agent; sum and number of distances between references."""
+        return {
+            "count": Field(),
+            "gap": Field(),
+            "square": Field(),
+            "apart": Field(per_agent=False),
+            "pairs": Field(per_agent=False),
+            "last": Field(per_agent=False, shape=(self.width,)),
+            "tasks": Field(per_agent=False, dtype="int64"),
+        }
+
+    def see_unit(self, state: Arrays, apart: Floats, known: Bools | None = None) -> None:
+        """The distance between the references of two different tasks."""
+        seen = np.isfinite(apart) if known is None else known
+        state["apart"] += np.where(seen, apart, 0.0)
+        state["pairs"] += seen
+
+    def see_gap(self, state: Arrays, agent: Ints, gap: Floats) -> None:
+        """The distance between an output of ``agent`` and the reference of its task; NaN teaches nothing."""
+        at = (*np.indices(np.shape(agent), sparse=True), agent)
+        known = np.isfinite(gap)
+        state["count"][at] += known
+        step = np.where(known, gap - state["gap"][at], 0.0)
+        state["gap"][at] += step / np.maximum(state["count"][at], 1.0)
+        state["square"][at] += step * np.where(known, gap - state["gap"][at], 0.0)
+
+    def unit(self, state: Arrays) -> Floats:
+        """How far references of different tasks lie apart on average, ``batch + (1,)``; 0 while unknown."""
+        return np.asarray(state["apart"] / np.maximum(state["pairs"], 1.0))[..., None]
+
+    def mean(self, state: Arrays) -> Floats:
+        """Mean distance of every agent, without units; zero for an agent never seen."""
+        return _over(state["gap"], self.unit(state))
+
+    def lower(self, state: Arrays) -> Floats:
+        """Lower confidence distance of every agent, without units; zero for an agent seen less than twice."""
+        n = state["count"]
+        spread = np.sqrt(state["square"] / np.maximum(n - 1.0, 1.0))
+        pooled = np.sqrt(
+            np.add.reduce(state["square"], axis=-1, keepdims=True)
+            / np.maximum(np.add.reduce(np.maximum(n - 1.0, 0.0), axis=-1, keepdims=True), 1.0)
+        )
+        few = np.maximum(n, 1.0)
+        spread = (np.maximum(n - 1.0, 0.0) * spread + 2.0 * pooled) / (np.maximum(n - 1.0, 0.0) + 2.0)
+        low = np.where(n < 2.0, 0.0, state["gap"] - _Z * spread / np.sqrt(few) - _SMALL * spread / few)
+        return _over(np.maximum(low, 0.0), self.unit(state))
+
+
+@dataclass(frozen=True, slots=True)
+class AutoLambda:
+    """The dual variable, and who pays.
+
+    Parameters
+    ----------
+    start
+        lambda before anything has happened.
+    rate
+        By how much lambda rises when an excess of 1 is accepted.
+    """
+
+    start: float = 1.0
+    rate: float = 0.5
+
+    @property
+    def schema(self) -> Schema:
+        """The dual variable."""
+        return {"lambda": Field(per_agent=False, fill=self.start)}
+
+    def budget(self, distance: Floats, known: Bools) -> Floats:
+        """The distance that costs nothing, ``batch + (1,)``: halfway from the closest quarter of agents to 1.
+
+        While few agents are known, two imaginary ones at distance 0 keep the first, if it cheats, from setting
+        the standard.
+
+        Examples
+        --------
+        >>> AutoLambda().budget(np.array([0.2, 0.3, 1.4, 0.0]), np.array([True, True, True, False])).round(3)
+        array([0.56])
+        """
+        ordered = np.sort(np.where(known, distance, np.inf), axis=-1)
+        count = np.add.reduce(known, axis=-1, keepdims=True, dtype=np.int64)
+        quarter = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 4, axis=-1)
+        return np.asarray(0.5 * (np.minimum(quarter, 1.0) * count / (count + _IMAGINARY) + 1.0))
+
+    def excess(self, lower: Floats, distance: Floats, known: Bools) -> Floats:
+        """What every agent's lower confidence distance exceeds the budget by, less what all of them do."""
+        over = np.where(known, np.maximum(lower - self.budget(distance, known), 0.0), 0.0)
+        return over - np.minimum.reduce(over, axis=-1, keepdims=True)
+
+    def penalty(self, state: Arrays, excess: Floats) -> Floats:
+        """Lambda times excess."""
+        return np.asarray(state["lambda"][..., None] * excess)
+
+    def accept(self, state: Arrays, excess: Floats) -> None:
+        """An agent with this excess, ``batch``, was chosen."""
+        state["lambda"] += self.rate * excess
+
+
+def _over(values: Floats, unit: Floats) -> Floats:
+    return np.divide(values, unit, out=np.zeros(np.broadcast_shapes(values.shape, unit.shape)), where=unit > 0.0)
