@@ -6,8 +6,6 @@ import time
 
 import pytest
 
-psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
-
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.follow import Follower
 from bot_orch.eventlog.log import LogConflictError, Row
@@ -15,11 +13,14 @@ from bot_orch.eventlog.postgres import PostgresLog, connect_log, open_log
 from bot_orch.eventlog.postgres_connect import LogUnavailableError, connect, prepare
 from bot_orch.eventlog.sqlfiles import migrations, queries
 
+psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
+
 CATALOGUE = """
 SELECT 'column', table_name, column_name, ordinal_position::text, data_type, coalesce(column_default, ''), is_nullable,
        coalesce(collation_name, ''), is_identity
 FROM information_schema.columns WHERE table_schema = 'bot_orch'
-UNION ALL SELECT 'index', tablename, indexname, indexdef, '', '', '', '', '' FROM pg_indexes WHERE schemaname = 'bot_orch'
+UNION ALL SELECT 'index', tablename, indexname, indexdef, '', '', '', '', ''
+FROM pg_indexes WHERE schemaname = 'bot_orch'
 UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), '', '', '', '', ''
 FROM pg_constraint WHERE connamespace = 'bot_orch'::regnamespace
 UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname, pg_get_triggerdef(oid), '', '', '', '', ''

@@ -1,0 +1,62 @@
+"""``bot-orch migrate``: copy a log from SQLite to PostgreSQL, and prove that it is the same."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from bot_orch.cli.progress import ProgressBar
+
+_DESCRIPTION = """\
+Copy a log with its order, its times and its keys from SQLite to PostgreSQL, then derive every decision again from the
+copy and compare the state with the one of the original. Stop the service first. A copy that was interrupted goes on
+where it was; a database that holds another log is refused. Exit status 1 if the copy does not hold the same state."""
+_EXAMPLE = """\
+examples:
+  bot-orch migrate bot-orch.sqlite postgresql://bot@db.example/orch
+  bot-orch migrate bot-orch.sqlite "$DATABASE_URL" --close"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "migrate",
+        help="move a log from SQLite to PostgreSQL",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", metavar="FROM", help="the SQLite file")
+    parser.add_argument("target", metavar="TO", help="postgresql://user@host:5432/database; its schema is made")
+    parser.add_argument("--close", action="store_true", help="compare to nine digits, for a log from another machine")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.errors import InvalidInputError
+    from bot_orch.eventlog.postgres import PostgresLog
+    from bot_orch.eventlog.postgres_copy import copy_log, verify
+    from bot_orch.eventlog.sqlite import SqliteLog
+
+    if "://" in arguments.source or not arguments.target.startswith(("postgresql://", "postgres://")):
+        raise InvalidInputError("FROM TO", "are not a SQLite file and a URL", "write FILE postgresql://user@host/name")
+    SqliteLog(arguments.source, read_only=True).close()  # a file that is not there must not be made
+    source = SqliteLog(arguments.source)  # takes the lock: the service must not write meanwhile
+    try:
+        target = PostgresLog(arguments.target)
+        bar = ProgressBar(quiet=arguments.quiet)
+        try:
+            copied = copy_log(source, target, progress=lambda done, total: bar(done, total, "events copied"))
+            found = verify(source, target, exact=not arguments.close)
+        finally:
+            target.close()
+    finally:
+        source.close()
+    print(f"events copied: {copied}, in the copy: {found.events}")  # noqa: T201
+    print(f"decisions derived again: {found.decisions}, different: {found.different}")  # noqa: T201
+    print(f"state of the original: {found.original}")  # noqa: T201
+    print(f"state of the copy:     {found.copy}")  # noqa: T201
+    print("the copy holds the same" if found.ok else "THE COPY DIFFERS; do not use it")  # noqa: T201
+    return 0 if found.ok else 1

@@ -1,0 +1,2 @@
+-- name: keys_of_sqlite
+SELECT key, seq, digest FROM keys ORDER BY seq

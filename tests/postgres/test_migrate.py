@@ -1,0 +1,110 @@
+"""``bot-orch migrate``: the same log in another place, proven by replay; the service goes on with it."""
+
+import json
+import sqlite3
+
+import pytest
+from service_running import BASE, Running, free_port
+
+from bot_orch.cli import main
+from bot_orch.config import parse_config
+from bot_orch.eventlog.log import LogInUseError
+
+
+def begin(database):
+    return Running(parse_config(BASE.format(database=json.dumps(str(database)), port=free_port())))
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A SQLite log with decisions, reports, keys, a whole round and an early report."""
+    path = tmp_path / "log.sqlite"
+    service = begin(path)
+    for number in range(30):
+        made = service.post("/v1/decisions", {"task": {"id": str(number)}}, headers={"idempotency-key": f"k{number}"})
+        if number % 3:
+            body = {"decision_id": made.json()["id"], "reward": number / 30, "id": f"f\0{number}"}
+            assert service.post("/v1/feedback", body).status == 200
+    assert service.post("/v1/tasks", {"task": {"text": "hello"}}).status == 200
+    early = "018bcfe5-6800-707b-8000-000000000000"
+    assert service.post("/v1/feedback", {"decision_id": early, "reward": 1.0}).json()["effect"] == "early"
+    state = service.get("/v1/admin/state").json()
+    service.stop()
+    return path, state
+
+
+def test_the_copy_is_the_same_and_the_service_goes_on(old, database, capsys):
+    path, state = old
+    assert main(["migrate", str(path), database, "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert said.count(state["fingerprint"]) == 2 and "different: 0" in said and "holds the same" in said
+    service = begin(database)
+    try:
+        assert service.get("/v1/admin/state").json()["fingerprint"] == state["fingerprint"]
+        again = service.post("/v1/decisions", {"task": {"id": "4"}}, headers={"idempotency-key": "k4"})
+        assert again.status == 200 and service.get("/v1/admin/state").json()["seq"] == state["seq"]
+        assert service.post("/v1/decisions").status == 200
+    finally:
+        service.stop()
+    assert main(["migrate", str(path), database, "--quiet"]) == 2, "it has gone on: it is another log now"
+
+
+def test_an_interrupted_copy_goes_on(old, database, capsys, monkeypatch):
+    from bot_orch.eventlog import postgres_copy
+
+    path, state = old
+    monkeypatch.setattr(postgres_copy, "_GROUP", 10)
+    real, calls = postgres_copy.PostgresLog.append, []
+
+    def failing(self, rows, snapshot=None):
+        calls.append(rows)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        real(self, rows, snapshot)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(postgres_copy.PostgresLog, "append", failing)
+        assert main(["migrate", str(path), database, "--quiet"]) == 130
+    capsys.readouterr()
+    assert main(["migrate", str(path), database, "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert f"events copied: {state['seq'] - 20}, in the copy: {state['seq']}" in said
+
+
+def test_what_cannot_be_copied_is_said(old, database, tmp_path, capsys):
+    path, _ = old
+    assert main(["migrate", str(tmp_path / "none"), database]) == 2
+    assert main(["migrate", str(path), "log.sqlite"]) == 2
+    assert main(["migrate", str(path), "postgresql://nobody@127.0.0.1:1/x"]) == 2
+    said = capsys.readouterr().err
+    assert "does not exist" in said and "write FILE postgresql://" in said and "cannot be reached" in said
+    assert not (tmp_path / "none").exists()
+    from bot_orch.eventlog.sqlite import SqliteLog
+
+    log = SqliteLog(path)
+    assert main(["migrate", str(path), database]) == 2, "a running service writes to it"
+    assert "in use" in capsys.readouterr().err
+    with pytest.raises(LogInUseError):
+        SqliteLog(path)
+    log.close()
+
+
+def test_a_copy_that_differs_is_found(old, pg, database, capsys):
+    path, _ = old
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER events_are_not_changed")
+    body = connection.execute("SELECT body FROM events WHERE kind = 'decision@1' AND seq > 40").fetchone()[0]
+    changed = body.replace(b"quick", b"QUICK").replace(b"careful", b"quick").replace(b"QUICK", b"careful")
+    assert changed != body
+    connection.execute("UPDATE events SET body = ? WHERE body = ?", (changed, body))
+    connection.commit()
+    connection.close()
+    assert main(["migrate", str(path), database, "--quiet"]) in (1, 2)
+    streams = capsys.readouterr()
+    assert "DIFFERS" in streams.out or "log:" in streams.err
+
+
+def test_help_has_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["migrate", "--help"])
+    assert "bot-orch migrate bot-orch.sqlite postgresql://" in capsys.readouterr().out
