@@ -267,3 +267,63 @@ def test_a_decision_outside_of_a_turn_is_undone(replicas, log):
     assert service.post("/v1/decisions").status == 200
     assert replay(log).fingerprint == service.get("/v1/admin/state").json()["fingerprint"]
     assert all(isinstance(row.event(), DecisionMade) for row in log.read(1))
+
+
+PEOPLE = (
+    BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 30}}}}\nqueue: {{lease_s: 1.0, undo_s: 0.05}}\n"
+)
+
+
+def tickets(service, number=1):
+    return until(lambda: (found := service.get("/v1/queue").json()["tickets"]) and len(found) == number and found)
+
+
+def submit(service):
+    body = {"task": {"text": "is it?"}, "eligible": ["person"], "background": True}
+    return service.post("/v1/tasks", body).json()["id"]
+
+
+def test_a_lease_holds_across_replicas(replicas):
+    first, second = replicas(PEOPLE), replicas(PEOPLE)
+    for _ in range(4):
+        submit(first)
+    ids = [ticket["id"] for ticket in tickets(second, 4)]
+    statuses, start = [], threading.Barrier(4)
+
+    def claim(service):
+        for ticket_id in ids:
+            start.wait()
+            statuses.append((ticket_id, service.post(f"/v1/queue/{ticket_id}/claim").status))
+
+    threads = [threading.Thread(target=claim, args=(service,)) for service in (first, second, first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(statuses) == {(each, status): n for each in ids for status, n in ((200, 1), (409, 3))}
+    until(lambda: all(ticket["status"] == "open" for ticket in tickets(second, 4)))  # the leases run out, once
+    kinds = Counter(e.topic for row in first.runtime.writer.log.about("queue") if (e := row.event()))
+    assert kinds == {"queue.opened": 4, "queue.claimed": 4, "queue.lapsed": 4}
+
+
+def test_a_person_may_answer_at_another_replica(replicas):
+    first, second = replicas(PEOPLE), replicas(PEOPLE)
+    task_id = submit(first)
+    ticket = tickets(second)[0]["id"]
+    claim = second.post(f"/v1/queue/{ticket}/claim").json()["claim"]
+    assert second.post(f"/v1/queue/{ticket}/answer", {"text": "it is", "claim": claim}).status == 200
+    ended = until(lambda: (v := first.get(f"/v1/tasks/{task_id}").json())["status"] == "completed" and v)
+    assert ended["output"] == "it is"
+    same_state(first, second)
+
+
+def test_a_ticket_goes_on_where_its_task_goes_on(replicas, log):
+    first, second = replicas(PEOPLE), replicas(PEOPLE)
+    task_id = submit(first)
+    before = tickets(second)[0]["id"]
+    first.stop()
+    until(lambda: any(row.event().topic == "queue.adopted" for row in log.about("queue")))
+    assert [ticket["id"] for ticket in tickets(second)] == [before]
+    claim = second.post(f"/v1/queue/{before}/claim").json()["claim"]
+    assert second.post(f"/v1/queue/{before}/answer", {"text": "yes", "claim": claim}).status == 200
+    until(lambda: second.get(f"/v1/tasks/{task_id}").json()["status"] == "completed")

@@ -43,7 +43,7 @@ class Desk:
 
     def __init__(self, runtime: Runtime, settings: QueueSettings) -> None:
         self.runtime, self.settings = runtime, settings
-        self.state: QueueState = fold_queue(runtime.writer.log.about(REF))
+        self.state: QueueState = self._fold()
         self._own: set[str] = set()  # tickets somebody in this process waits for
         self._changed: dict[str, asyncio.Event] = {}
         self._decisions: dict[str, DecisionMade] = {}
@@ -180,15 +180,20 @@ class Desk:
 
     def _rebuild(self) -> None:
         """The log lost what was not on disk: so does the queue."""
-        self.state = fold_queue(self.runtime.writer.log.about(REF))
+        self.state = self._fold()
         for ticket_id in list(self._changed):
             self._notify(ticket_id)
+
+    def _fold(self) -> QueueState:
+        """The queue as far as the ledger is; what others have written since comes by :meth:`follow`."""
+        seq = self.runtime.ledger.seq
+        return fold_queue(row for row in self.runtime.writer.log.about(REF) if row.seq <= seq)
 
     def _left_behind(self, task_id: str) -> Iterator[Ticket]:
         """Tickets of a task for which nobody waits since the last start."""
         for ticket in self.state.tickets.values():
-            cancelled = ticket.status == "withdrawn" and ticket.reason == "cancelled"
-            if ticket.task_id == task_id and (cancelled or (ticket.live and ticket.id not in self._own)):
+            abandoned = ticket.status == "withdrawn" or (ticket.live and ticket.id not in self._own)
+            if ticket.task_id == task_id and abandoned:
                 yield ticket
 
     async def _decision(self, decision_id: str) -> DecisionMade | None:
