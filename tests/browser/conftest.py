@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from browser_running import ARGUMENTS, chromium_path, serve
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop must not outlive the module: other tests run their own
 def browser():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = chromium_path()

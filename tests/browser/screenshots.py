@@ -59,7 +59,7 @@ def shoot(browser, url):
     page.keyboard.press("c")
     page.wait_for_selector("text=Yours to answer")
     page.keyboard.press("a")
-    page.keyboard.type("I would say yes; the drafts do not say why.")
+    page.keyboard.type("The first: the references are newer, and both drafts agree.")
     page.screenshot(path=OUT / "queue-ticket.png")
     page.goto(f"{url}/queue")
     page.screenshot(path=OUT / "queue.png")

@@ -170,7 +170,7 @@ def test_a_restart_keeps_ticket_claim_and_drafts(start, tmp_path):
 
 
 def test_after_a_crash_waiting_tasks_go_on_and_the_others_are_withdrawn(start, tmp_path, monkeypatch):
-    monkeypatch.setattr("bot_orch.service.queue_desk._RESTART_GRACE_S", 0.3)
+    monkeypatch.setattr("bot_orch.service.queue_desk._RESTART_GRACE_S", 1.0)
     running = begin(start, database=tmp_path / "a.sqlite")
     task = submit(running, "goes on")
     kept = waiting(running)[0]["id"]
@@ -185,7 +185,7 @@ def test_after_a_crash_waiting_tasks_go_on_and_the_others_are_withdrawn(start, t
     copy = begin(start, database=tmp_path / "b.sqlite")
     until(lambda: copy.get(f"/v1/queue/{gone}").json()["status"] == "withdrawn")
     assert copy.get(f"/v1/queue/{gone}").json()["reason"] == "restart"
-    assert copy.get(f"/v1/queue/{kept}").json()["status"] == "claimed"
+    until(lambda: copy.get(f"/v1/queue/{kept}").json()["status"] == "claimed")
     assert copy.post(f"/v1/queue/{kept}/answer", {"text": "done"}).status == 200
     assert ended(copy, task)["output"] == "done"
     for server, ticket in ((running, gone), (running, kept)):

@@ -303,7 +303,7 @@ def test_of_two_notes_that_exclude_each_other_the_first_in_the_log_counts():
     book = Book()
     ticket = book.open()
     book.claim()
-    late = [note for note in rules.due(book.state, book.now + 61 * SECOND)]
+    late = list(rules.due(book.state, book.now + 61 * SECOND))
     book.note(rules.release(book.state, "t", ADA, book.now))
     book.claim(BOB)
     book.note(late[0])  # of ada's lease, from somebody who had not heard of bob yet

@@ -20,7 +20,7 @@ _MOST_STEPS = 80
 
 def chart_data(timeline: Timeline) -> dict[str, Any]:
     """Series for every chart; ``null`` where there is nothing to show."""
-    buckets = timeline.buckets
+    buckets = timeline.buckets[:-1] if len(timeline.buckets) > _FEWEST else timeline.buckets  # the last one still fills
     made = np.array([bucket.decisions.sum() for bucket in buckets])
     return {
         "agents": list(timeline.agents),
