@@ -71,7 +71,7 @@ def person_of(caller: Caller) -> Person:
 async def listing(request: Request) -> Reply:
     """``GET /v1/queue``."""
     desk, who = desk_of(request.runtime), person_of(request.caller)
-    now_us = desk.now_us()
+    now_us = await desk.look()
     tickets = [ticket_view(ticket, await desk.why(ticket), who, now_us) for ticket in desk.state.live()]
     return json_reply(QueueView(now_us, tickets))
 
@@ -131,7 +131,7 @@ async def draft(request: Request) -> Reply:
 
 async def show_ticket(desk: Desk, ticket_id: str, who: Person) -> TicketView:
     """One ticket as ``who`` may see it."""
-    now_us = desk.now_us()
+    now_us = await desk.look()
     try:
         ticket = rules.find(desk.state, ticket_id)
     except QueueError as error:

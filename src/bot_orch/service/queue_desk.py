@@ -125,6 +125,13 @@ class Desk:
             self.tick(now_us)
         return now_us
 
+    async def look(self) -> int:
+        """The time, once everything that is to be seen is on disk."""
+        now_us = self.now_us()
+        if self._last is not None:
+            await self._last.durable()
+        return now_us
+
     def tick(self, now_us: int) -> None:
         """Let happen what is due, and withdraw tickets for which nobody waits since the last start."""
         for note in due(self.state, now_us):
@@ -180,7 +187,7 @@ class Desk:
 
     def _rebuild(self) -> None:
         """The log lost what was not on disk: so does the queue."""
-        self.state = self._fold()
+        self.state, self._last = self._fold(), None
         for ticket_id in list(self._changed):
             self._notify(ticket_id)
 

@@ -107,7 +107,7 @@ def _number(form: Mapping[str, str], name: str) -> int | None:
 
 async def _listing(request: PageRequest) -> Safe:
     desk, who = desk_of(request.runtime), person_of(request.caller)
-    now_us = desk.now_us()
+    now_us = await desk.look()
     live = [ticket_view(ticket, await desk.why(ticket), who, now_us) for ticket in desk.state.live()]
     live.sort(key=lambda view: not (view.mine and view.status == "claimed"))
     closed = [ticket_view(ticket, None, who, now_us) for ticket in desk.state.closed()[:_CLOSED_SHOWN]]
