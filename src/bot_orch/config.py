@@ -42,6 +42,7 @@ SCOPES: tuple[str, ...] = get_args(Scope)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"(^|_|-)(key|token|secret|password|authorization)s?$", re.IGNORECASE)
+_PASSWORD_IN_URL = re.compile(r"://[^/@:]*:[^/@$]+@|[?&](ssl)?password=[^&$]", re.IGNORECASE)
 _LARGEST_FILE = 1_000_000
 
 
@@ -241,7 +242,8 @@ def _expand(value: Any, where: str, environment: Mapping[str, str]) -> Any:
         return [_expand(entry, f"{where}[{index}]", environment) for index, entry in enumerate(value)]
     if not isinstance(value, str):
         return value
-    if _SECRET.search(where) and value and not _VARIABLE.search(value):
+    in_url = where == "config.database" and _PASSWORD_IN_URL.search(value)
+    if in_url or (_SECRET.search(where) and value and not _VARIABLE.search(value)):
         raise InvalidInputError(where, "holds a secret in plain text", "put it into the environment and write ${NAME}")
     return _VARIABLE.sub(lambda match: _variable(match[1], where, environment), value)
 

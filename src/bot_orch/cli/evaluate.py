@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 _DESCRIPTION = """\
@@ -24,7 +23,7 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", type=Path, metavar="LOG")
+    parser.add_argument("log", metavar="LOG", help="what 'database' says: a file, or postgresql://...")
     parser.add_argument("--policy", nargs="+", required=True, metavar="P", help="a policy, agent:NAME, or uniform")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="default: 0.95")
     parser.add_argument("--min-effective", type=float, default=50.0, metavar="N", help="least effective sample size")
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.eventlog.evaluation import evaluate_log
     from bot_orch.eventlog.offpolicy import ThinSupportError
-    from bot_orch.eventlog.sqlite import open_log
+    from bot_orch.eventlog.postgres_open import open_log
 
     log = open_log(arguments.log)
     refused = 0

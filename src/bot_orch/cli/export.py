@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", type=Path, metavar="LOG")
+    parser.add_argument("log", metavar="LOG", help="what 'database' says: a file, or postgresql://...")
     parser.add_argument("out", type=Path, metavar="FILE", help=".csv, .jsonl or .parquet")
     parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="instead of FILE's suffix")
     parser.add_argument("--events", action="store_true", help="every event, not one line per decision (jsonl)")
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.errors import ResultsExistError
     from bot_orch.eventlog.export import export
-    from bot_orch.eventlog.sqlite import open_log
+    from bot_orch.eventlog.postgres_open import open_log
 
     if arguments.out.exists() and not arguments.force:
         raise ResultsExistError(f"{arguments.out}: exists; pass --force to overwrite it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from bot_orch.cli.progress import ProgressBar
@@ -22,7 +21,7 @@ def add(commands: Any) -> None:
         epilog="example: bot-orch replay bot-orch.sqlite",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", type=Path, metavar="LOG", help="the file behind 'database'")
+    parser.add_argument("log", metavar="LOG", help="what 'database' says: a file, or postgresql://...")
     parser.add_argument("--close", action="store_true", help="compare to nine digits, for a log from another machine")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
@@ -30,8 +29,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from bot_orch.eventlog.postgres_open import open_log
     from bot_orch.eventlog.replay import replay
-    from bot_orch.eventlog.sqlite import open_log
 
     log = open_log(arguments.log)
     bar = ProgressBar(quiet=arguments.quiet)

@@ -1,0 +1,126 @@
+"""What is written down for containers and in the manual fits the program."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bot_orch.cli.main import build_parser
+from bot_orch.config import parse_config
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.build import check
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+PAGE = (ROOT / "docs" / "replicas.md").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+def instructions():
+    joined = re.sub(r"\\\n", " ", DOCKERFILE)
+    return [line.split(None, 1) for line in joined.splitlines() if line and not line.startswith("#")]
+
+
+def parses(command):
+    return build_parser().parse_args(command).command
+
+
+def test_compose_has_postgresql_and_two_replicas():
+    services = COMPOSE["services"]
+    assert set(services) == {"postgres", "one", "two"}
+    replicas = [services["one"], services["two"]]
+    assert replicas[0]["ports"] != replicas[1]["ports"]
+    assert all(port.startswith("127.0.0.1:") for each in replicas for port in each["ports"])
+    for replica in replicas:
+        assert replica["command"][:1] == ["serve"] and parses(replica["command"]) == "serve"
+        assert replica["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+        (mount,) = replica["configs"]
+        assert mount["source"] in COMPOSE["configs"] and mount["target"] == replica["command"][1]
+    for volume in services["postgres"]["volumes"]:
+        assert volume.partition(":")[0] in COMPOSE["volumes"]
+
+
+def test_the_configuration_in_compose_is_valid_and_holds_no_secret():
+    text = COMPOSE["configs"]["service"]["content"].replace("$$", "$")
+    given = dict.fromkeys(COMPOSE["services"]["one"]["environment"], "x" * 32)
+    config = parse_config(text, given)
+    check(config)
+    user, database = (COMPOSE["services"]["postgres"]["environment"][f"POSTGRES_{n}"] for n in ("USER", "DB"))
+    assert config.database == f"postgresql://{user}:{'x' * 32}@postgres:5432/{database}" and config.tokens
+    for value in COMPOSE["services"]["one"]["environment"].values():
+        assert re.fullmatch(r"\$\{[A-Z_]+:\?.*\}", value), "secrets come from the environment"
+
+
+def test_the_dockerfile_copies_what_is_there_and_starts_what_exists():
+    steps = instructions()
+    known = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+    assert {name for name, _ in steps} <= known and steps[0][0] == "FROM"
+    copied = [source for name, rest in steps if name == "COPY" for source in rest.split()[:-1]]
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    for source in copied:
+        assert (ROOT / source).exists() and f"!{source}" in ignored
+    values = dict(steps)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert json.loads(values["ENTRYPOINT"]) == ["bot-orch"] and "bot-orch" in project["scripts"]
+    assert parses(json.loads(values["CMD"])) == "serve" and values["USER"] != "root"
+    extras = re.search(r"'\.\[([a-z,]+)\]'", DOCKERFILE)[1].split(",")
+    assert set(extras) <= set(project["optional-dependencies"]) and {"service", "postgres"} <= set(extras)
+
+
+def test_commands_in_the_manual_exist():
+    commands = re.findall(r"^bot-orch (.+?)(?:\s+#.*)?$", PAGE, re.MULTILINE)
+    assert len(commands) >= 4
+    for command in commands:
+        assert parses(command.split())
+    assert "docker compose up --build" in PAGE and "MEASURED" not in PAGE
+
+
+def test_every_promise_names_a_test_that_exists():
+    table = PAGE.partition("| Promise |")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "---" not in line]
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", table)
+    assert len(rows) >= 12 and all("`tests/" in row.split("|")[2] for row in rows)
+    for file, name in named:
+        assert re.search(rf"^(def|class) {name}\b", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{name}"
+
+
+@pytest.mark.parametrize("url", ["postgresql://a:secret@h/d", "postgresql://h/d?password=secret"])
+def test_a_password_in_the_file_is_refused(url):
+    with pytest.raises(InvalidInputError, match="plain text"):
+        parse_config(f"version: 1\ndatabase: {url}\nagents: [{{id: a, kind: simulated}}]")
+
+
+def test_a_missing_driver_is_named(monkeypatch):
+    import builtins
+
+    from bot_orch.errors import MissingExtraError
+    from bot_orch.service.build import make_log
+
+    real = builtins.__import__
+
+    def without(name, *arguments, **options):
+        if name == "psycopg":
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"bot-orchestrator\[postgres\]"):
+        make_log("postgresql://h/d")
+
+
+def test_logs_in_postgresql_are_read_like_files(database, capsys, tmp_path):
+    from service_running import BASE, Running, free_port
+
+    from bot_orch.cli import main
+
+    service = Running(parse_config(BASE.format(database=json.dumps(database), port=free_port())))
+    for _ in range(3):
+        service.post("/v1/decisions")
+    service.stop()
+    assert main(["replay", database, "--quiet"]) == 0
+    assert main(["export", database, str(tmp_path / "out.csv")]) == 0
+    said = capsys.readouterr().out
+    assert "decisions derived again: 3, different: 0" in said and "3 lines" in said
