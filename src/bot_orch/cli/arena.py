@@ -52,6 +52,8 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to run (default: local)")
+    parser.add_argument("--address", metavar="ADDR", help="of a Ray cluster; without it Ray starts here")
     parser.add_argument("--out", type=Path, default=Path("out/arena"), metavar="DIR", help="default: out/arena")
     parser.add_argument("--force", action="store_true", help="overwrite results that are there")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -84,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.shares,
         arguments.force,
         _command(arguments),
+        arguments.engine,
+        arguments.address,
     )
     page = run_arena(plan, ProgressBar(quiet=arguments.quiet))
     print(f"report: {page}\ntable:  {arguments.out / 'arena.csv'}")  # noqa: T201

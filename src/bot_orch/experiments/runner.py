@@ -67,11 +67,14 @@ def reproduce(plan: Plan, progress: Progress) -> Path:
     return report
 
 
-def open_folder(out: Path, wanted: Mapping[str, Any], *, force: bool = False) -> None:
-    """Make ``out`` ready for a run with these settings; refuses to overwrite a finished run or to mix two."""
-    settings, tables = out / _SETTINGS, out / _TABLES
+def open_folder(out: Path, wanted: Mapping[str, Any], *, force: bool = False, table: str = _TABLES) -> None:
+    """Make ``out`` ready for a run with these settings; refuses to overwrite a finished run or to mix two.
+
+    ``table`` is the file whose presence means that a run is complete.
+    """
+    settings, tables = out / _SETTINGS, out / table
     if force:
-        for name in (_LOG, _SETTINGS, _TABLES):
+        for name in (_LOG, _SETTINGS, table):
             (out / name).unlink(missing_ok=True)
     if tables.exists():
         raise ResultsExistError(f"{tables} exists; pass --force to overwrite it, or another --out")

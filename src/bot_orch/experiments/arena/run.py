@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,19 +12,20 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.environments.matrix_find import dataset_name, load_matrix
 from bot_orch.environments.replay import Order, Replay, Setup
-from bot_orch.errors import BotOrchError, ResultsExistError
 from bot_orch.experiments.arena.league import Results, csv_text
 from bot_orch.experiments.arena.metrics import chosen, score, yardstick
 from bot_orch.experiments.arena.players import play
 from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
-from bot_orch.experiments.runner import Progress
+from bot_orch.experiments.engines import make_engine
+from bot_orch.experiments.experiment import Unit
+from bot_orch.experiments.runner import Progress, open_folder, run_missing
 from bot_orch.files import write_atomically
 from bot_orch.rng import derive_keys
 
 __all__ = ["DEFAULT_ROUNDS", "ArenaPlan", "run_arena", "run_one"]
 
 DEFAULT_ROUNDS = 2000
-_LOG, _SETTINGS, _TABLE = "results.jsonl", "settings.json", "arena.csv"
+_TABLE = "arena.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,8 @@ class ArenaPlan:
     shares: bool = False
     force: bool = False
     command: str = ""
+    engine: str = "local"
+    address: str | None = None
 
     def settings(self) -> dict[str, Any]:
         """What determines the results of a unit, written beside them. Names of policies may be added later."""
@@ -76,7 +77,7 @@ class ArenaPlan:
         ]
 
 
-def run_one(unit: dict[str, Any]) -> dict[str, Any]:
+def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     """Replay one policy over one data set in one order; returns metrics over seeds, shares and the curve."""
     matrix = load_matrix(Path(unit["path"]))
     rounds = unit["rounds"] or min(len(matrix.playable), DEFAULT_ROUNDS)
@@ -101,7 +102,8 @@ def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
     from bot_orch.experiments.arena.page import write_page  # draws figures: matplotlib, only here
 
     _preflight(plan)
-    _prepare(plan)
+    wanted = json.loads(json.dumps(plan.settings()))
+    open_folder(plan.out, wanted, force=plan.force, table=_TABLE)
     results = _run_missing(plan, progress)
     page = write_page(plan.out, results, plan.command, progress)
     # last: its presence means the run is complete
@@ -119,76 +121,14 @@ def _preflight(plan: ArenaPlan) -> None:
         entrants[name].build(setup)
 
 
-def _prepare(plan: ArenaPlan) -> None:
-    settings, table = plan.out / _SETTINGS, plan.out / _TABLE
-    if plan.force:
-        for name in (_LOG, _SETTINGS, _TABLE):
-            (plan.out / name).unlink(missing_ok=True)
-    if table.exists():
-        raise ResultsExistError(f"{table} exists; pass --force to overwrite it, or another --out")
-    wanted = json.loads(json.dumps(plan.settings()))
-    if settings.exists() and json.loads(settings.read_text()) != wanted:
-        raise ResultsExistError(
-            f"{plan.out} holds an unfinished run with other settings; pass --force to discard it, or another --out"
-        )
-    write_atomically(settings, json.dumps(wanted, indent=1).encode())
-
-
 def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:
-    log, units = plan.out / _LOG, plan.units()
-    done = _read_log(log)
-    missing = [unit for unit in units if _key(unit) not in done]
-    finished = len(units) - len(missing)
-    progress(finished, len(units), "resuming" if finished else "starting")
-    with log.open("a") as file:
-        for unit, payload in _run(missing, plan.jobs):
-            file.write(json.dumps({"unit": _key(unit), "payload": payload}) + "\n")
-            file.flush()
-            done[_key(unit)] = json.loads(json.dumps(payload))
-            finished += 1
-            progress(finished, len(units), " ".join(_key(unit)))
-    return {_key(unit): done[_key(unit)] for unit in units}
+    """Run the units that the folder's log does not hold, on the engine asked for."""
+    jobs = [(f"{__name__}:run_one", Unit(" ".join(_key(unit)), unit)) for unit in plan.units()]
+    done = run_missing(plan.out, jobs, make_engine(plan.engine, plan.jobs, plan.address), progress)
+    return {_key(job[1].params): done[job[0], job[1].key] for job in jobs}
 
 
-def _run(units: Sequence[dict[str, Any]], processes: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    if processes <= 1 or len(units) <= 1:
-        for unit in units:
-            yield unit, run_one(unit)
-        return
-    context = multiprocessing.get_context("spawn")  # fork is unsafe once threads run
-    with ProcessPoolExecutor(max_workers=processes, mp_context=context) as pool:
-        futures = {pool.submit(_guarded, unit): unit for unit in units}
-        try:
-            for future in as_completed(futures):
-                payload = future.result()
-                if "error" in payload:
-                    raise BotOrchError(payload["error"])
-                yield futures[future], payload
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _guarded(unit: dict[str, Any]) -> dict[str, Any]:
-    """``run_one`` in a worker; our errors come back as text, since their classes do not travel."""
-    try:
-        return run_one(unit)
-    except BotOrchError as error:
-        return {"error": str(error)}
-
-
-def _read_log(log: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Finished units; a last line cut off while being written is dropped and its unit runs again."""
-    if not log.exists():
-        return {}
-    text = log.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        log.write_text(whole)
-    entries = [json.loads(line) for line in whole.splitlines()]
-    return {tuple(entry["unit"]): entry["payload"] for entry in entries}
-
-
-def _key(unit: dict[str, Any]) -> tuple[str, str, str]:
+def _key(unit: Mapping[str, Any]) -> tuple[str, str, str]:
     return unit["dataset"], unit["order"], unit["policy"]
 
 
