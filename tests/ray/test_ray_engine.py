@@ -154,3 +154,15 @@ def _kill_first(notes, killed):
             os.kill(int(found[-1].read_text()), signal.SIGKILL)
             return
         time.sleep(0.02)
+
+
+def test_the_arena_gives_the_same_bytes(cluster, tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    rewards = (rng.random((60, 3)) < [0.2, 0.5, 0.8]).astype(float)
+    np.savez(tmp_path / "toy.npz", reward=rewards, features=rng.normal(size=(60, 2)))
+    words = ["arena", str(tmp_path / "toy.npz"), "--policies", "ucb1", "linucb", "--seeds", "2", "--quiet"]
+    assert main([*words, "--jobs", "1", "--out", str(tmp_path / "local")]) == 0
+    assert main([*words, "--engine", "ray", "--address", cluster, "--out", str(tmp_path / "ray")]) == 0
+    assert (tmp_path / "local/arena.csv").read_bytes() == (tmp_path / "ray/arena.csv").read_bytes()
