@@ -16,7 +16,8 @@ from bot_orch.policies.contextual_memory import Memory, Prior
 
 __all__ = ["Auto", "shared_optimism"]
 
-_LASTING = Prior(agent=0.05, task=1.0, agent_task=0.5)
+_CAUTIOUS = Prior(agent=0.05, task=1.0, agent_task=0.1)
+_BOLD = Prior(agent=0.05, task=1.0, agent_task=0.7)
 _DRIFTING = Prior(agent=0.05, task=1.0, agent_task=0.5, agent_drift=0.1, drift=0.2, agent_task_drift=0.2)
 
 
@@ -46,7 +47,7 @@ class Auto(Policy):
     array([1., 0.])
     """
 
-    scale: float = 0.7
+    scale: float = 0.65
     forgetting: bool = True
     capacity: int = 2048
     block: int = 16
@@ -116,5 +117,5 @@ def shared_optimism(location: Floats, sd: Floats, eligible: Bools | None = None)
 
 @lru_cache(maxsize=16)
 def _memory(policy: Auto) -> Memory:
-    priors = (_LASTING, _DRIFTING) if policy.forgetting else (_LASTING,)
+    priors = (_CAUTIOUS, _BOLD, _DRIFTING) if policy.forgetting else (_CAUTIOUS, _BOLD)
     return Memory(priors, capacity=policy.capacity, block=policy.block)

@@ -74,11 +74,11 @@ class Memory:
     """
 
     priors: tuple[Prior, ...]
-    reach: float = 2.0
-    lifetime: float = 150.0
+    reach: float = 1.0
+    lifetime: float = 100.0
     capacity: int = 2048
     block: int = 16
-    evidence_memory: float = 0.99
+    evidence_memory: float = 0.995
 
     def schema(self, n_features: int) -> Schema:
         """State arrays."""
