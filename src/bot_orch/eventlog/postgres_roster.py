@@ -11,7 +11,7 @@ from bot_orch.eventlog.postgres_connect import QUERIES, connect, driver
 __all__ = ["Mismatch", "Peer", "Roster"]
 
 _Q = QUERIES
-_KEPT_CHECKS = 200_000
+_KEPT_CHECKS = 8192
 
 
 class Peer(NamedTuple):
@@ -57,12 +57,12 @@ class Roster:
         self._do("beat", seq, list(busy), self.id)
         return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", lease_s)]
 
-    def publish(self, hashes: Collection[tuple[int, str]]) -> Mismatch | None:
-        """Say what we hold; somebody who holds something else, if there is one."""
+    def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> Mismatch | None:
+        """Say what we hold; somebody among the living who holds something else, if there is one."""
         for seq, hash_ in hashes:
             self._do("publish", seq, self.id, hash_)
             self._do("forget_checks", seq - _KEPT_CHECKS)
-        return next((Mismatch(*found) for found in self._ask("mismatches", self.id)), None)
+        return next((Mismatch(*found) for found in self._ask("mismatches", self.id, lease_s)), None)
 
     def agreed(self) -> int:
         """How often another replica held the same."""

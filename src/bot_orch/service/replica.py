@@ -16,6 +16,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -88,7 +89,7 @@ class ReplicaWriter(Writer):
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop has just been closed
                 loop.call_soon_threadsafe(self._wake.set)
 
         self._follower = Follower(self.shared.url, self.shared.schema, wake, writer=self.shared.writer)
@@ -206,6 +207,7 @@ class ReplicaWriter(Writer):
         self._refuse_all(error)
         await super()._recover(group, error)
         self.committed_seq = self.ledger.seq
+        self.failed = self._halted or self.failed
         self._wake.set()
 
     async def _follow(self) -> None:

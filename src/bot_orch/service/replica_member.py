@@ -125,6 +125,7 @@ class Member:
         """Say that we live, and what state we hold; hear the same of others."""
         writer = self._writer
         if writer.failed is not None:
+            self._steady_since = asyncio.get_running_loop().time()
             return
         seq = writer.committed_seq
         self.peers = await self._ask(partial(self._roster.beat, seq, self._working(), self.lease_s))
@@ -139,7 +140,7 @@ class Member:
             self._hashed_seq = seq
             hashes.append((seq, ledger.fingerprint()))
         self._quiet_seq = seq
-        found = await self._ask(partial(self._roster.publish, hashes))
+        found = await self._ask(partial(self._roster.publish, hashes, self.lease_s))
         while writer.hashes and hashes and writer.hashes[0] in hashes:
             writer.hashes.popleft()
         self.compared = await self._ask(self._roster.agreed)

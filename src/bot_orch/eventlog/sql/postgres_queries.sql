@@ -43,8 +43,10 @@ DELETE FROM replicas WHERE seen < now() - interval '1 day'
 -- name: publish
 INSERT INTO checks (seq, replica, hash) VALUES (%s, %s, %s) ON CONFLICT (seq, replica) DO UPDATE SET hash = EXCLUDED.hash
 -- name: mismatches
-SELECT ours.seq, theirs.replica, ours.hash, theirs.hash FROM checks AS ours JOIN checks AS theirs USING (seq)
-WHERE ours.replica = %s AND theirs.hash <> ours.hash ORDER BY ours.seq LIMIT 1
+SELECT ours.seq, theirs.replica, ours.hash, theirs.hash
+FROM checks AS ours JOIN checks AS theirs USING (seq) JOIN replicas ON replicas.id = theirs.replica
+WHERE ours.replica = %s AND theirs.hash <> ours.hash AND replicas.seen > now() - make_interval(secs => %s)
+ORDER BY ours.seq LIMIT 1
 -- name: agreed
 SELECT count(*) FROM checks AS ours JOIN checks AS theirs USING (seq)
 WHERE ours.replica = %s AND theirs.replica <> ours.replica AND theirs.hash = ours.hash
