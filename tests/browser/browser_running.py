@@ -59,3 +59,16 @@ def until(function, seconds=10.0):
 
 def output(running, task):
     return until(lambda: (v := running.get(f"/v1/tasks/{task}").json())["status"] != "running" and v)
+
+
+def go(page, url):
+    """Open a page, also while the one before is just reloading itself."""
+    for _ in range(5):
+        try:
+            page.goto(url)
+        except Exception as error:
+            if "interrupted" not in str(error):
+                raise
+        else:
+            return
+    raise AssertionError(f"{url} was interrupted again and again")

@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 
-from browser_running import ARGUMENTS, chromium_path
+from browser_running import ARGUMENTS, chromium_path, go
 
 OUT = Path(__file__).parents[2] / "docs" / "img"
 LEARN_S = float(os.environ.get("LEARN_S", "55"))
@@ -47,13 +47,13 @@ def shoot(browser, url):
     page.click(".recent a >> nth=8")
     page.wait_for_selector("text=Terms of every score")
     page.screenshot(path=OUT / "dashboard-why.png")
-    page.goto(f"{url}/queue")
+    go(page, f"{url}/queue")
     page.keyboard.press("n")  # one to have something closed
     page.wait_for_selector("text=Yours to answer")
     page.keyboard.press("1")
     page.wait_for_selector("text=by you")
     page.wait_for_timeout(13_000)  # final, and a newer task has come
-    page.goto(f"{url}/queue")
+    go(page, f"{url}/queue")
     page.click(".ticket:has-text('2 drafts') >> nth=-1")
     page.wait_for_selector("text=Why a person")
     page.keyboard.press("c")
@@ -61,7 +61,7 @@ def shoot(browser, url):
     page.keyboard.press("a")
     page.keyboard.type("The first: the references are newer, and both drafts agree.")
     page.screenshot(path=OUT / "queue-ticket.png")
-    page.goto(f"{url}/queue")
+    go(page, f"{url}/queue")
     page.screenshot(path=OUT / "queue.png")
     phone = browser.new_context(**PHONE).new_page()
     phone.goto(f"{url}/queue")

@@ -1,6 +1,6 @@
 """The queue in a real Chromium: by keyboard alone, and on a phone."""
 
-from browser_running import output, submit
+from browser_running import go, output, submit
 
 CONTROLS = "main a, main button, main textarea, main input:not([type=hidden])"
 NUMBERS = "(window.all = [...document.querySelectorAll('*')], [...window.all.keys()])"
@@ -12,7 +12,7 @@ def focused(page):
 
 def test_claim_and_answer_by_keyboard_alone(running, page):
     task = submit(running, "What is 2 + 2?", drafts=[{"agent": "model", "text": "five"}])
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.keyboard.press("j")
     assert focused(page).startswith("/queue/")
     page.keyboard.press("Enter")
@@ -37,7 +37,7 @@ def test_claim_and_answer_by_keyboard_alone(running, page):
 
 def test_everything_can_be_reached_with_the_tab_key(running, page):
     submit(running, drafts=[{"agent": "model", "text": "draft"}])
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.keyboard.press("n")
     page.wait_for_selector("text=Yours to answer")
     wanted = set(page.evaluate(f"{NUMBERS}.filter(i => all[i].matches('{CONTROLS}'))"))
@@ -51,13 +51,13 @@ def test_everything_can_be_reached_with_the_tab_key(running, page):
 def test_accept_edit_skip_and_reject_by_keyboard(running, page):
     draft = [{"agent": "model", "text": "the draft"}]
     first = submit(running, "accept me", drafts=draft)
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.keyboard.press("n")
     page.wait_for_selector("text=Yours to answer")
     page.keyboard.press("1")
     assert output(running, first)["output"] == "the draft"
     second = submit(running, "edit me", drafts=draft)
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.keyboard.press("n")
     page.wait_for_selector("text=edit me")
     page.keyboard.press("e")
@@ -68,7 +68,7 @@ def test_accept_edit_skip_and_reject_by_keyboard(running, page):
     page.keyboard.press("Control+Enter")
     assert output(running, second)["output"] == "the draft, edited"
     third = submit(running, "reject me")
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.keyboard.press("n")
     page.wait_for_selector("text=Yours to answer")
     page.keyboard.press("s")
@@ -86,7 +86,7 @@ def test_the_countdown_runs_and_a_lost_lease_is_told(running, page):
 
     running.runtime.queue.settings = QueueSettings(lease_s=3.0, undo_s=1.0)
     submit(running, "slowly")
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.keyboard.press("n")
     page.wait_for_selector("text=yours for")
     before = page.inner_text(".clock >> nth=0")
@@ -107,7 +107,7 @@ def test_on_a_phone(running, browser):
         viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True, device_scale_factor=2
     )
     page = context.new_page()
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     fits = "document.documentElement.scrollWidth <= window.innerWidth"
     assert page.evaluate(fits)
     page.tap("text=Claim next")
@@ -125,7 +125,7 @@ def test_it_works_without_scripts(running, browser):
     task = submit(running, "no scripts here")
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.click("text=Claim next")
     page.fill("textarea", "still works")
     page.click("text=Send answer")
@@ -134,7 +134,7 @@ def test_it_works_without_scripts(running, browser):
 
 
 def test_the_list_updates_by_itself(running, page):
-    page.goto(f"{running.url}/queue")
+    go(page, f"{running.url}/queue")
     page.wait_for_selector("text=Nothing waits")
     submit(running, "brand new")
     page.wait_for_selector("text=brand new")

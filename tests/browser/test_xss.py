@@ -1,7 +1,7 @@
 """Whatever agents and callers say stays text: no element of theirs appears, nothing of theirs runs."""
 
 import pytest
-from browser_running import serve, submit, until
+from browser_running import go, serve, submit, until
 
 from bot_orch.service import pages
 
@@ -33,7 +33,7 @@ FOREIGN = """() => {
 
 
 def look(page, url, wait=None):
-    page.goto(url)
+    go(page, url)
     if wait:
         page.wait_for_selector(wait, state="attached")
     page.wait_for_timeout(150)
