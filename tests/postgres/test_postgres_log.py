@@ -148,6 +148,25 @@ def test_another_writer_waits_for_the_lock(database):
     two.close()
 
 
+def test_a_writer_that_hangs_in_an_append_loses_the_lock(database):
+    hanging, other = connect_log(database), connect_log(database)
+    assert hanging._writing().execute("SHOW idle_in_transaction_session_timeout").fetchone()[0] == "15s"
+    hanging._w.execute("SET idle_in_transaction_session_timeout = '200ms'")
+    hanging._w.commit()
+    hanging.begin(0)
+    hanging.append([row(1)])
+    assert other.begin(0) == [], "the lock is free again, and nothing was appended"
+    other.append([row(1)])
+    other.commit()
+    with pytest.raises(LogUnavailableError):
+        hanging.commit()
+    hanging.rollback()
+    assert hanging.begin(0) == [row(1)]
+    hanging.rollback()
+    hanging.close()
+    other.close()
+
+
 def test_a_lost_connection_is_made_again_and_loses_the_open_group(database):
     log = connect_log(database)
     log.append([row(1)])
