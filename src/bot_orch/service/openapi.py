@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from bot_orch._version import __version__
+from bot_orch.service.queue_api import QUEUE_ROUTES
 from bot_orch.service.routes import ROUTES, RouteSpec
 
 __all__ = ["document"]
 
+_ALL = (*ROUTES, *QUEUE_ROUTES)
 _TEMPLATE = "#/components/schemas/{name}"
 _COMMON = (400, 401, 403, 405, 408, 413, 422)
 _SUMMARIES = {
@@ -35,11 +37,11 @@ _SUMMARIES = {
 
 def document() -> dict[str, Any]:
     """The whole document."""
-    types = [each for route in ROUTES for each in (route.body, route.answer) if each is not None]
+    types = [each for route in _ALL for each in (route.body, route.answer) if each is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
     by_type = list(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
+    for route in _ALL:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
     error = {"type": "object", "properties": {"error": {"type": "object"}}, "required": ["error"]}
     return {
