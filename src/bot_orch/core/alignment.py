@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, Schema, allocate
+from bot_orch.core.calibration import Gaps, Relative, over
 from bot_orch.core.reference import Reference
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.bank import ProfileBank
@@ -19,6 +20,7 @@ from bot_orch.transport.finite import ZeroOneLabels
 from bot_orch.transport.geometry import Geometry, geometry_from_spec
 from bot_orch.transport.measures import Cloud, Gaussian, Labels
 from bot_orch.transport.memory import Memory
+from bot_orch.transport.noise import noise
 from bot_orch.transport.scalars import Scalars
 from bot_orch.transport.sliced import Sliced
 from bot_orch.transport.uncertainty import Distances
@@ -27,6 +29,7 @@ from bot_orch.types import Agent, Measure, Task
 __all__ = ["Alignment", "Watch"]
 
 Parts = dict[str, Arrays]
+_DUE = 256  # tasks whose outcome is awaited and whose reference is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class Alignment:
         Confidence level of ``lower`` and ``upper``.
     watch
         Watch agents' outputs and the stream of tasks for drift; None switches it off.
+    units
+        ``native``: distances as the geometry measures them. ``reference``: against the variability of the reference
+        itself, so that lambda means the same everywhere. Where tasks bring their own references, an output is then
+        compared with that of its own task, see :mod:`bot_orch.core.calibration`.
 
     Examples
     --------
@@ -74,8 +81,11 @@ class Alignment:
     distance: str = "lower"
     level: float = 0.90
     watch: Watch | None = None
+    units: str = "native"
 
     def __post_init__(self) -> None:
+        if self.units not in ("native", "reference"):
+            raise InvalidInputError("alignment.units", f"is {self.units!r}", "pass 'native' or 'reference'")
         choices = ("lower", "plug_in", "debiased", "upper")
         if self.distance not in choices:
             raise InvalidInputError("alignment.distance", f"is {self.distance!r}", f"pass one of {', '.join(choices)}")
@@ -100,6 +110,13 @@ class Alignment:
         return ProfileBank(self.geometry, self.memory)
 
     @cached_property
+    def gaps(self) -> Gaps | None:
+        """Distances of outputs to the references of their own tasks, where those are the unit."""
+        return (
+            Gaps(self.geometry.width, _DUE) if self.units == "reference" and self.reference.source == "task" else None
+        )
+
+    @cached_property
     def monitors(self) -> dict[str, DriftMonitor]:
         """What watches for drift: agents' outputs and the stream of tasks."""
         if self.watch is None:
@@ -113,6 +130,8 @@ class Alignment:
         pool = self.reference.pool(self.geometry)
         parts: dict[str, Schema] = {"bank": self.bank.schema, "reference": self.reference.schema(self.geometry)}
         parts["pool"] = {} if pool is None else _shared(pool.schema)
+        if self.gaps is not None:
+            parts["gaps"] = self.gaps.schema
         return parts | {name: monitor.schema for name, monitor in self.monitors.items()}
 
     def start(self, n_agents: int) -> Parts:
@@ -130,19 +149,54 @@ class Alignment:
 
     def distances(self, parts: Parts, task: Task, agents: Sequence[Agent]) -> Floats:
         """W of every agent; zero for an agent of whom nothing is known."""
+        if self.units == "reference":
+            return self.relative(parts, task, agents).lower
         found = self.detail(parts, task, agents)
         return np.zeros(len(agents)) if found is None else found.pick(self.distance)
 
-    def see_task(self, parts: Parts, task: Task) -> None:
-        """A task was decided on."""
+    def relative(self, parts: Parts, task: Task, agents: Sequence[Agent]) -> Relative:
+        """Every agent's distance against the variability of the reference."""
+        nu = self.reference.embedding(self.geometry, parts["reference"], parts["pool"], task.reference)
+        found = self.detail(parts, task, agents)
+        if nu is None or found is None:
+            nothing = np.zeros(len(agents))
+            return Relative(nothing, nothing, nothing > 0.0)
+        known, unit = found.n >= 2.0, self._own_variability(nu)
+        if self.gaps is None:
+            if unit[0] == 0.0 and known.any():  # one point for all tasks: measure agents against each other
+                unit = found.value[known].mean(keepdims=True)
+            return Relative(over(found.debiased, unit), over(found.lower, unit), known)
+        gaps, given = parts["gaps"], np.isinf(found.n)
+        unit = np.maximum(unit, self.gaps.unit(gaps))
+        return Relative(
+            np.where(given, over(found.value, unit), self.gaps.mean(gaps, unit)),
+            np.where(given, over(found.lower, unit), self.gaps.lower(gaps, unit)),
+            given | (gaps["count"] >= 2.0),
+        )
+
+    def _own_variability(self, nu: Floats) -> Floats:
+        """How far one outcome drawn from the reference lies from it, in expectation; (1,)."""
+        b0, _, _ = noise(self.geometry, nu[None], nu, np.zeros(1), np.ones(1))
+        return np.asarray(b0, dtype=float)
+
+    def see_task(self, parts: Parts, task: Task, round_: int = 0) -> None:
+        """A task was decided on, in this round."""
         self.reference.see_task(self.geometry, parts["reference"], task.reference)
-        if "task_drift" in self.monitors and task.reference is not None:
+        if task.reference is None:
+            return
+        if self.gaps is not None:
+            self.gaps.see_reference(parts["gaps"], self.geometry, self.geometry.embed(task.reference), round_)
+        if "task_drift" in self.monitors:
             self.monitors["task_drift"].update(parts["task_drift"], self.geometry.embed(task.reference))
 
-    def see_output(self, parts: Parts, agent: str, index: int, output: Measure, reward: float | None) -> None:
-        """An agent's output was observed."""
+    def see_output(
+        self, parts: Parts, agent: str, index: int, output: Measure, reward: float | None, round_: int = 0
+    ) -> None:
+        """An agent's output on the task of a round was observed."""
         self.bank.observe(parts["bank"], index, output)
         self.reference.see_output(self.geometry, parts["pool"], agent, output, reward)
+        if self.gaps is not None:
+            self.gaps.see_output(parts["gaps"], self.geometry, index, self.geometry.embed(output), round_)
         if "drift" in self.monitors:
             for outcome in self.geometry.outcomes_of(output)[0]:
                 self.monitors["drift"].update(parts["drift"], outcome, agent=index)
@@ -158,7 +212,7 @@ class Alignment:
     def spec(self) -> dict[str, Any]:
         """Plain JSON values."""
         watch = None if self.watch is None else [self.watch.recent, self.watch.older, self.watch.alpha]
-        rest = {"distance": self.distance, "level": self.level, "watch": watch}
+        rest = {"distance": self.distance, "level": self.level, "watch": watch, "units": self.units}
         return {**self.bank.spec(), "reference": self.reference.spec(), **rest}
 
     @classmethod
@@ -171,6 +225,7 @@ class Alignment:
             document["distance"],
             document["level"],
             None if document["watch"] is None else Watch(*document["watch"]),
+            document.get("units", "native"),
         )
 
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+from bot_orch.transport.geometry import Geometry
 
-__all__ = ["AutoLambda", "Gaps"]
+__all__ = ["AutoLambda", "Gaps", "Relative", "over"]
 
 _Z = 1.645  # one-sided 95 %
 _IMAGINARY = 2.0
@@ -35,6 +36,8 @@ class Gaps:
     ----------
     width
         Length of an embedded reference.
+    due
+        How many references of tasks without outcome are kept; an outcome later than that teaches no gap.
 
     Examples
     --------
@@ -44,11 +47,13 @@ class Gaps:
     >>> for t in range(50):
     ...     gaps.see_unit(state, np.array(10.0))
     ...     gaps.see_gap(state, np.array(t % 2), np.array(1.0 if t % 2 else 8.0 + t % 4))
-    >>> gaps.mean(state), gaps.lower(state).round(2)
+    >>> unit = gaps.unit(state)
+    >>> gaps.mean(state, unit), gaps.lower(state, unit).round(2)
     (array([0.896, 0.1  ]), array([0.86, 0.1 ]))
     """
 
     width: int
+    due: int = 0
 
     @property
     def schema(self) -> Schema:
@@ -60,8 +65,23 @@ class Gaps:
             "apart": Field(per_agent=False),
             "pairs": Field(per_agent=False),
             "last": Field(per_agent=False, shape=(self.width,)),
-            "tasks": Field(per_agent=False, dtype="int64"),
+            "due": Field(per_agent=False, shape=(self.due, self.width)),
+            "due_round": Field(per_agent=False, shape=(self.due,), fill=-1.0, dtype="int64"),
         }
+
+    def see_reference(self, state: Arrays, geometry: Geometry, reference: Floats, round_: int) -> None:
+        """Keep the embedded reference of the task of a round until its outcome comes (no batch)."""
+        if state["due_round"].max() >= 0:
+            state["apart"] += geometry.distances(state["last"][None], reference)[0]
+            state["pairs"] += 1.0
+        state["last"][:] = state["due"][round_ % self.due] = reference
+        state["due_round"][round_ % self.due] = round_
+
+    def see_output(self, state: Arrays, geometry: Geometry, agent: int, output: Floats, round_: int) -> None:
+        """Compare an embedded output with the reference of its task, if that is still kept (no batch)."""
+        if state["due_round"][round_ % self.due] == round_:
+            gap = geometry.distances(output[None], state["due"][round_ % self.due])[0]
+            self.see_gap(state, np.array(agent), gap)
 
     def see_unit(self, state: Arrays, apart: Floats, known: Bools | None = None) -> None:
         """The distance between the references of two different tasks."""
@@ -82,12 +102,15 @@ class Gaps:
         """How far references of different tasks lie apart on average, ``batch + (1,)``; 0 while unknown."""
         return np.asarray(state["apart"] / np.maximum(state["pairs"], 1.0))[..., None]
 
-    def mean(self, state: Arrays) -> Floats:
-        """Mean distance of every agent, without units; zero for an agent never seen."""
-        return _over(state["gap"], self.unit(state))
+    def mean(self, state: Arrays, unit: Floats) -> Floats:
+        """Mean distance of every agent in units of ``unit``; zero for an agent never seen."""
+        return over(state["gap"], unit)
 
-    def lower(self, state: Arrays) -> Floats:
-        """Lower confidence distance of every agent, without units; zero for an agent seen less than twice."""
+    def lower(self, state: Arrays, unit: Floats) -> Floats:
+        """Lower confidence distance of every agent; zero for an agent seen less than twice.
+
+        The spread of few gaps is told from those of all agents.
+        """
         n = state["count"]
         spread = np.sqrt(state["square"] / np.maximum(n - 1.0, 1.0))
         pooled = np.sqrt(
@@ -97,7 +120,16 @@ class Gaps:
         few = np.maximum(n, 1.0)
         spread = (np.maximum(n - 1.0, 0.0) * spread + 2.0 * pooled) / (np.maximum(n - 1.0, 0.0) + 2.0)
         low = np.where(n < 2.0, 0.0, state["gap"] - _Z * spread / np.sqrt(few) - _SMALL * spread / few)
-        return _over(np.maximum(low, 0.0), self.unit(state))
+        return over(np.maximum(low, 0.0), unit)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relative:
+    """Distances without units, ``batch + (M,)``: estimates, lower confidence distances, and whose are known."""
+
+    mean: Floats
+    lower: Floats
+    known: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +168,10 @@ class AutoLambda:
         quarter = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 4, axis=-1)
         return np.asarray(0.5 * (np.minimum(quarter, 1.0) * count / (count + _IMAGINARY) + 1.0))
 
-    def excess(self, lower: Floats, distance: Floats, known: Bools) -> Floats:
+    def excess(self, found: Relative) -> Floats:
         """What every agent's lower confidence distance exceeds the budget by, less what all of them do."""
-        over = np.where(known, np.maximum(lower - self.budget(distance, known), 0.0), 0.0)
-        return over - np.minimum.reduce(over, axis=-1, keepdims=True)
+        above = np.where(found.known, np.maximum(found.lower - self.budget(found.mean, found.known), 0.0), 0.0)
+        return above - np.minimum.reduce(above, axis=-1, keepdims=True)
 
     def penalty(self, state: Arrays, excess: Floats) -> Floats:
         """Lambda times excess."""
@@ -150,5 +182,6 @@ class AutoLambda:
         state["lambda"] += self.rate * excess
 
 
-def _over(values: Floats, unit: Floats) -> Floats:
+def over(values: Floats, unit: Floats) -> Floats:
+    """Values in units; zero where the unit is not known."""
     return np.divide(values, unit, out=np.zeros(np.broadcast_shapes(values.shape, unit.shape)), where=unit > 0.0)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Schema, allocate, insert_agent, remove_agent
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment
+from bot_orch.core.calibration import AutoLambda
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.state import FORMAT, VERSION, State, parse
 from bot_orch.errors import InvalidInputError, UnknownAgentError, UnknownDecisionError
@@ -34,7 +36,8 @@ class Orchestrator:
     policy
         A policy or its name.
     lambda_
-        Weight of the alignment cost in the score.
+        Weight of the alignment cost in the score, or ``auto``: distances without units, and a weight that calibrates
+        itself so that only agents far outside what others show pay (:mod:`bot_orch.core.calibration`).
     seed
         Same seed, same tasks, same outcomes: same decisions.
     n_features
@@ -61,7 +64,7 @@ class Orchestrator:
         agents: Iterable[str | Agent],
         policy: Policy | str = "bot",
         *,
-        lambda_: float = 1.0,
+        lambda_: float | Literal["auto"] = 1.0,
         seed: int = 0,
         n_features: int = 0,
         floor: float = 0.0,
@@ -69,10 +72,11 @@ class Orchestrator:
         reward: RewardModel | None = None,
     ) -> None:
         self.policy = make_policy(policy) if isinstance(policy, str) else policy
-        self.lambda_ = _check("lambda_", lambda_, 0.0, np.inf) if self.policy.uses_alignment else 0.0
+        self._dual = AutoLambda() if lambda_ == "auto" and self.policy.uses_alignment else None
+        self.lambda_ = self._weight(lambda_)
         self.floor = _check("floor", floor, 0.0, 1.0)
         self.seed, self.n_features = seed, n_features
-        self.alignment = alignment
+        self.alignment = None if alignment is None else self._in_units(alignment)
         self.reward = reward or BoundedReward()
         self._stream = derive_key("orchestrator", seed)
         self._name = policy_name(self.policy)
@@ -99,7 +103,10 @@ class Orchestrator:
         self._expect("task.reference", task.reference)
         decision = self.derive(task, eligible)
         if self.alignment is not None:
-            self.alignment.see_task(self._state.parts, task)
+            self.alignment.see_task(self._state.parts, task, decision.key.counter)
+        if self._dual is not None:
+            paid = decision.terms.alignment[self._index[decision.agent]]
+            self._dual.accept(self._state.parts["lambda"], paid / decision.lambda_)
         self._state.pending[decision.id] = decision
         self._waiting[self._index[decision.agent]] += 1.0
         self._state.rounds += 1
@@ -110,8 +117,7 @@ class Orchestrator:
         """The decision that :meth:`decide` would make now, without making it."""
         counter = self._state.rounds
         mask = None if eligible is None else self._mask(eligible)
-        distance = self._distances(task)
-        alignment = self.lambda_ * distance
+        distance, alignment, lambda_ = self._aligned(task)
         situation = Situation(counter + 1, alignment + self._costs, mask, self._context(task), self._waiting)
         u = uniform(self._stream, counter)
         drawn = pipeline.decide(self.policy, self._state.parts["policy"], situation, u, self.floor)
@@ -124,7 +130,7 @@ class Orchestrator:
             propensities=drawn.propensities,
             terms=Terms(choice.estimate.copy(), choice.exploration, distance, alignment, self._costs),
             policy=self._name,
-            lambda_=self.lambda_,
+            lambda_=lambda_,
             state_seq=self._state.seq,
             key=RandomKey(self._stream, counter),
             features=task.features,
@@ -141,7 +147,8 @@ class Orchestrator:
             return  # the agent left; there is nobody to credit
         self.reward.learn(parts["reward"], index, outcome)
         if outcome.output is not None and self.alignment is not None:
-            self.alignment.see_output(parts, decision.agent, index, outcome.output, reward)
+            counter = decision.key.counter
+            self.alignment.see_output(parts, decision.agent, index, outcome.output, reward, counter)
         if reward is not None:
             observed = np.zeros(len(self._names), dtype=bool)
             observed[index] = True
@@ -258,29 +265,46 @@ class Orchestrator:
 
     def _schemas(self) -> list[tuple[str, Schema]]:
         aligned = self.alignment.schemas.items() if self.alignment else ()
-        return [("policy", self._schema), ("reward", self.reward.schema), *aligned]
+        dual = () if self._dual is None else (("lambda", self._dual.schema),)
+        return [("policy", self._schema), ("reward", self.reward.schema), *dual, *aligned]
+
+    def _weight(self, lambda_: float | Literal["auto"]) -> float | Literal["auto"]:
+        if not self.policy.uses_alignment:
+            return 0.0
+        return "auto" if lambda_ == "auto" else _check("lambda_", lambda_, 0.0, np.inf)
+
+    def _in_units(self, alignment: Alignment) -> Alignment:
+        """The same alignment, in units of the reference if lambda calibrates itself."""
+        return alignment if self._dual is None else replace(alignment, units="reference")
 
     def _expect(self, name: str, measure: Measure | None) -> None:
         """Check a measure against the geometry; the first one ever seen chooses it."""
         if measure is None:
             return
         if self.alignment is None:
-            self.alignment = Alignment.for_measure(measure)
+            self.alignment = self._in_units(Alignment.for_measure(measure))
             self._state.parts |= self.alignment.start(len(self._names))
         self.alignment.check(name, measure)
 
-    def _distances(self, task: Task) -> Floats:
-        if self.lambda_ == 0.0:
-            return self._no_distance
+    def _aligned(self, task: Task) -> tuple[Floats, Floats, float]:
+        """W, what it costs, and the lambda behind that."""
+        parts, agents = self._state.parts, self._state.agents
+        dual = None if self._dual is None else parts["lambda"]
+        lambda_ = float(self.lambda_) if dual is None else float(dual["lambda"])
+        alignment = self.alignment
+        if alignment is None and task.reference is not None:
+            alignment = self._in_units(Alignment.for_measure(task.reference))  # what deciding would choose
+        if alignment is None or lambda_ == 0.0:
+            return self._no_distance, self._no_distance, lambda_
         for name, profile in task.profiles.items():
-            if self.alignment is not None:
-                self.alignment.check(f"task.profiles.{name}", profile)
-        if self.alignment is not None:
-            return self.alignment.distances(self._state.parts, task, self._state.agents)
-        if task.reference is None:
-            return self._no_distance
-        fresh = Alignment.for_measure(task.reference)  # what deciding would choose; deriving must not change anything
-        return fresh.distances(fresh.start(len(self._names)), task, self._state.agents)
+            alignment.check(f"task.profiles.{name}", profile)
+        if alignment is not self.alignment:
+            parts = alignment.start(len(agents))  # deriving must not change anything
+        if self._dual is None or dual is None:
+            distance = alignment.distances(parts, task, agents)
+            return distance, lambda_ * distance, lambda_
+        found = alignment.relative(parts, task, agents)
+        return found.lower, self._dual.penalty(dual, self._dual.excess(found)), lambda_
 
     def _context(self, task: Task) -> Floats | None:
         if self.n_features == 0:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, allocate
-from bot_orch.core.calibration import AutoLambda, Gaps
+from bot_orch.core.calibration import AutoLambda, Gaps, Relative
 from bot_orch.environments.replay import After, Before, Setup
 from bot_orch.experiments.arena.players import Guide, Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
@@ -30,10 +30,11 @@ class GapGuide(Guide):
 
     def penalty(self, before: Before) -> Floats:
         """``(seeds, M)``."""
-        lower = self._gaps.lower(self.state)
+        unit = self._gaps.unit(self.state)
+        lower = self._gaps.lower(self.state, unit)
         if self._lambda is not None:
             return self._lambda * lower
-        self._excess = self._auto.excess(lower, self._gaps.mean(self.state), self.state["count"] >= 2.0)
+        self._excess = self._auto.excess(Relative(self._gaps.mean(self.state, unit), lower, self.state["count"] >= 2.0))
         return self._auto.penalty(self.state, self._excess)
 
     def learn(self, before: Before, after: After) -> None:
