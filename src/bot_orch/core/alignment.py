@@ -97,7 +97,7 @@ class Alignment:
         if isinstance(measure, Labels):
             geometry = ZeroOneLabels(len(measure.probabilities))
         elif isinstance(measure, Cloud):
-            geometry = Sliced(measure.dimension)
+            geometry = Sliced(dimension=measure.dimension)
         elif isinstance(measure, Gaussian):
             geometry = Bures(measure.dimension)
         else:
@@ -157,22 +157,42 @@ class Alignment:
     def relative(self, parts: Parts, task: Task, agents: Sequence[Agent]) -> Relative:
         """Every agent's distance against the variability of the reference."""
         nu = self.reference.embedding(self.geometry, parts["reference"], parts["pool"], task.reference)
-        found = self.detail(parts, task, agents)
-        if nu is None or found is None:
+        if nu is None:
             nothing = np.zeros(len(agents))
             return Relative(nothing, nothing, nothing > 0.0)
-        known, unit = found.n >= 2.0, self._own_variability(nu)
-        if self.gaps is None:
-            if unit[0] == 0.0 and known.any():  # one point for all tasks: measure agents against each other
-                unit = found.value[known].mean(keepdims=True)
-            return Relative(over(found.debiased, unit), over(found.lower, unit), known)
-        gaps, given = parts["gaps"], np.isinf(found.n)
-        unit = np.maximum(unit, self.gaps.unit(gaps))
-        return Relative(
-            np.where(given, over(found.value, unit), self.gaps.mean(gaps, unit)),
-            np.where(given, over(found.lower, unit), self.gaps.lower(gaps, unit)),
-            given | (gaps["count"] >= 2.0),
+        unit = self._own_variability(nu)
+        return (
+            self._of_profiles(parts, task, agents, unit)
+            if self.gaps is None
+            else self._of_gaps(parts, task, agents, unit)
         )
+
+    def _of_profiles(self, parts: Parts, task: Task, agents: Sequence[Agent], unit: Floats) -> Relative:
+        """Profiles against a reference that is the same for all tasks."""
+        found = self.detail(parts, task, agents)
+        known = np.zeros(len(agents), dtype=bool) if found is None else found.n >= 2.0
+        if found is None or not known.any():
+            return Relative(np.zeros(len(agents)), np.zeros(len(agents)), known)
+        if unit[0] == 0.0:  # a single point: measure agents against each other
+            unit = found.value[known].mean(keepdims=True)
+        return Relative(over(found.debiased, unit), over(found.lower, unit), known)
+
+    def _of_gaps(self, parts: Parts, task: Task, agents: Sequence[Agent], unit: Floats) -> Relative:
+        """Outputs against the references of their own tasks; profiles known beforehand against this one's."""
+        gaps, own = parts["gaps"], self.gaps
+        assert own is not None  # noqa: S101
+        unit = np.maximum(unit, own.unit(gaps))
+        mean, lower, known = own.mean(gaps, unit), own.lower(gaps, unit), gaps["count"] >= 2.0
+        if any(task.profiles.get(agent.id, agent.profile) is not None for agent in agents):
+            found = self.detail(parts, task, agents)
+            if found is not None:
+                given = np.isinf(found.n)
+                mean, lower = (
+                    np.where(given, over(found.value, unit), mean),
+                    np.where(given, over(found.lower, unit), lower),
+                )
+                known = known | given
+        return Relative(mean, lower, known)
 
     def _own_variability(self, nu: Floats) -> Floats:
         """How far one outcome drawn from the reference lies from it, in expectation; (1,)."""

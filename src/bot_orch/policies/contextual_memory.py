@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -154,10 +155,13 @@ class Memory:
         return np.array(rows)
 
     def _likeness(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[Floats, Floats]:
-        """How alike the queries (B, J, d) are to what is remembered, as tasks and in time: two (B, J, n) arrays."""
-        recent = np.exp(-np.abs(when[:, None] - flat["round"][:, None, :n]) / self.lifetime)
+        """How alike the queries (B, J, d) are to what is remembered, as tasks, (B, J, n), and in time, (1, J, n).
+
+        Rows of a batch step together, so that time is the same for all of them.
+        """
+        recent = np.exp(-np.abs(when[:, None] - flat["round"][:1, None, :n]) / self.lifetime)
         if query is None:
-            return np.zeros_like(recent), recent
+            return np.zeros((1, 1, 1)), recent
         scale = _scale(flat, self.reach)
         points = (flat["x"][:, :n] - flat["x_mean"][:, None]) * scale
         query = (query - flat["x_mean"][:, None]) * scale
@@ -174,10 +178,12 @@ class Memory:
         alpha, parts = flat["alpha"][:, :n], self._parts(context is not None)
         fitted = np.zeros((len(owner), len(turn), len(parts)))
         gram = np.zeros((len(owner), len(parts), len(turn), len(turn))) + np.eye(len(turn))
-        ours = same * near
-        for column, kernel in enumerate((same, same * recent, ours, ours * recent, recent, near)):
+        for column, factors in enumerate(
+            ((same,), (same, recent), (same, near), (same, near, recent), (recent,), (near,))
+        ):
             part = parts[:, column]
             if part.any():
+                kernel = reduce(np.multiply, factors)
                 fitted += (kernel @ alpha) * part
                 gram += kernel[:, None, :, turn] * part[:, None, None]
         return fitted, gram

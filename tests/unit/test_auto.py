@@ -1,0 +1,162 @@
+"""auto: cold start, drift, easy problems, costs, units, agents that come and go."""
+
+import numpy as np
+import pytest
+
+from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
+from bot_orch.arrays import allocate
+from bot_orch.core import pipeline
+from bot_orch.policies.auto import Auto, shared_optimism
+from bot_orch.policies.base import Feedback, Situation
+from bot_orch.policies.registry import make_policy
+from bot_orch.rng import derive_keys, generator, uniform
+
+
+def simulate(policy, reward, context=None, penalty=None, seeds=6):
+    """Agents chosen, (T, seeds), where ``reward`` is (T, M) probabilities of success."""
+    rounds, m = reward.shape
+    state = allocate(policy.schema(0 if context is None else context.shape[-1]), (seeds,), m)
+    draw, coin = (derive_keys(["auto", name], range(seeds)) for name in ("draw", "coin"))
+    chosen = np.empty((rounds, seeds), dtype=int)
+    fixed = np.zeros((seeds, m)) if penalty is None else np.broadcast_to(penalty, (seeds, m))
+    for t in range(rounds):
+        x = None if context is None else np.broadcast_to(context[t], (seeds, context.shape[-1]))
+        drawn = pipeline.decide(policy, state, Situation(t + 1, fixed, None, x), uniform(draw, t))
+        earned = (uniform(coin, t) < reward[t, drawn.agent]).astype(float)
+        pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, earned))
+        chosen[t] = drawn.agent
+    return chosen
+
+
+def expected(reward, chosen):
+    return reward[np.arange(len(chosen))[:, None], chosen]
+
+
+def test_cold_start_with_sixty_agents():
+    means = np.linspace(0.9, 0.3, 60)[generator("cold start").permutation(60)]
+    reward = np.tile(means, (900, 1))
+    earned = expected(reward, simulate(Auto(), reward))
+    assert earned[:120].mean() > means.mean() - 0.05, "the first rounds are worse than choosing at random"
+    assert earned[600:].mean() > 0.8
+    thompson = expected(reward, simulate(make_policy("thompson-beta"), reward))
+    assert earned.mean() > thompson.mean()
+
+
+def test_small_regret_on_an_easy_problem():
+    reward = np.tile([0.2, 0.5, 0.9, 0.4], (500, 1))
+    assert 0.9 - expected(reward, simulate(Auto(), reward)).mean() < 0.05
+
+
+def test_useless_features_cost_little():
+    reward = np.tile([0.3, 0.8, 0.5], (600, 1))
+    context = generator("useless").normal(size=(600, 10))
+    assert 0.8 - expected(reward, simulate(Auto(), reward, context)).mean() < 0.1
+
+
+def test_learns_what_a_line_cannot():
+    x = generator("ring").normal(size=(900, 2))
+    inside = (x**2).sum(axis=1) < 1.4
+    reward = np.where(inside[:, None], [0.9, 0.1], [0.1, 0.9])
+    earned = expected(reward, simulate(Auto(), reward, x))[500:].mean()
+    linear = expected(reward, simulate(make_policy("lints", scale=0.2), reward, x))[500:].mean()
+    assert earned > 0.75 > linear
+
+
+def test_follows_a_change():
+    reward = np.where(np.arange(1200)[:, None] < 600, [0.8, 0.2, 0.4], [0.2, 0.8, 0.4])
+    earned = expected(reward, simulate(Auto(), reward))
+    frozen = expected(reward, simulate(Auto(forgetting=False), reward))
+    assert earned[:600].mean() > 0.72
+    assert earned[800:].mean() > 0.7
+    assert earned[600:].mean() > frozen[600:].mean() + 0.02
+
+
+def test_nothing_to_forget_costs_little():
+    reward = np.tile([0.6, 0.5, 0.4], (800, 1))
+    remembering = expected(reward, simulate(Auto(forgetting=False), reward)).mean()
+    assert expected(reward, simulate(Auto(), reward)).mean() > remembering - 0.02
+
+
+def test_costs_count():
+    reward = np.tile([0.80, 0.75, 0.3], (600, 1))
+    chosen = simulate(Auto(), reward, penalty=np.array([0.2, 0.0, 0.0]))
+    assert (chosen[300:] == 1).mean() > 0.85
+    router = Orchestrator([Agent("dear", cost=0.5), "cheap"], "auto")
+    picks = [play(router, {"dear": 0.9, "cheap": 0.7}) for _ in range(200)]
+    assert picks[100:].count("cheap") > 90
+
+
+def play(router, means, features=()):
+    decision = router.decide(Task("t", features=features))
+    earned = float(uniform(3, decision.key.counter) < means[decision.agent])
+    router.observe(decision.id, Outcome.completed(reward=earned))
+    return decision.agent
+
+
+@pytest.mark.parametrize("factor", [1000.0, 2.0**-20])
+def test_units_of_features_do_not_matter(factor):
+    x = generator("units").normal(size=(300, 3)) * [1.0, 50.0, 0.01]
+    reward = np.where(x[:, :1] > 0, [0.9, 0.1], [0.1, 0.9])
+    same = simulate(Auto(), reward, x) == simulate(Auto(), reward, x * factor)
+    assert same.mean() > 0.999  # rounding may tip a draw
+
+
+def test_a_constant_feature_is_ignored():
+    x = np.column_stack([generator("constant").normal(size=200), np.full(200, 7.0)])
+    reward = np.where(x[:, :1] > 0, [0.9, 0.1], [0.1, 0.9])
+    assert np.isfinite(expected(reward, simulate(Auto(), reward, x))).all()
+
+
+def test_memory_beyond_its_capacity():
+    policy = Auto(capacity=64, block=8)
+    reward = np.tile([0.2, 0.8], (400, 1))
+    assert expected(reward, simulate(policy, reward))[200:].mean() > 0.7
+
+
+def test_agents_come_and_go():
+    router = Orchestrator(["a", "b", "c"], "auto", n_features=1, seed=2)
+    means = {"a": 0.2, "b": 0.9, "c": 0.5, "d": 0.95}
+    for t in range(150):
+        play(router, means, (float(t % 3),))
+    before = router.derive(Task(features=(1.0,))).terms.estimate
+    router.remove_agent("a")
+    after = router.derive(Task(features=(1.0,))).terms.estimate
+    np.testing.assert_allclose(after, before[1:], rtol=0, atol=1e-12)
+    router.add_agent("d")
+    assert "d" in [play(router, means, (float(t % 3),)) for t in range(200)]
+
+
+def test_pending_choices_make_it_look_elsewhere():
+    router = Orchestrator(["a", "b", "c"], "auto", seed=4)
+    assert {router.decide(Task()).agent for _ in range(6)} == {"a", "b", "c"}
+
+
+def test_full_feedback_teaches_about_everybody():
+    policy = Auto()
+    state = allocate(policy.schema(0), (), 3)
+    for t in range(1, 30):
+        p = np.full(3, 1 / 3)
+        seen = np.ones(3, dtype=bool)
+        policy.update(state, Feedback(t, np.array(0), seen, np.array([0.1, 0.9, 0.5]), p, np.zeros(3)))
+    np.testing.assert_allclose(policy.choose(state, Situation(30, np.zeros(3))).estimate, [0.1, 0.9, 0.5], atol=0.15)
+
+
+def test_optimism_agrees_with_sampling():
+    rng = generator("optimism")
+    location, sd = rng.normal(size=5) * 0.2, rng.uniform(0.05, 0.6, size=5)
+    z = np.abs(rng.normal(size=200_000))
+    counts = np.bincount(np.argmax(location + z[:, None] * sd, axis=1), minlength=5) / z.size
+    np.testing.assert_allclose(shared_optimism(location, sd), counts, atol=0.004)
+
+
+def test_optimism_splits_ties():
+    np.testing.assert_allclose(shared_optimism(np.zeros(4), np.ones(4)), np.full(4, 0.25))
+    mask = np.array([False, True, True, False])
+    np.testing.assert_allclose(shared_optimism(np.zeros(4), np.ones(4), mask), [0.0, 0.5, 0.5, 0.0])
+
+
+def test_settings_are_checked():
+    with pytest.raises(InvalidInputError, match="scale: is 0"):
+        Auto(scale=0.0)
+    with pytest.raises(InvalidInputError, match="capacity, block"):
+        Auto(capacity=1)
