@@ -73,11 +73,10 @@ class PostgresLog:
         """Take the lock, then read what there is behind ``after``; until the next commit nobody else appends."""
         with self._reach():
             w = self._writing()
-            with w.pipeline():
+            with w.pipeline():  # BEGIN and the lock in one go
                 w.execute(_Q["lock"])
-                cursor = w.cursor(binary=True).execute(_Q["read"], (after, _BATCH))
             self._in_group = True
-            rows = _rows(cursor)
+            rows = self._more(w, after)
             while len(rows) % _BATCH == 0 and rows and (more := self._more(w, rows[-1].seq)):
                 rows += more
         self._next = (rows[-1].seq if rows else after) + 1
@@ -96,6 +95,8 @@ class PostgresLog:
             try:
                 with self._w.pipeline():
                     self._insert(rows, snapshot)
+                # The last word must not be in a pipeline: the server would not notice if we hang from here on.
+                self._w.execute(_Q["notify"], (channel(self.schema), f"{self.writer}:{self._next + len(rows) - 1}"))
             except self._psycopg.errors.UniqueViolation as error:
                 raise LogConflictError("log: a number or a key is taken; read the log again") from error
         self._next += len(rows)
@@ -183,7 +184,6 @@ class PostgresLog:
             table = [(*row[:3], _escape(row.ref), row.body) for row in rows]
             columns = [list(column) for column in zip(*table, strict=True)]
             w.execute(_Q["insert_events"], (self.writer, *columns))
-            w.execute(_Q["notify"], (channel(self.schema), f"{self.writer}:{rows[-1].seq}"))
         keyed = [(_escape(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
         if keyed:
             w.execute(_Q["insert_keys"], [list(column) for column in zip(*keyed, strict=True)])
