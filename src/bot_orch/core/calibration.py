@@ -22,7 +22,7 @@ from bot_orch.transport.geometry import Geometry
 __all__ = ["AutoLambda", "Gaps", "Relative", "over"]
 
 _Z = 1.645  # one-sided 95 %
-_IMAGINARY = 2.0
+_IMAGINARY, _USUAL_SPREAD = 2.0, 0.25
 _SMALL = 0.8  # what the normal approximation may miss of a mean of few outcomes, in units of spread / n
 
 
@@ -49,7 +49,7 @@ class Gaps:
     ...     gaps.see_gap(state, np.array(t % 2), np.array(1.0 if t % 2 else 8.0 + t % 4))
     >>> unit = gaps.unit(state)
     >>> gaps.mean(state, unit), gaps.lower(state, unit).round(2)
-    (array([0.896, 0.1  ]), array([0.86, 0.1 ]))
+    (array([0.896, 0.1  ]), array([0.86, 0.09]))
     """
 
     width: int
@@ -109,7 +109,7 @@ class Gaps:
     def lower(self, state: Arrays, unit: Floats) -> Floats:
         """Lower confidence distance of every agent; zero for an agent seen less than twice.
 
-        The spread of few gaps is told from those of all agents.
+        The spread of few gaps is told from those of all agents, and taken for a quarter of a unit at least.
         """
         n = state["count"]
         spread = np.sqrt(state["square"] / np.maximum(n - 1.0, 1.0))
@@ -118,7 +118,8 @@ class Gaps:
             / np.maximum(np.add.reduce(np.maximum(n - 1.0, 0.0), axis=-1, keepdims=True), 1.0)
         )
         few = np.maximum(n, 1.0)
-        spread = (np.maximum(n - 1.0, 0.0) * spread + 2.0 * pooled) / (np.maximum(n - 1.0, 0.0) + 2.0)
+        usual = np.maximum(pooled, _USUAL_SPREAD * unit)
+        spread = (np.maximum(n - 1.0, 0.0) * spread + 2.0 * usual) / (np.maximum(n - 1.0, 0.0) + 2.0)
         low = np.where(n < 2.0, 0.0, state["gap"] - _Z * spread / np.sqrt(few) - _SMALL * spread / few)
         return over(np.maximum(low, 0.0), unit)
 

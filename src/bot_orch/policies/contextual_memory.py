@@ -236,17 +236,21 @@ def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Float
 
 
 def _scale(flat: Arrays, reach: float) -> Floats:
-    """What features are multiplied by: one over reach, their deviation and the root of their number, (B, 1, d).
-
-    Early on the deviation is taken around zero: tasks that come in families look more alike at first than they are.
-    """
-    d, seen = flat["x_mean"].shape[-1], np.maximum(flat["seen"], 1.0)[:, None]
-    around_mean = flat["x_square"] / seen
-    early = _EARLY / (_EARLY + seen)
-    variance = around_mean + early * flat["x_mean"] ** 2
+    """What features are multiplied by: one over reach, their deviation and the root of their number, (B, 1, d)."""
+    variance = _variance(flat)
     known = variance > 1e-18 * flat["x_mean"] ** 2
-    scale = np.where(known, 1.0 / (reach * np.sqrt(d * np.where(known, variance, 1.0))), 0.0)
+    scale = np.where(known, 1.0 / (reach * np.sqrt(variance.shape[-1] * np.where(known, variance, 1.0))), 0.0)
     return scale[:, None, :]
+
+
+def _variance(state: Arrays) -> Floats:
+    """Of the features, ``batch + (d,)``.
+
+    Early on it is taken around zero: tasks that come in families look more alike at first than they are.
+    """
+    seen = np.maximum(state["seen"], 1.0)[..., None]
+    variance: Floats = state["x_square"] / seen + _EARLY / (_EARLY + seen) * state["x_mean"] ** 2
+    return variance
 
 
 def _turn(flat: Arrays, place: int, n: int, block: int) -> Ints:

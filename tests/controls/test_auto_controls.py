@@ -1,0 +1,69 @@
+"""auto with a part broken: the tests of that part must notice."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from bot_orch.arrays import allocate
+from bot_orch.core import checks
+from bot_orch.core.calibration import AutoLambda, Gaps, Relative
+from bot_orch.policies import contextual_memory
+from bot_orch.policies.auto import Auto
+from bot_orch.policies.contextual_memory import Memory, Prior
+from bot_orch.rng import generator
+
+
+def test_a_cheat_that_sets_the_standard(monkeypatch):
+    """Without the imaginary agents, whoever is known first is the measure of all others."""
+    first = Relative(np.array([1.0, 0.0]), np.array([0.9, 0.0]), np.array([True, False]))
+    assert AutoLambda().excess(first)[0] > 0.2
+    monkeypatch.setattr("bot_orch.core.calibration._IMAGINARY", 1e-9)
+    assert AutoLambda().excess(first)[0] == 0.0
+
+
+def test_judging_by_the_mean_condemns_early():
+    gaps, state = Gaps(1), allocate(Gaps(1).schema, (), 2)
+    for agent, value in ((0, 0.2), (0, 0.3), (1, 0.6), (1, 1.2)):
+        gaps.see_gap(state, np.array(agent), np.array(value))
+    gaps.see_unit(state, np.array(1.0))
+    unit = gaps.unit(state)
+    budget = AutoLambda().budget(gaps.mean(state, unit), state["count"] >= 2)
+    assert gaps.lower(state, unit)[1] < budget[0] < gaps.mean(state, unit)[1]
+
+
+def error_of_replay(n=150):
+    """How far predictions lie from those of the linear system solved at once."""
+    rng = generator("replay")
+    memory = Memory((Prior(agent=0.1, task=1.0, agent_task=0.5),))
+    x, agent, reward = rng.normal(size=(n, 2)), rng.integers(2, size=n), rng.random(n)
+    state = allocate(memory.schema(2), (), 2)
+    for t in range(n):
+        memory.learn(state, agent[t], reward[t], x[t], t)
+    scaled = x / np.sqrt(2.0 * contextual_memory._variance(state)) / memory.reach
+    near = np.exp(-cdist(scaled, scaled))
+    own = np.equal.outer(agent, agent) * (0.1 + 0.5 * near)
+    exact = np.linalg.solve(near + own + np.eye(n), reward - state["mean"])
+    return float(np.abs((near + own) @ (state["alpha"][:n, 0] - exact)).max())
+
+
+def test_coefficients_that_are_not_renewed_in_turn(monkeypatch):
+    assert error_of_replay() < 0.1
+
+    def newest(flat, place, n, block):
+        return (place - np.arange(min(block, n))) % n
+
+    monkeypatch.setattr(contextual_memory, "_turn", newest)
+    assert error_of_replay() > 0.1
+
+
+def test_a_cursor_that_is_not_saved(monkeypatch):
+    real = checks.Orchestrator.from_json.__func__
+
+    def lossy(cls, text):
+        router = real(cls, text)
+        router._state.parts["policy"]["cursor"][...] = 3
+        return router
+
+    monkeypatch.setattr(checks.Orchestrator, "from_json", classmethod(lossy))
+    with pytest.raises(AssertionError, match="restored"):
+        checks.check_round_trip(Auto())

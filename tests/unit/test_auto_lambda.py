@@ -1,0 +1,147 @@
+"""Distances without units and a lambda that calibrates itself, inside the orchestrator."""
+
+import numpy as np
+import pytest
+
+from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
+from bot_orch.arrays import allocate
+from bot_orch.core.alignment import Alignment
+from bot_orch.core.calibration import AutoLambda, Gaps, Relative
+from bot_orch.core.reference import Reference
+from bot_orch.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.transport import Cloud, Samples, Scalars, Sliced
+
+
+def run(matrix, lambda_="auto", factor=1.0, rounds=240, policy="auto", **settings):
+    """Names of the agents chosen, and the router."""
+    router = Orchestrator(matrix.agents, policy, lambda_=lambda_, seed=1, **settings)
+    chosen = []
+    for t in range(rounds):
+        decision = router.decide(Task("t", reference=Cloud(factor * matrix.reference_embed[t][None])))
+        i = matrix.agents.index(decision.agent)
+        output = Cloud(factor * matrix.output_embed[t, i][None])
+        router.observe(decision.id, Outcome.completed(reward=float(matrix.reward[t, i]), output=output))
+        chosen.append(decision.agent)
+    return chosen, router
+
+
+GAMED = gaming_matrix(GamingSettings(tasks=300, agents=6, cheats=("copy", "length"), features=0))
+
+
+def test_a_cheat_is_refused_in_the_orchestrator():
+    chosen, _ = run(GAMED)
+    assert not [name for name in chosen[120:] if name.startswith("cheat")]
+    fallen, _ = run(GAMED, lambda_=0.0)
+    assert sum(name.startswith("cheat") for name in fallen[120:]) > 100
+
+
+def test_units_of_embeddings_do_not_matter():
+    assert run(GAMED)[0] == run(GAMED, factor=1024.0)[0]
+
+
+def test_nobody_pays_where_all_are_aligned():
+    honest = gaming_matrix(GamingSettings(tasks=200, agents=5, cheats=()))
+    chosen, router = run(honest, rounds=200)
+    assert chosen == run(honest, lambda_=0.0, rounds=200)[0]
+    assert router.derive(Task(reference=Cloud(honest.reference_embed[:1]))).lambda_ == 1.0
+
+
+def test_an_agent_seen_twice_is_not_condemned():
+    gaps, state = Gaps(1), allocate(Gaps(1).schema, (), 3)
+    for agent, values in enumerate(([0.2, 0.4, 0.3, 0.25] * 10, [0.9, 1.0], [1.0, 0.9] * 20)):
+        for value in values:
+            gaps.see_gap(state, np.array(agent), np.array(value))
+    gaps.see_unit(state, np.array(1.0))
+    lower = gaps.lower(state, gaps.unit(state))
+    excess = AutoLambda().excess(Relative(gaps.mean(state, gaps.unit(state)), lower, state["count"] >= 2))
+    assert excess[0] == 0.0 and excess[1] < 0.1 < 0.2 < excess[2]
+
+
+def test_lambda_rises_only_with_accepted_excess():
+    auto, state = AutoLambda(), allocate(AutoLambda().schema, (2,), 3)
+    auto.accept(state, np.array([0.0, 0.4]))
+    assert state["lambda"].tolist() == [1.0, 1.2]
+
+
+def test_where_all_are_far_nobody_pays():
+    far = np.array([1.3, 1.4, 1.5])
+    excess = AutoLambda().excess(Relative(far, far, np.ones(3, dtype=bool)))
+    assert excess.min() == 0.0 and excess.max() < 0.21
+
+
+def test_saved_and_restored_bit_for_bit():
+    _, router = run(GAMED, rounds=80)
+    pending = router.decide(Task("late", reference=Cloud(GAMED.reference_embed[80][None])))
+    copy = Orchestrator.from_json(router.to_json())
+    assert copy.lambda_ == "auto" and copy.fingerprint() == router.fingerprint()
+    for r in (router, copy):
+        output = Cloud(GAMED.output_embed[80, :1])
+        r.observe(pending.id, Outcome.completed(reward=0.5, output=output))
+    assert copy.fingerprint() == router.fingerprint()
+
+
+def test_agents_come_and_go_under_auto():
+    _, router = run(GAMED, rounds=60)
+    router.remove_agent("honest-1")
+    router.add_agent("new")
+    decision = router.decide(Task(reference=Cloud(GAMED.reference_embed[:1])))
+    assert len(decision.propensities) == 6 and np.isfinite(decision.terms.alignment).all()
+
+
+def test_a_calibration_set_as_reference():
+    """Latencies against a set of good ones: no task brings a reference."""
+    good = Samples(np.linspace(0.5, 1.5, 50))
+    alignment = Alignment(Scalars(), reference=Reference("fixed", measure=good))
+    router = Orchestrator(["steady", "also", "rogue"], "auto", lambda_="auto", alignment=alignment, seed=3)
+    chosen = []
+    for t in range(160):
+        decision = router.decide(Task())
+        slow = decision.agent == "rogue"
+        output = Samples([9.0 + 0.1 * (t % 5) if slow else 0.6 + 0.1 * (t % 9)])
+        router.observe(decision.id, Outcome.completed(reward=0.9 if slow else 0.6, output=output))
+        chosen.append(decision.agent)
+    assert chosen[60:].count("rogue") <= 1
+
+
+def test_a_single_point_as_reference():
+    """A service-level target has no variability: agents are measured against each other."""
+    alignment = Alignment(Scalars(), reference=Reference("fixed", measure=Samples([1.0])))
+    router = Orchestrator(["a", "b", "c"], "auto", lambda_="auto", alignment=alignment)
+    for t in range(60):
+        decision = router.decide(Task())
+        value = 8.0 if decision.agent == "c" else 1.2
+        router.observe(decision.id, Outcome.completed(reward=0.5, output=Samples([value + 0.01 * (t % 3)])))
+    terms = router.derive(Task()).terms
+    assert terms.alignment[2] > 0.0 and terms.alignment[:2].max() == 0.0
+
+
+def test_label_distributions_known_beforehand():
+    wanted = Labels([0.0, 0.0, 1.0])
+    agents = [Agent("near", profile=Labels([0.1, 0.1, 0.8])), Agent("far", profile=Labels([0.9, 0.1, 0.0]))]
+    router = Orchestrator(agents, "auto", lambda_="auto")
+    for t in range(6):  # references that differ from task to task give the unit
+        router.decide(Task(reference=Labels.one_hot(t % 3, 3)))
+    terms = router.derive(Task(reference=wanted)).terms
+    assert terms.alignment[1] > terms.alignment[0] == 0.0
+
+
+def test_derive_before_the_first_decision():
+    router = Orchestrator(["a", "b"], "auto", lambda_="auto")
+    task = Task(reference=Cloud(np.ones((1, 3))))
+    assert router.derive(task).agent == router.decide(task).agent
+
+
+def test_fixed_lambda_in_units_of_the_reference():
+    native = Alignment(Sliced(dimension=8))
+    chosen, router = run(GAMED, lambda_=1.0, alignment=Alignment(Sliced(dimension=8), units="reference"))
+    assert not [name for name in chosen[120:] if name.startswith("cheat")]
+    assert router.alignment.from_spec(router.alignment.spec()).units == "reference"
+    assert native.from_spec({k: v for k, v in native.spec().items() if k != "units"}) == native
+
+
+def test_settings_are_checked():
+    with pytest.raises(InvalidInputError, match="alignment.units"):
+        Alignment(Scalars(), units="miles")
+    with pytest.raises(InvalidInputError, match="lambda_: is best"):
+        Orchestrator(["a"], "auto", lambda_="best")
+    assert Orchestrator(["a"], "random", lambda_="auto").lambda_ == 0.0
