@@ -1,6 +1,6 @@
 """kill -9 of replicas and of PostgreSQL itself under load: nothing acknowledged is lost, nothing counts twice.
 
-``BOT_ORCH_REPLICA_KILLS`` and ``BOT_ORCH_POSTGRES_KILLS`` set how often (6 and 2 unless set).
+``BOT_ORCH_REPLICA_KILLS`` and ``BOT_ORCH_POSTGRES_KILLS`` set how often (4 and 2 unless set).
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from service_running import free_port
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.eventlog.replay import replay
 
-REPLICA_KILLS = int(os.environ.get("BOT_ORCH_REPLICA_KILLS", "6"))
+REPLICA_KILLS = int(os.environ.get("BOT_ORCH_REPLICA_KILLS", "4"))
 POSTGRES_KILLS = int(os.environ.get("BOT_ORCH_POSTGRES_KILLS", "2"))
 LAUNCHER = Path(__file__).parents[1] / "crash" / "launcher.py"
 CONFIG = """
