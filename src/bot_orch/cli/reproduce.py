@@ -50,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list:
         for experiment in discover().values():
-            print(f"{experiment.id:<18} {experiment.title}")  # noqa: T201
+            mark = "" if experiment.default else " (only when named)"
+            print(f"{experiment.id:<21} {experiment.title}{mark}")  # noqa: T201
         return 0
     for name in ("seeds", "jobs"):
         value = getattr(arguments, name)

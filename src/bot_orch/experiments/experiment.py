@@ -69,6 +69,7 @@ class Experiment:
     notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005
     order: int = 100
     why: str = ""  # one sentence for the summary: why published numbers are met or missed
+    default: bool = True  # runs when nobody is named; False for what is long and not in the paper
 
 
 @lru_cache(maxsize=1)
@@ -81,10 +82,10 @@ def discover() -> dict[str, Experiment]:
 
 
 def find(ids: Sequence[str] | None) -> list[Experiment]:
-    """The experiments named; a prefix such as ``triage`` names all that start with it. None means all."""
+    """The experiments named; a prefix such as ``triage`` names all that start with it. None means the default ones."""
     known = discover()
     if not ids:
-        return list(known.values())
+        return [experiment for experiment in known.values() if experiment.default]
     chosen: dict[str, Experiment] = {}
     for name in ids:
         hits = {key: e for key, e in known.items() if key == name or key.startswith(f"{name}-")}

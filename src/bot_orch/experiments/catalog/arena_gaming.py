@@ -103,4 +103,5 @@ EXPERIMENT = Experiment(
         TableView("Share of cheats after 20 rounds per agent", "late_cheats", "bandit", digits=4),
     ],
     order=60,
+    default=False,
 )
