@@ -1,0 +1,121 @@
+"""The gateway in front of an endpoint that misbehaves: what the client gets, what the breaker does, what is learned."""
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+
+import pytest
+
+from bot_orch.agents.faults import FaultServer
+
+CONFIG = """
+version: 1
+database: {database}
+listen: {{port: {port}}}
+router: {{policy: bot, max_attempts: 1, success_reward: 1.0}}
+agents:
+  - id: upstream
+    kind: openai
+    limits: LIMITS
+    breaker: {{failures: 1, open_s: 60}}
+    retry: {{tries: 1}}
+    settings: {{base_url: "URL", model: m, allow_private: true}}
+"""
+PATIENT = "{{first_byte_s: 20, total_s: 20, max_reply_bytes: 200000}}"
+HURRIED = "{{first_byte_s: 20, total_s: 0.5}}"
+BODY = {"model": "auto", "messages": [{"role": "user", "content": "2 + 2"}]}
+
+#: fault, limits, status of a call, code of its error (the label of the attempt), breaker afterwards
+CELLS = [
+    ("ok", PATIENT, 200, None, "closed"),
+    ("rate_limited", PATIENT, 429, "rate_limited", "closed"),
+    ("bad_request", PATIENT, 400, "upstream_4xx", "closed"),
+    ("error", PATIENT, 502, "upstream_5xx", "open"),
+    ("hang", HURRIED, 504, "timeout_total", "open"),
+    ("slow_drip", HURRIED, 504, "timeout_total", "open"),
+    ("truncated", PATIENT, 502, "truncated_stream", "open"),
+    ("malformed", PATIENT, 502, "malformed", "open"),
+    ("huge", PATIENT, 502, "too_large", "closed"),
+    ("redirect", PATIENT, 502, "redirected", "open"),
+    ("disconnect", PATIENT, 502, "connection", "open"),
+]
+
+
+@pytest.fixture
+def faults():
+    """A fault server in a thread."""
+    loop, ready, box = asyncio.new_event_loop(), threading.Event(), {}
+
+    async def main():
+        async with FaultServer() as server:
+            box["server"], box["stop"] = server, asyncio.Event()
+            ready.set()
+            await box["stop"].wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(main()), daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    yield box["server"]
+    loop.call_soon_threadsafe(box["stop"].set)
+    thread.join(10)
+    loop.close()
+
+
+def launch(start, faults, fault, limits):
+    return start(CONFIG.replace("URL", faults.base_url(fault)).replace("LIMITS", limits))
+
+
+def breaker(service):
+    (agent,) = service.get("/v1/agents").json()
+    return agent["circuit"]
+
+
+def ending_of(service, decision_id):
+    """The label of the only attempt; its row is written behind the answer."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        answer = service.get(f"/v1/decisions/{decision_id}")
+        attempts = answer.json().get("attempts") if answer.status == 200 else None
+        if attempts:
+            (attempt,) = attempts
+            return attempt["ending"]
+        time.sleep(0.02)
+    raise AssertionError(f"no attempt was logged: {answer}")
+
+
+@pytest.mark.parametrize(("fault", "limits", "status", "code", "state"), CELLS, ids=[cell[0] for cell in CELLS])
+def test_call(start, faults, fault, limits, status, code, state):
+    service = launch(start, faults, fault, limits)
+    answer = service.post("/v1/chat/completions", BODY)
+    assert answer.status == status, answer
+    if code is None:
+        assert answer.json()["choices"][0]["message"]["content"] == "The answer is 4."
+    else:
+        assert answer.json()["error"]["code"] == code
+    assert breaker(service) == state
+    assert ending_of(service, answer.headers["x-bot-orch-decision-id"]) == (code or "completed")
+
+
+@pytest.mark.parametrize(
+    ("fault", "limits", "text", "ends"),
+    [
+        ("ok", PATIENT, "The answer is 4.", "[DONE]"),
+        ("truncated", PATIENT, "The answer ", "truncated_stream"),
+        ("malformed", PATIENT, "The ", "malformed"),
+        ("hang_midstream", HURRIED, "The ", "timeout_total"),
+    ],
+)
+def test_stream(start, faults, fault, limits, text, ends):
+    """What has arrived is delivered; a stream that breaks off says so instead of ending as if it were whole."""
+    service = launch(start, faults, fault, limits)
+    body = service.post("/v1/chat/completions", {**BODY, "stream": True}).body.decode()
+    events = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: ")]
+    said = ""
+    for event in events:
+        with contextlib.suppress(json.JSONDecodeError, KeyError, IndexError):
+            said += json.loads(event)["choices"][0]["delta"].get("content") or ""
+    assert said == text or (fault != "ok" and said and text.startswith(said)), "what broke off may lose its last piece"
+    assert ends in events[-1]
+    assert ("[DONE]" in body) == (fault == "ok")
