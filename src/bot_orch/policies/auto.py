@@ -17,8 +17,7 @@ from bot_orch.policies.contextual_memory import Memory, Prior
 __all__ = ["Auto", "shared_optimism"]
 
 _CAUTIOUS = Prior(agent=0.05, task=1.0, agent_task=0.1)
-_BOLD = Prior(agent=0.3, task=1.0, agent_task=0.7)
-_SMOOTH = Prior(agent=0.3, task=1.0, agent_task=1.0, reach=4.0)
+_BOLD = Prior(agent=0.5, task=1.0, agent_task=0.7)
 _DRIFTING = Prior(agent=0.05, task=1.0, agent_task=0.5, agent_drift=0.1, drift=0.2, agent_task_drift=0.2)
 
 
@@ -118,5 +117,5 @@ def shared_optimism(location: Floats, sd: Floats, eligible: Bools | None = None)
 
 @lru_cache(maxsize=16)
 def _memory(policy: Auto) -> Memory:
-    lasting = (_CAUTIOUS, _BOLD, _SMOOTH)
-    return Memory((*lasting, _DRIFTING) if policy.forgetting else lasting, capacity=policy.capacity, block=policy.block)
+    priors = (_CAUTIOUS, _BOLD, _DRIFTING) if policy.forgetting else (_CAUTIOUS, _BOLD)
+    return Memory(priors, capacity=policy.capacity, block=policy.block)

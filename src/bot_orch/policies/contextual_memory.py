@@ -36,8 +36,6 @@ class Prior:
         What a task is worth to anybody: by its features, and by when it comes.
     agent_task, agent_task_drift
         What an agent adds on tasks like this one: for good, and for a while.
-    reach
-        Distance, in standard deviations of the features, at which the likeness of two tasks has fallen to 1/e.
     """
 
     agent: float
@@ -46,7 +44,6 @@ class Prior:
     agent_drift: float = 0.0
     drift: float = 0.0
     agent_task_drift: float = 0.0
-    reach: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +62,8 @@ class Memory:
     ----------
     priors
         The models that are averaged.
+    reach
+        Distance, in standard deviations of the features, at which the likeness of two tasks has fallen to 1/e.
     lifetime
         Rounds after which the likeness of two moments has fallen to 1/e, where a prior drifts.
     capacity
@@ -76,6 +75,7 @@ class Memory:
     """
 
     priors: tuple[Prior, ...]
+    reach: float = 1.0
     lifetime: float = 100.0
     capacity: int = 2048
     block: int = 16
@@ -112,21 +112,20 @@ class Memory:
         flat, batch = _flatten(state)
         n, m = min(int(flat["seen"][0]), self.capacity), flat["uid"].shape[-1]
         weights, parts = self.weights(flat), self._parts(context is not None)
-        own = np.add.reduce(weights * np.add.reduce(parts[:, :4], axis=-1), axis=-1)[:, None]
+        blend = np.add.reduce(weights[:, :, None] * parts, axis=1)  # (B, 6)
+        own = np.add.reduce(blend[:, :4], axis=-1)[:, None]
         value = np.repeat(flat["mean"][:, None], m, axis=1)
         information = np.zeros_like(value) if pending is None else np.array(pending, dtype=float).reshape(-1, m)
         if n:
             query = None if context is None else context.reshape(len(own), 1, -1)
-            far, recent = self._distances(flat, n, query, np.array([float(t)]))
-            far, recent, place = far[:, 0], recent[:, 0], _places(flat, n)
-            correlation = np.zeros((len(own), n))
-            for e, prior in enumerate(self.priors):
-                near, weight = np.exp(far / -prior.reach), weights[:, e, None]
-                alpha, kernel = flat["alpha"][:, :n, e] * weight, _own(parts[e], near, recent)
-                value += _sum_by(place, alpha * kernel, m)
-                value += np.add.reduce(alpha * _common(parts[e], near, recent), axis=-1)[:, None]
-                correlation += weight * kernel
-            information += _sum_by(place, (correlation / own) ** 2, m)
+            near, recent = self._likeness(flat, n, query, np.array([float(t)]))
+            near, recent = near[:, 0], recent[:, 0]
+            place = _places(flat, n)
+            for e in range(len(parts)):
+                alpha = flat["alpha"][:, :n, e] * weights[:, e, None]
+                value += _sum_by(place, alpha * _own(parts[None, e], near, recent), m)
+                value += np.add.reduce(alpha * _common(parts[None, e], near, recent), axis=-1)[:, None]
+            information += _sum_by(place, (_own(blend, near, recent) / own) ** 2, m)
         variance = 1.0 / (1.0 / own + information)
         return Prediction(value.reshape(*batch, m), variance.reshape(*batch, m))
 
@@ -155,46 +154,38 @@ class Memory:
         ]
         return np.array(rows)
 
-    def _distances(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[Floats, Floats]:
-        """From the queries (B, J, d) to what is remembered: distance, (B, J, n), and likeness in time, (1, J, n).
+    def _likeness(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[Floats, Floats]:
+        """How alike the queries (B, J, d) are to what is remembered, as tasks, (B, J, n), and in time, (1, J, n).
 
         Rows of a batch step together, so that time is the same for all of them.
         """
         recent = np.exp(-np.abs(when[:, None] - flat["round"][:1, None, :n]) / self.lifetime)
         if query is None:
             return np.zeros((1, 1, 1)), recent
-        scale = _scale(flat)
+        scale = _scale(flat, self.reach)
         points = (flat["x"][:, :n] - flat["x_mean"][:, None]) * scale
         query = (query - flat["x_mean"][:, None]) * scale
         squares = np.add.reduce(points * points, axis=-1)[:, None, :]
         far = np.add.reduce(query * query, axis=-1)[:, :, None] + squares - 2.0 * (query @ points.swapaxes(1, 2))
-        return np.sqrt(np.maximum(far, 0.0, out=far), out=far), recent
+        return np.exp(-np.sqrt(np.maximum(far, 0.0))), recent
 
     def _fit(self, flat: Arrays, n: int, turn: Ints, context: Floats | None) -> tuple[Floats, Floats]:
         """Fitted values (B, J, E) of the outcomes in turn, and their covariance with noise, (B, E, J, J)."""
         query = None if context is None else flat["x"][:, turn]
-        far, recent = self._distances(flat, n, query, flat["round"][0, turn])
-        owner, alpha, parts = flat["owner"], flat["alpha"][:, :n], self._parts(context is not None)
+        near, recent = self._likeness(flat, n, query, flat["round"][0, turn])
+        owner = flat["owner"]
         same = (owner[:, turn, None] == owner[:, None, :n]).astype(float)
+        alpha, parts = flat["alpha"][:, :n], self._parts(context is not None)
         fitted = np.zeros((len(owner), len(turn), len(parts)))
         gram = np.zeros((len(owner), len(parts), len(turn), len(turn))) + np.eye(len(turn))
-
-        def add(part: Floats, *factors: Floats) -> None:
+        for column, factors in enumerate(
+            ((same,), (same, recent), (same, near), (same, near, recent), (recent,), (near,))
+        ):
+            part = parts[:, column]
             if part.any():
                 kernel = reduce(np.multiply, factors)
-                np.add(fitted, (kernel @ alpha) * part, out=fitted)
-                np.add(gram, kernel[:, None, :, turn] * part[:, None, None], out=gram)
-
-        add(parts[:, 0], same)
-        add(parts[:, 1], same, recent)
-        add(parts[:, 4], recent)
-        reaches = np.array([prior.reach for prior in self.priors])
-        for reach in np.unique(reaches) if context is not None else ():
-            near, mine = np.exp(far / -reach), reaches == reach
-            ours = same * near
-            add(parts[:, 2] * mine, ours)
-            add(parts[:, 3] * mine, ours, recent)
-            add(parts[:, 5] * mine, near)
+                fitted += (kernel @ alpha) * part
+                gram += kernel[:, None, :, turn] * part[:, None, None]
         return fitted, gram
 
     def _weigh(self, flat: Arrays, fitted: Floats, reward: Floats, seen: int) -> None:
@@ -210,13 +201,14 @@ class Memory:
 
 def _own(parts: Floats, near: Floats, recent: Floats) -> Floats:
     """Covariance of what an agent adds, (B, n)."""
-    kernel: Floats = parts[0] + parts[1] * recent + near * (parts[2] + parts[3] * recent)
+    a, b, c, d = (parts[:, column, None] for column in range(4))
+    kernel: Floats = a + b * recent + near * (c + d * recent)
     return kernel
 
 
 def _common(parts: Floats, near: Floats, recent: Floats) -> Floats:
     """Covariance of what a task is worth to anybody, (B, n)."""
-    kernel: Floats = parts[4] * recent + parts[5] * near
+    kernel: Floats = parts[:, 4, None] * recent + parts[:, 5, None] * near
     return kernel
 
 
@@ -243,11 +235,11 @@ def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Float
         flat["x_square"] += gap * (x - flat["x_mean"])
 
 
-def _scale(flat: Arrays) -> Floats:
-    """What features are multiplied by: one over their deviation and the root of their number, (B, 1, d)."""
+def _scale(flat: Arrays, reach: float) -> Floats:
+    """What features are multiplied by: one over reach, their deviation and the root of their number, (B, 1, d)."""
     variance = _variance(flat)
     known = variance > 1e-18 * flat["x_mean"] ** 2
-    scale = np.where(known, 1.0 / np.sqrt(variance.shape[-1] * np.where(known, variance, 1.0)), 0.0)
+    scale = np.where(known, 1.0 / (reach * np.sqrt(variance.shape[-1] * np.where(known, variance, 1.0))), 0.0)
     return scale[:, None, :]
 
 
