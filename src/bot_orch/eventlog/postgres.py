@@ -7,6 +7,7 @@ that reads ``seq > last`` misses nothing.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,11 +26,15 @@ from bot_orch.eventlog.postgres_connect import (
     prepare,
     schema_version,
 )
+from bot_orch.eventlog.postgres_timing import split
 from bot_orch.eventlog.sqlfiles import migrations
 
 __all__ = ["PostgresLog", "connect_log", "open_log"]
 
+_log = logging.getLogger("bot_orch.log")
 _BATCH = 1000
+_LOOKS = 6  # at whoever has the lock, before we give up
+_LOOKS_PER_HOLD = 3
 _Q = QUERIES
 
 
@@ -39,7 +44,8 @@ class PostgresLog:
     Parameters
     ----------
     url
-        ``postgresql://user:password@host:port/database``, or anything libpq takes.
+        ``postgresql://user:password@host:port/database``, or anything libpq takes; ``hold_s`` and ``lease_s`` among
+        its parameters are ours, see :class:`bot_orch.eventlog.postgres_timing.Timing`.
     schema
         Where the tables are; made if missing, unless ``read_only``.
     read_only
@@ -53,6 +59,7 @@ class PostgresLog:
 
     def __init__(self, url: str, *, schema: str = SCHEMA, read_only: bool = False, writer: int = 0) -> None:
         self.url, self.schema, self.writer = url, schema, writer
+        self.timing = split(url)[1]
         self._psycopg = driver()
         self._read_only = read_only
         self._w: Any = None
@@ -72,10 +79,7 @@ class PostgresLog:
     def begin(self, after: int) -> list[Row]:
         """Take the lock, then read what there is behind ``after``; until the next commit nobody else appends."""
         with self._reach():
-            w = self._writing()
-            with w.pipeline():  # BEGIN and the lock in one go
-                w.execute(_Q["lock"])
-            self._in_group = True
+            w = self._locked()
             rows = self._more(w, after)
             while len(rows) % _BATCH == 0 and rows and (more := self._more(w, rows[-1].seq)):
                 rows += more
@@ -155,6 +159,10 @@ class PostgresLog:
         """Names used by the rows with ``after < seq <= upto``."""
         return {int(seq): (_unescape(key), bytes(digest)) for key, seq, digest in self._ask("keys", after, upto)}
 
+    def owners(self, refs: Sequence[str]) -> dict[str, int]:
+        """The replica that wrote last about each of ``refs``."""
+        return {_unescape(ref): int(writer) for ref, writer in self._ask("owners", [_escape(ref) for ref in refs])}
+
     def last(self) -> tuple[int, int]:
         """See :class:`bot_orch.eventlog.log.Log`."""
         return next(((int(seq), int(time_us)) for seq, time_us in self._ask("last")), (0, 0))
@@ -171,10 +179,33 @@ class PostgresLog:
                     connection.close()
         self._r = self._w = None
 
-    def _begin_here(self) -> None:
-        w = self._writing()
-        w.execute(_Q["lock"])
+    def _locked(self) -> Any:
+        """Take the lock, if need be from somebody who hangs.
+
+        The server's own timeout ends a transaction that waits for its next statement, not one whose client has stopped
+        within a statement, be it sending or reading.
+        """
+        for look in range(1, _LOOKS + 1):
+            w = self._writing()
+            try:
+                with w.pipeline():  # BEGIN and the lock in one go
+                    w.execute(_Q["lock"])
+            except self._psycopg.errors.LockNotAvailable:
+                w.rollback()
+                if look == _LOOKS:
+                    raise
+                self._cut_off()
+            else:
+                break
         self._in_group = True
+        return w
+
+    def _cut_off(self) -> None:
+        for pid, _ in self._ask("cut_off", self.timing.hold_s):
+            _log.warning("cut off a writer that hangs", extra={"fields": {"backend": int(pid)}})
+
+    def _begin_here(self) -> None:
+        w = self._locked()
         found = w.execute(_Q["last"]).fetchone()
         self._next = 1 if found is None else int(found[0]) + 1
 
@@ -199,6 +230,8 @@ class PostgresLog:
             raise InvalidInputError("log", "was opened to look at", "open it for writing")
         if self._w is None or self._w.closed:
             self._w = connect(self.url, self.schema)
+            self._w.execute(f"SET lock_timeout = {round(1000 * self.timing.hold_s / _LOOKS_PER_HOLD)}")
+            self._w.commit()
         return self._w
 
     def _reader(self) -> Any:

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
+from bot_orch.eventlog.postgres_timing import Timing, split
 from bot_orch.eventlog.sqlfiles import migrations, queries
 
 __all__ = ["SCHEMA", "LogUnavailableError", "channel", "connect", "driver", "hidden", "prepare", "schema_version"]
@@ -41,8 +42,9 @@ def connect(url: str, schema: str = SCHEMA, *, autocommit: bool = False, read_on
     psycopg = driver()
     if not _NAME.match(schema):
         raise InvalidInputError("schema", f"is {schema!r}", "use lower case letters, digits and _")
+    plain, timing = split(url)
     try:
-        given = psycopg.conninfo.conninfo_to_dict(url)
+        given = psycopg.conninfo.conninfo_to_dict(plain)
     except psycopg.ProgrammingError as error:
         problem = f"cannot be read ({_first_line(error)})"
         raise InvalidInputError("database", problem, "write postgresql://user@host:5432/name") from None
@@ -56,6 +58,7 @@ def connect(url: str, schema: str = SCHEMA, *, autocommit: bool = False, read_on
         connection.execute("SET default_transaction_read_only = on")
     else:
         _insist_on_the_disk(connection)
+        _limit_waiting(connection, timing)
     connection.autocommit = autocommit
     return connection
 
@@ -119,9 +122,12 @@ def _insist_on_the_disk(connection: Any) -> None:
         raise InvalidInputError("database", "runs with fsync = off", "a crash would lose what was acknowledged")
     if connection.execute("SHOW synchronous_commit").fetchone()[0] in ("off", "local"):
         connection.execute("SET synchronous_commit = on")
-    # A replica that hangs in the middle of an append must not stop the others for ever.
-    connection.execute("SET idle_in_transaction_session_timeout = '15s'")
-    connection.execute("SET lock_timeout = '30s'")
+
+
+def _limit_waiting(connection: Any, timing: Timing) -> None:
+    """A replica that hangs in the middle of an append must not stop the others for ever."""
+    connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
+    connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
 
 
 def _first_line(error: Exception) -> str:

@@ -44,17 +44,17 @@ class Roster:
     def __init__(self, url: str, schema: str) -> None:
         self._url, self._schema = url, schema
         self._connection: Any = None
-        self.id = 0
+        self.id, self._name = 0, ""
 
     def join(self, name: str, seq: int = 0) -> int:
         """Sign in; the number of this replica, never given twice."""
-        self.id = int(self._ask("join", name, seq)[0][0])
+        self.id, self._name = int(self._ask("join", name, seq)[0][0]), name
         self._do("forget_replicas")
         return self.id
 
     def beat(self, seq: int, busy: Iterable[str], lease_s: float) -> list[Peer]:
-        """Say that we live; everybody who has said so within ``lease_s``, ourselves too."""
-        self._do("beat", seq, list(busy), self.id)
+        """Say that we live, also if others have forgotten us; all who have said so within ``lease_s``, we too."""
+        self._do("beat", self.id, self._name, seq, list(busy))
         return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", lease_s)]
 
     def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> Mismatch | None:
@@ -67,10 +67,6 @@ class Roster:
     def agreed(self) -> int:
         """How often another replica held the same."""
         return int(self._ask("agreed", self.id)[0][0])
-
-    def owners(self, refs: Collection[str]) -> dict[str, int]:
-        """The replica that wrote last about each of ``refs``."""
-        return {ref: int(writer) for ref, writer in self._ask("owners", list(refs))}
 
     def drop_snapshots(self) -> None:
         """Nobody knows which snapshot is right: the next start folds from the first event."""

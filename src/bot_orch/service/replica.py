@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from bot_orch.clock import Clock
 from bot_orch.errors import StateFormatError
-from bot_orch.eventlog.events import Censored, Event, FeedbackGiven, encode_event, kind_of
+from bot_orch.eventlog.events import Censored, Event, FeedbackGiven, TaskEnded, encode_event, kind_of
 from bot_orch.eventlog.follow import Follower
 from bot_orch.eventlog.ledger import LedgerMismatchError
 from bot_orch.eventlog.log import Log, Row, Snapshot
@@ -36,6 +36,7 @@ __all__ = ["ReplicaWriter", "make_writer"]
 _log = logging.getLogger("bot_orch.replica")
 _CHECK_EVERY = 1024
 _FOLLOWED_AT_ONCE = 200
+_STALE_S = 2.0
 
 
 class _Later(NamedTuple):
@@ -75,6 +76,9 @@ class ReplicaWriter(Writer):
         self.lags_s: deque[float] = deque(maxlen=5000)
         self.check_every = _CHECK_EVERY
         self.on_followed: Callable[[Row], None] = lambda _: None
+        self.lost: Callable[[Event], bool] = lambda _: False
+        self._dropped = False
+        self._looked_at = 0.0
         self._one_by_one = not grouped
         self._in_turn = False
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -121,6 +125,9 @@ class ReplicaWriter(Writer):
     ) -> Group:
         """Fold an event and put it in line, or keep it for the next turn; await ``Group.durable`` in both cases."""
         if self._in_turn:
+            if made is None and self.lost(event):
+                self._dropped = True
+                return self._open()
             return self._put(max(time_us, self.ledger.time_us + 1), event, _Later(event, ref, key, digest), made)
         if made is not None:
             raise StorageError("storage: a decision was made outside of a turn; try again later")
@@ -197,10 +204,17 @@ class ReplicaWriter(Writer):
         if self._distrusted is not None:
             error, self._distrusted = self._distrusted, None
             raise error
+        loop = asyncio.get_running_loop()
         if self._waiting or self._line:
+            if loop.time() - self._looked_at > _STALE_S:  # we slept: catch up before we make others wait for us
+                await self._follow(first=True)
             await self._take_turn()
         elif not self._closing:
             await self._follow()
+        self._looked_at = loop.time()
+        if self._dropped and not (self._line or self._later):  # whoever believed it must look at the log again
+            self._dropped = False
+            self.on_rebuilt()
 
     async def _recover(self, group: Group, error: Exception) -> None:
         self.failed = error
@@ -210,12 +224,13 @@ class ReplicaWriter(Writer):
         self.failed = self._halted or self.failed
         self._wake.set()
 
-    async def _follow(self) -> None:
+    async def _follow(self, *, first: bool = False) -> None:
+        """Fold what others have committed; those who wait for a turn go ahead, unless this comes ``first``."""
         read = self.shared.batch
         while rows := await self._in_thread(partial(read, self.ledger.seq, _FOLLOWED_AT_ONCE)):
             self._take(rows)
             self.committed_seq = self.ledger.seq
-            if self._waiting or self._line:
+            if not first and (self._waiting or self._line):
                 self._wake.set()
                 return
 
@@ -264,7 +279,9 @@ class ReplicaWriter(Writer):
         """What was kept for this turn, unless others have overtaken it."""
         later, self._later = self._later, []
         for each in later:
-            if not self._overtaken(each):
+            if self.lost(each.event):
+                self._dropped = True
+            elif not self._overtaken(each):
                 self._put(self._stamp(), each.event, each, None)
 
     def _overtaken(self, later: _Later) -> bool:
@@ -273,6 +290,8 @@ class ReplicaWriter(Writer):
             return event.decision_id not in pending
         if isinstance(event, FeedbackGiven) and event.effect == "learned":
             return event.decision_id not in pending
+        if isinstance(event, TaskEnded):
+            return event.id not in self.ledger.tasks
         return later.key is not None and self.find(later.key) is not None
 
     def _put(self, time_us: int, event: Event, what: _Later, made: Decision | None) -> Group:

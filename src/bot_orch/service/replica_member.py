@@ -7,13 +7,14 @@ import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import Noted
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.postgres_roster import Peer
 from bot_orch.service.replica import ReplicaWriter
+from bot_orch.service.replica_rounds import TOOK, Rounds
 from bot_orch.service.writer import StorageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _log = logging.getLogger("bot_orch.replica")
 T = TypeVar("T")
 Resume = Callable[["Runtime", Collection[str]], None]
 _MOST_TO_HASH = 20_000
+_BEAT_S = 1.0
 
 
 class ReplicaMismatchError(BotOrchError):
@@ -58,15 +60,12 @@ class Member:
     ----------
     runtime, writer
         The service and its writer.
-    beat_s
-        How often it says that it lives.
-    lease_s
-        A replica not heard of for so long is dead: others go on with its background rounds.
     """
 
-    def __init__(self, runtime: Runtime, writer: ReplicaWriter, *, beat_s: float = 1.0, lease_s: float = 10.0) -> None:
+    def __init__(self, runtime: Runtime, writer: ReplicaWriter) -> None:
         self._runtime, self._writer, self._roster = runtime, writer, writer.roster
-        self.beat_s, self.lease_s = min(beat_s, runtime.config.router.horizon_s / 8), lease_s
+        self.lease_s = writer.shared.timing.lease_s
+        self.beat_s = min(_BEAT_S, self.lease_s / 4, runtime.config.router.horizon_s / 8)
         self.id, self.peers, self.compared = writer.shared.writer, list[Peer](), 0
         self._busy = SharedBusy()
         runtime.busy = self._busy
@@ -74,12 +73,15 @@ class Member:
         self._task: asyncio.Task[None] | None = None
         self._resume: Resume | None = None
         self._quiet_seq = self._hashed_seq = -1
-        self._steady_since = 0.0
-        writer.on_followed = self._followed
+        self._steady_since = self._beaten_at = 0.0
+        self._rounds = Rounds(runtime, writer)
+        self._rebuild_queue = writer.on_rebuilt
+        writer.on_followed, writer.on_rebuilt, writer.lost = self._followed, self._rebuilt, self._rounds.lost
 
     def start(self) -> None:
         """Begin to say that we live."""
-        self._steady_since = asyncio.get_running_loop().time() + 2 * self.beat_s - self.lease_s
+        self._beaten_at = asyncio.get_running_loop().time()
+        self._steady_since = self._beaten_at + 2 * self.beat_s - self.lease_s
         self._task = asyncio.create_task(self._run(), name="replica")
         self._check_agents()
 
@@ -110,7 +112,10 @@ class Member:
         loop = asyncio.get_running_loop()
         while True:
             try:
+                if loop.time() - self._beaten_at > self.lease_s / 2:  # we slept; perhaps the others did too
+                    self._steady_since = loop.time()
                 await self.beat()
+                self._beaten_at = loop.time()
                 if self._resume is not None and loop.time() - self._steady_since >= self.lease_s:
                     await self._inherit()
             except StorageError:
@@ -150,26 +155,37 @@ class Member:
             writer.halt(ReplicaMismatchError(f"{problem}; run 'bot-orch replay', then restart both"))
 
     async def _inherit(self) -> None:
-        """Take over rounds of replicas that are gone; whoever writes that down first has them."""
+        """Go on with rounds that nobody works on; whoever writes that down first has them."""
         runtime, writer = self._runtime, self._writer
-        living = {peer.id for peer in self.peers}
-        waiting = [task_id for task_id in runtime.ledger.tasks if task_id not in runtime.background]
+        waiting = self._rounds.idle(asyncio.get_running_loop().time())
         if not waiting or self._resume is None:
             return
-        left = _owned_by_none(await self._ask(partial(self._roster.owners, waiting)), living)
+        left = self._left(await self._ask(partial(writer.shared.owners, waiting)))
         if not left:
             return
         await writer.turn()
-        left = [task_id for task_id in left if task_id in runtime.ledger.tasks]
-        owners = self._roster.owners(left)  # again, as nobody can write now; nothing else asks the roster meanwhile
-        taken = _owned_by_none(owners, living)
+        owners = writer.shared.owners(left)  # again, as nobody can write now
+        taken = self._left(owners)
         for task_id in taken:
-            note = Noted("replica.took", task_id, {"by": self.id, "from": owners[task_id]})
+            note = Noted(TOOK, task_id, {"by": self.id, "from": owners[task_id]})
             group = writer.stage(writer.stamp(), note, task_id)
+        self._rounds.took(taken)
         if taken:
             await group.durable()
             _log.warning("took over", extra={"fields": {"tasks": len(taken)}})
             self._resume(runtime, taken)
+
+    def _left(self, owners: dict[str, int]) -> list[str]:
+        """Open rounds of the dead, and those of our own that were forgotten."""
+        living, now_s = {peer.id for peer in self.peers}, asyncio.get_running_loop().time()
+        tasks, background = self._runtime.ledger.tasks, self._runtime.background
+        return sorted(
+            task_id
+            for task_id, owner in owners.items()
+            if task_id in tasks
+            and task_id not in background
+            and (owner not in living or (owner == self.id and self._rounds.forgotten(task_id, now_s, self.lease_s)))
+        )
 
     def _working(self) -> list[str]:
         """Decisions of ours whose agents have worked for long: others must not take that for silence."""
@@ -180,9 +196,14 @@ class Member:
     def _followed(self, row: Row) -> None:
         if row.kind.startswith("configured"):
             self._check_agents()
+        self._rounds.followed(row)
         follow = getattr(self._runtime.queue, "follow", None)
         if follow is not None:
             follow(row)
+
+    def _rebuilt(self) -> None:
+        self._rounds.rebuilt()
+        self._rebuild_queue()
 
     def _check_agents(self) -> None:
         missing = sorted(set(self._runtime.ledger.router.agents) - set(self._runtime.guards))
@@ -192,7 +213,3 @@ class Member:
 
     async def _ask(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)
-
-
-def _owned_by_none(owners: dict[str, int], living: Collection[Any]) -> list[str]:
-    return sorted(task_id for task_id, owner in owners.items() if owner not in living)

@@ -1,5 +1,12 @@
 -- name: lock
 SELECT pg_advisory_xact_lock(6451060, hashtext(current_schema()))
+-- name: cut_off
+SELECT pid, pg_terminate_backend(pid)
+FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE locktype = 'advisory' AND granted AND pg_database.datname = current_database()
+  AND classid = 6451060 AND objid = hashtext(current_schema())::oid AND objsubid = 2
+  AND usename = current_user AND wait_event_type = 'Client'
+  AND state_change < clock_timestamp() - make_interval(secs => %s)
 -- name: insert_events
 INSERT INTO events (seq, time_us, kind, ref, body, writer)
 SELECT seq, time_us, kind, ref, body, %b
@@ -33,7 +40,8 @@ SELECT seq, body FROM snapshots ORDER BY seq DESC LIMIT 1
 -- name: join
 INSERT INTO replicas (name, seen, seq, busy) VALUES (%s, now(), %s, '{}') RETURNING id
 -- name: beat
-UPDATE replicas SET seen = now(), seq = %s, busy = %s WHERE id = %s
+INSERT INTO replicas (id, name, seen, seq, busy) OVERRIDING SYSTEM VALUE VALUES (%s, %s, now(), %s, %s)
+ON CONFLICT (id) DO UPDATE SET seen = EXCLUDED.seen, seq = EXCLUDED.seq, busy = EXCLUDED.busy
 -- name: leave
 DELETE FROM replicas WHERE id = %s
 -- name: peers
