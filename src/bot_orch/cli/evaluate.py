@@ -1,63 +1,125 @@
-"""``bot-orch evaluate``: what another policy would have earned on logged traffic."""
+"""``bot-orch evaluate``: what another policy, or another lambda, would have earned on logged traffic."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bot_orch.cli.progress import ProgressBar
+from bot_orch.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from bot_orch.eventlog.log import Log
+    from bot_orch.eventlog.shadow import Lambda
 
 _DESCRIPTION = """\
 Off-policy evaluation: estimate from a log what other policies would have earned, by IPS, SNIPS, DM and DR with
-confidence intervals. Refuses where the log says too little, and says why."""
+confidence intervals. Refuses where the log says too little, and says why; the exit status is then 1.
+
+With --lambdas, evaluate each policy with every lambda on the same log, compare them with the configured lambda row by
+row, and recommend one: the configured lambda unless another is better beyond doubt. A policy learns from the first
+outcome of a decision, as it does live, and is scored with the last reward, so second opinions on a sample of decisions
+(sent as feedback again) show which lambda resists a judge that is being gamed."""
 _EXAMPLE = """\
 examples:
   bot-orch evaluate bot-orch.sqlite --policy uniform ucb1
-  bot-orch evaluate bot-orch.sqlite --policy agent:large-model --confidence 0.9"""
+  bot-orch evaluate bot-orch.sqlite --policy agent:large-model --confidence 0.9
+  bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 0.3 1 3 auto
+  bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 1 auto --audited"""
 
 
 def add(commands: Any) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "evaluate",
-        help="what another policy would have earned, told from a log",
+        help="what another policy or lambda would have earned, told from a log",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("log", metavar="LOG", help="what 'database' says: a file, or postgresql://...")
     parser.add_argument("--policy", nargs="+", required=True, metavar="P", help="a policy, agent:NAME, or uniform")
+    parser.add_argument("--lambdas", nargs="+", metavar="L", help="numbers, zero or more, and auto: choose among them")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="default: 0.95")
     parser.add_argument("--min-effective", type=float, default=50.0, metavar="N", help="least effective sample size")
     parser.add_argument("--max-missing", type=float, default=0.5, metavar="S", help="largest share without reward")
+    parser.add_argument(
+        "--audited", action="store_true", help="score only decisions with a revised reward (audits chosen at random)"
+    )
+    parser.add_argument(
+        "--paths", type=int, default=4, metavar="N", help="how often a policy goes through (default: 4)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.eventlog.evaluation import evaluate_log
     from bot_orch.eventlog.offpolicy import ThinSupportError
     from bot_orch.eventlog.postgres_open import open_log
 
+    lambdas = None if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]
     log = open_log(arguments.log)
     refused = 0
     try:
         for target in arguments.policy:
+            show = _policy(log, target, arguments) if lambdas is None else _lambdas(log, target, lambdas, arguments)
             try:
-                found = evaluate_log(
-                    log,
-                    target,
-                    confidence=arguments.confidence,
-                    min_effective=arguments.min_effective,
-                    max_missing=arguments.max_missing,
-                )
+                text, complete = show()
             except ThinSupportError as error:
-                print(f"{target}: refused; {error}")  # noqa: T201
-                refused += 1
-                continue
-            known = f"{found.decisions} decisions, {found.missing} without reward, logged mean {found.logged_mean:.4f}"
-            print(f"{target} ({known})")  # noqa: T201
-            for e in found.estimates:
-                interval = f"[{e.low:.4f}, {e.high:.4f}]"
-                print(f"  {e.method:<6}{e.value:>8.4f}  {interval}  effective n {e.effective_n:.0f}")  # noqa: T201
+                text, complete = f"{target}: refused; {error}", False
+            print(text)  # noqa: T201
+            refused += not complete
     finally:
         log.close()
     return 1 if refused else 0
+
+
+def _lambda(text: str) -> Lambda:
+    if text == "auto":
+        return "auto"
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < float("inf"):
+        raise InvalidInputError("--lambdas", f"holds {text!r}", "pass numbers, zero or more, and auto")
+    return value
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    names = ("confidence", "min_effective", "max_missing", "audited", "paths")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[], tuple[str, bool]]:
+    from bot_orch.eventlog.evaluation import evaluate_log
+
+    def show() -> tuple[str, bool]:
+        found = evaluate_log(log, target, **_settings(arguments))
+        known = f"{found.decisions} decisions, {found.missing} without reward, logged mean {found.logged_mean:.4f}"
+        learned = "" if found.learned is None else f", learned from {found.learned}"
+        lines = [f"{target} ({known}{learned})"]
+        for e in found.estimates:
+            interval = f"[{e.low:.4f}, {e.high:.4f}]"
+            lines.append(f"  {e.method:<6}{e.value:>8.4f}  {interval}  effective n {e.effective_n:.0f}")
+        return "\n".join(lines), True
+
+    return show
+
+
+def _lambdas(
+    log: Log, target: str, lambdas: list[Lambda], arguments: argparse.Namespace
+) -> Callable[[], tuple[str, bool]]:
+    from bot_orch.eventlog.lambda_choice import pick_lambda
+
+    if target == "uniform" or target.startswith("agent:"):
+        raise InvalidInputError("--policy", f"{target!r} does not use lambda", "name a policy that does, such as auto")
+
+    def show() -> tuple[str, bool]:
+        bar = ProgressBar(quiet=arguments.quiet)
+        found = pick_lambda(log, target, lambdas, progress=bar, **_settings(arguments))
+        return found.text(), not any(each.refused for each in found.choice.candidates)
+
+    return show

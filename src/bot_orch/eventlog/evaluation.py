@@ -2,134 +2,139 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.events import Configured, DecisionMade, FeedbackGiven
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.offpolicy import Estimate, Logged, evaluate
-from bot_orch.types import Outcome
+from bot_orch.eventlog.rounds import Rounds, collect
+from bot_orch.eventlog.shadow import Lambda, follow, shadow
+from bot_orch.policies.base import Policy
 
-__all__ = ["Evaluation", "Rounds", "collect", "evaluate_log"]
+__all__ = [
+    "PATHS",
+    "Evaluation",
+    "Progress",
+    "Rounds",
+    "Target",
+    "collect",
+    "evaluate_log",
+    "learning_target",
+    "scores",
+]
 
+#: How many times a policy that learns goes through the log.
+PATHS = 4
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """Decisions of one set of agents with the last reward given for each, and those still without one."""
-
-    agents: tuple[str, ...]
-    made: list[DecisionMade]
-    rewards: dict[str, float]
-
-    @property
-    def missing(self) -> int:
-        """Decisions without a reward."""
-        return len(self.made) - len(self.rewards)
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Estimates for a target, beside what the log itself earned."""
+    """Estimates for a target, beside what the log itself earned. ``learned``: from how many decisions, if it learns."""
 
     target: str
     decisions: int
     missing: int
     logged_mean: float
     estimates: tuple[Estimate, ...]
+    learned: int | None = None
 
 
-def collect(log: Log) -> Rounds:
-    """Decisions since the set of agents last changed; a revised reward replaces the earlier one."""
-    made: list[DecisionMade] = []
-    rewards: dict[str, float] = {}
-    for row in log.read():
-        event = row.event()
-        if isinstance(event, DecisionMade):
-            if made and event.agents != made[-1].agents:
-                made = []
-            made.append(event)
-        elif isinstance(event, FeedbackGiven) and event.reward is not None:
-            rewards[event.decision_id] = event.reward
-    if not made:
-        raise InvalidInputError("log", "holds no decision", "pass the log of a service that has decided something")
-    known = {event.id for event in made}
-    return Rounds(made[-1].agents, made, {key: value for key, value in rewards.items() if key in known})
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Probabilities of a target, (P, n, M), and from how many decisions it learned on average over its paths."""
+
+    propensities: Floats
+    learned: int | None = None
 
 
 def evaluate_log(
-    log: Log, target: str, *, confidence: float = 0.95, min_effective: float = 50.0, max_missing: float = 0.5
+    log: Log,
+    target: str,
+    *,
+    confidence: float = 0.95,
+    min_effective: float = 50.0,
+    max_missing: float = 0.5,
+    audited: bool = False,
+    paths: int = PATHS,
 ) -> Evaluation:
     """The value of ``target``: a policy's name, ``agent:NAME`` (always that one) or ``uniform``.
 
-    A policy learns while it goes through the log, from the rewards the log holds; its probabilities for a decision
-    depend on earlier rows only, so the estimates stay valid.
+    A policy learns while it goes through the log, see :mod:`bot_orch.eventlog.shadow`; it is scored with the last
+    reward given for each decision.
+
+    Parameters
+    ----------
+    log, target
+        Where to read, and what to evaluate.
+    confidence, min_effective
+        As in :func:`bot_orch.eventlog.offpolicy.evaluate`.
+    max_missing
+        Refuse if a larger share of decisions has no reward.
+    audited
+        Score only decisions whose reward was revised. Sound where who is audited does not depend on the outcome.
+    paths
+        How many times a policy that learns goes through the log.
     """
     rounds = collect(log)
-    if rounds.missing > max_missing * len(rounds.made):
+    keep, logged = scores(rounds, max_missing=max_missing, audited=audited)
+    found = _target(rounds, target, paths)
+    estimates = evaluate(logged, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
+    missing = len(rounds.made) - len(logged)
+    return Evaluation(target, len(logged), missing, float(logged.reward.mean()), estimates, found.learned)
+
+
+def scores(rounds: Rounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:
+    """Positions of decisions with a score, and these decisions; refuses if too few have one."""
+    keep, logged = rounds.scored(audited=audited)
+    if audited and not keep:
+        raise InvalidInputError(
+            "log", "holds no revised reward", "send second opinions as feedback for the same decisions"
+        )
+    if not keep or (not audited and rounds.missing > max_missing * len(rounds.made)):
         raise InvalidInputError(
             "log",
             f"{rounds.missing} of {len(rounds.made)} decisions have no reward",
             "send feedback for more decisions, or raise --max-missing if silence does not depend on the outcome",
         )
-    probabilities = _target(log, rounds, target)
-    keep = [index for index, event in enumerate(rounds.made) if event.id in rounds.rewards]
-    events = [rounds.made[index] for index in keep]
-    width = max((len(event.task.features) for event in events), default=0)
-    features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)
-    logged = Logged(
-        np.array([event.agents.index(event.agent) for event in events], dtype=np.int64),
-        np.array([rounds.rewards[event.id] for event in events]),
-        np.array([event.table()[0] for event in events]).reshape(len(events), len(rounds.agents)),
-        features,
-    )
-    mean = float(logged.reward.mean()) if len(logged) else float("nan")
-    estimates = evaluate(logged, probabilities[keep], confidence=confidence, min_effective=min_effective)
-    return Evaluation(target, len(logged), rounds.missing, mean, estimates)
+    return keep, logged
 
 
-def _padded(event: DecisionMade, width: int) -> list[float]:
-    values = list(event.task.features)
-    return values + [0.0] * (width - len(values))
+def learning_target(
+    rounds: Rounds,
+    policy: Policy | str,
+    lambda_: Lambda | None = None,
+    *,
+    paths: int = PATHS,
+    progress: Callable[[int], None] | None = None,
+) -> Target:
+    """What a policy that learns would have done; ``progress`` is called with the number of paths gone."""
+    if paths < 1:
+        raise InvalidInputError("paths", f"is {paths}", "pass a whole number, 1 or more")
+    gone = []
+    for path in range(paths):
+        gone.append(follow(rounds, shadow(rounds, policy, lambda_), path))
+        if progress is not None:
+            progress(path + 1)
+    learned = round(sum(each.learned for each in gone) / paths)
+    return Target(np.stack([each.propensities for each in gone]), learned)
 
 
-def _target(log: Log, rounds: Rounds, target: str) -> Floats:
-    masks = np.array([[name in (e.eligible or e.agents) for name in e.agents] for e in rounds.made], dtype=float)
+def _target(rounds: Rounds, target: str, paths: int) -> Target:
+    masks = rounds.eligible()
     uniform: Floats = masks / masks.sum(axis=1, keepdims=True)
     if target == "uniform":
-        return uniform
+        return Target(uniform[None])
     if target.startswith("agent:"):
         name = target.removeprefix("agent:")
         if name not in rounds.agents:
             raise InvalidInputError("target", f"agent {name!r} is not in the log", f"choose from {rounds.agents}")
         allowed = masks[:, rounds.agents.index(name)] > 0  # elsewhere, anybody who may be chosen
         uniform[allowed] = [float(each == name) for each in rounds.agents]
-        return uniform
-    return _learning_target(log, rounds, target)
-
-
-def _learning_target(log: Log, rounds: Rounds, policy: str) -> Floats:
-    first = next((row.event() for row in log.read() if row.kind.startswith("configured")), None)
-    settings = Orchestrator.from_json(first.document) if isinstance(first, Configured) else None
-    router = Orchestrator(
-        rounds.agents,
-        policy,
-        lambda_=settings.lambda_ if settings else 1.0,
-        seed=settings.seed if settings else 0,
-        n_features=settings.n_features if settings else 0,
-    )
-    table = np.zeros((len(rounds.made), len(rounds.agents)))
-    for index, event in enumerate(rounds.made):
-        decision = router.decide(event.task.task(), event.eligible)
-        table[index] = decision.propensities
-        reward = rounds.rewards.get(event.id)
-        if (
-            decision.agent == event.agent and reward is not None
-        ):  # rejection sampling: it learns what it would have seen
-            router.observe(decision.id, Outcome.completed(reward))
-        else:
-            router.observe(decision.id, Outcome.censored(elapsed_s=0.0, reason="not_applicable"))
-    return table
+        return Target(uniform[None])
+    return learning_target(rounds, target, paths=paths)

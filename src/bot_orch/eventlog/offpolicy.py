@@ -10,6 +10,9 @@ Four estimators of the value of a target policy pi from decisions drawn with pro
 q is a ridge regression on the features per agent (without features: the agent's mean). DR fits it out of fold, so that
 no row is judged by a model that has seen it.
 
+A policy that learns while it goes through the log may go several paths, by different draws of what it learns from. Its
+probabilities are then averaged (the policy that picks a path at random), and intervals grow by what the paths differ.
+
 References
 ----------
 .. [1] Dudik, Erhan, Langford, Li. Doubly robust policy evaluation and optimization. Statistical Science 2014.
@@ -18,6 +21,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -26,7 +30,7 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import BotOrchError, InvalidInputError
 
-__all__ = ["Estimate", "Logged", "ThinSupportError", "evaluate", "support"]
+__all__ = ["Difference", "Estimate", "Logged", "Support", "ThinSupportError", "difference", "evaluate", "support"]
 
 _RIDGE = 1.0
 _FOLDS = 5
@@ -73,6 +77,15 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much one target earns more than another, with a confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Support:
     """How much of the target policy the log has seen."""
 
@@ -91,7 +104,8 @@ def evaluate(
     logged
         The decisions.
     target
-        pi(a | x), (n, M): the target's probabilities, row by row. They may depend on earlier rows only.
+        pi(a | x), (n, M): the target's probabilities, row by row; (P, n, M) for P paths of a policy that learns. They
+        may depend on earlier rows only.
     confidence
         Probability with which each interval covers the value.
     min_effective
@@ -102,28 +116,54 @@ def evaluate(
     ThinSupportError
         If the intervals could not be trusted; it says why.
     """
-    if not 0.0 < confidence < 1.0:
-        raise InvalidInputError("confidence", f"is {confidence}", "pass a number between 0 and 1")
+    z = _quantile(confidence)
     _check(support(logged, target), len(logged), min_effective)
-    rows = np.arange(len(logged))
-    w = target[rows, logged.agent] / logged.propensities[rows, logged.agent]
-    effective = float(w.sum() ** 2 / (w**2).sum())
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    parts = {
-        "IPS": _mean(w * logged.reward),
-        "SNIPS": _self_normalised(w, logged.reward),
-        "DM": _direct(logged, target),
-        "DR": _doubly_robust(logged, target, w),
+    q = _out_of_fold(logged)
+    methods: dict[str, Callable[[Floats], tuple[float, float]]] = {
+        "IPS": lambda pi: _mean(_weights(logged, pi) * logged.reward),
+        "SNIPS": lambda pi: _self_normalised(_weights(logged, pi), logged.reward),
+        "DM": lambda pi: _direct(logged, pi),
+        "DR": lambda pi: _mean(_doubly_robust(logged, pi, q)),
     }
+    effective = support(logged, target).effective_n
+    parts = {name: _over_paths(method, target) for name, method in methods.items()}
     return tuple(Estimate(name, v, v - z * se, v + z * se, effective) for name, (v, se) in parts.items())
+
+
+def difference(
+    logged: Logged, target: Floats, baseline: Floats, *, confidence: float = 0.95, among: int = 1
+) -> Difference:
+    """By how much ``target`` earns more than ``baseline``: DR, paired row by row, so what both share cancels.
+
+    Parameters
+    ----------
+    logged, target, baseline
+        As in :func:`evaluate`; the two targets have the same shape.
+    confidence
+        Probability with which ``among`` such intervals cover together (Bonferroni).
+
+    Examples
+    --------
+    >>> n = 400
+    >>> agent = np.arange(n) % 2
+    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), np.zeros((n, 0)))
+    >>> d = difference(logged, np.tile([0.0, 1.0], (n, 1)), np.tile([0.5, 0.5], (n, 1)))
+    >>> round(d.value, 3), d.low > 0
+    (0.1, True)
+    """
+    z = _quantile(1.0 - (1.0 - confidence) / among)
+    q = _out_of_fold(logged)
+    gap = np.asarray(target) - np.asarray(baseline)  # DR is linear in the probabilities
+    value, se = _over_paths(lambda change: _mean(_doubly_robust(logged, change, q)), gap)
+    return Difference(value, value - z * se, value + z * se)
 
 
 def support(logged: Logged, target: Floats) -> Support:
     """Effective sample size, the largest row's share of all weight, and target mass where nothing was ever drawn."""
-    n = len(logged)
-    if n == 0:
+    if len(logged) == 0:
         return Support(0.0, 1.0, 1.0)
-    w = target[np.arange(n), logged.agent] / logged.propensities[np.arange(n), logged.agent]
+    target = _paths(target).mean(axis=0)
+    w = _weights(logged, target)
     total = float(w.sum())
     uncovered = float(np.where(logged.propensities > 0.0, 0.0, target).sum(axis=1).mean())
     if total == 0.0:
@@ -143,6 +183,32 @@ def _check(s: Support, n: int, min_effective: float) -> None:
         )
     if s.largest_share > 0.1:
         raise ThinSupportError(f"support: one decision carries {100 * s.largest_share:.0f} % of the weight; {more}")
+
+
+def _quantile(confidence: float) -> float:
+    if not 0.0 < confidence < 1.0:
+        raise InvalidInputError("confidence", f"is {confidence}", "pass a number between 0 and 1")
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def _paths(target: Floats) -> Floats:
+    return target if target.ndim == 3 else target[None]
+
+
+def _over_paths(method: Callable[[Floats], tuple[float, float]], target: Floats) -> tuple[float, float]:
+    """The estimate for the average of all paths; its error, and that of having seen so many paths and no more."""
+    paths = _paths(target)
+    value, se = method(paths.mean(axis=0))
+    if len(paths) == 1:
+        return value, se
+    each = np.array([method(path)[0] for path in paths])
+    return value, math.hypot(se, float(each.std(ddof=1)) / math.sqrt(len(paths)))
+
+
+def _weights(logged: Logged, target: Floats) -> Floats:
+    rows = np.arange(len(logged))
+    w: Floats = target[rows, logged.agent] / logged.propensities[rows, logged.agent]
+    return w
 
 
 def _mean(x: Floats) -> tuple[float, float]:
@@ -188,7 +254,8 @@ def _direct(logged: Logged, target: Floats) -> tuple[float, float]:
     return float(np.mean(per_row)), math.sqrt(variance)
 
 
-def _doubly_robust(logged: Logged, target: Floats, w: Floats) -> tuple[float, float]:
+def _out_of_fold(logged: Logged) -> Floats:
+    """q(a) of every row, (n, M), by models that have not seen the row."""
     n, m = logged.propensities.shape
     x, q = _design(logged.features), np.zeros((n, m))
     fold = np.arange(n) % _FOLDS
@@ -196,5 +263,11 @@ def _doubly_robust(logged: Logged, target: Floats, w: Floats) -> tuple[float, fl
         models = _models(logged, (fold != k).astype(float))
         for a, (beta, _, _) in enumerate(models):
             q[fold == k, a] = x[fold == k] @ beta
-    residual = logged.reward - q[np.arange(n), logged.agent]
-    return _mean((target * q).sum(axis=1) + w * residual)
+    return q
+
+
+def _doubly_robust(logged: Logged, target: Floats, q: Floats) -> Floats:
+    """What every row says about the value, (n,)."""
+    residual = logged.reward - q[np.arange(len(logged)), logged.agent]
+    rows: Floats = (target * q).sum(axis=1) + _weights(logged, target) * residual
+    return rows
