@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ _EXAMPLE = """\
 examples:
   bot-orch arena --list-policies
   bot-orch arena my-matrix.npz --policies linucb thompson-beta --seeds 10 --out out/mine
+  bot-orch arena my-matrix.npz --policies auto --latency-target 5 --cost-weight 10 --out out/prompt
   bot-orch arena data/ --policies ours peers --order both --jobs 2 --out out/arena"""
 
 
@@ -50,6 +52,12 @@ def add(commands: Any) -> None:
         default="log-uniform",
         help="survival function that runtime sets are learned through (default: log-uniform)",
     )
+    parser.add_argument(
+        "--latency-target", type=float, metavar="S", help="seconds within which outcomes should come (used by auto)"
+    )
+    parser.add_argument(
+        "--cost-weight", type=float, default=0.0, metavar="W", help="reward that a dollar is worth (used by auto)"
+    )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to run (default: local)")
@@ -73,6 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, name)
         if value is not None and value < 1:
             raise InvalidInputError(f"--{name}", f"is {value}", "pass a whole number, 1 or more")
+    if arguments.latency_target is not None and not 0.0 < arguments.latency_target < math.inf:
+        raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
+    if not 0.0 <= arguments.cost_weight < math.inf:
+        raise InvalidInputError("--cost-weight", f"is {arguments.cost_weight}", "pass a number, 0 or more")
     plan = ArenaPlan(
         expand(arguments.paths),
         find_entrants(_names(arguments.policies)),
@@ -88,6 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
         _command(arguments),
         arguments.engine,
         arguments.address,
+        arguments.latency_target,
+        arguments.cost_weight,
     )
     page = run_arena(plan, ProgressBar(quiet=arguments.quiet))
     print(f"report: {page}\ntable:  {arguments.out / 'arena.csv'}")  # noqa: T201
@@ -116,5 +130,7 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--seeds", str(arguments.seeds), "--order", arguments.order]
     words += ["--rounds", str(arguments.rounds)] if arguments.rounds else []
     words += ["--components", str(arguments.components)] if arguments.components != 10 else []
+    words += ["--latency-target", f"{arguments.latency_target:g}"] if arguments.latency_target else []
+    words += ["--cost-weight", f"{arguments.cost_weight:g}"] if arguments.cost_weight else []
     words += ["--signal", arguments.signal] if arguments.signal != "log-uniform" else []
     return " ".join(words)

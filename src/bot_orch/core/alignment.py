@@ -18,13 +18,14 @@ from bot_orch.transport.bures import Bures
 from bot_orch.transport.drift import DriftMonitor
 from bot_orch.transport.finite import ZeroOneLabels
 from bot_orch.transport.geometry import Geometry, geometry_from_spec
-from bot_orch.transport.measures import Cloud, Gaussian, Labels
+from bot_orch.transport.lateness import Lateness
+from bot_orch.transport.measures import Cloud, Gaussian, Labels, Samples
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.noise import noise
 from bot_orch.transport.scalars import Scalars
 from bot_orch.transport.sliced import Sliced
 from bot_orch.transport.uncertainty import Distances
-from bot_orch.types import Agent, Measure, Task
+from bot_orch.types import Agent, Measure, Outcome, Task
 
 __all__ = ["Alignment", "Watch"]
 
@@ -89,6 +90,19 @@ class Alignment:
         choices = ("lower", "plug_in", "debiased", "upper")
         if self.distance not in choices:
             raise InvalidInputError("alignment.distance", f"is {self.distance!r}", f"pass one of {', '.join(choices)}")
+
+    @classmethod
+    def to_latency(cls, target_s: float, **settings: Any) -> Self:
+        """Alignment of the time to an outcome with a service-level target.
+
+        Examples
+        --------
+        >>> alignment = Alignment.to_latency(2.0)
+        >>> alignment.output_of(Outcome.completed(1.0, elapsed_s=3.0)).values
+        array([3.])
+        """
+        geometry = Lateness(target_s=target_s)
+        return cls(geometry, reference=Reference("fixed", measure=geometry.on_time), **settings)
 
     @classmethod
     def for_measure(cls, measure: Measure) -> Self:
@@ -196,8 +210,20 @@ class Alignment:
 
     def _own_variability(self, nu: Floats) -> Floats:
         """How far one outcome drawn from the reference lies from it, in expectation; (1,)."""
+        if self.geometry.natural_unit:
+            return np.full(1, self.geometry.natural_unit)
         b0, _, _ = noise(self.geometry, nu[None], nu, np.zeros(1), np.ones(1))
         return np.asarray(b0, dtype=float)
+
+    def output_of(self, outcome: Outcome) -> Measure | None:
+        """What an outcome shows: its output, or its time where time is what is compared.
+
+        An outcome that was cut off before the target says nothing; one cut off later is at least that late.
+        """
+        if not isinstance(self.geometry, Lateness) or outcome.output is not None or outcome.elapsed_s is None:
+            return outcome.output
+        known = outcome.event or outcome.elapsed_s > self.geometry.target_s
+        return Samples([outcome.elapsed_s]) if known else None
 
     def see_task(self, parts: Parts, task: Task, round_: int = 0) -> None:
         """A task was decided on, in this round."""

@@ -146,9 +146,9 @@ class Orchestrator:
         if index is None:
             return  # the agent left; there is nobody to credit
         self.reward.learn(parts["reward"], index, outcome)
-        if outcome.output is not None and self.alignment is not None:
-            counter = decision.key.counter
-            self.alignment.see_output(parts, decision.agent, index, outcome.output, reward, counter)
+        output = None if self.alignment is None else self.alignment.output_of(outcome)
+        if output is not None and self.alignment is not None:
+            self.alignment.see_output(parts, decision.agent, index, output, reward, decision.key.counter)
         if reward is not None:
             observed = np.zeros(len(self._names), dtype=bool)
             observed[index] = True

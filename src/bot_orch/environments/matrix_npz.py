@@ -263,17 +263,23 @@ def _embeddings(arrays: Files, t: int, m: int) -> tuple[Floats | None, Floats | 
 
 def _label_outputs(arrays: Files, t: int, m: int) -> Floats | None:
     """Distributions over labels per agent: ``model_probs`` for the first agents, ``human_counts`` for the last."""
-    if "model_probs" not in arrays:
+    if "model_probs" not in arrays and "human_counts" not in arrays:
         return None
-    probs = non_negative("model_probs", numbers("model_probs", arrays["model_probs"]))
-    check_shape("model_probs", probs, (t, None, None), f"a {t} x agents x labels array")
-    if probs.shape[1] > m:
-        raise InvalidInputError("model_probs", f"has {probs.shape[1]} agents", f"the reward has {m}")
-    full = np.full((t, m, probs.shape[2]), np.nan)
-    full[:, : probs.shape[1]] = probs
-    if "human_counts" in arrays and probs.shape[1] == m - 1:
+    counts = probs = None
+    if "model_probs" in arrays:
+        probs = non_negative("model_probs", numbers("model_probs", arrays["model_probs"]))
+        check_shape("model_probs", probs, (t, None, None), f"a {t} x agents x labels array")
+        if probs.shape[1] > m:
+            raise InvalidInputError("model_probs", f"has {probs.shape[1]} agents", f"the reward has {m}")
+    if "human_counts" in arrays and (probs is None or probs.shape[1] == m - 1):
+        labels = None if probs is None else probs.shape[2]
         counts = non_negative("human_counts", numbers("human_counts", arrays["human_counts"]))
-        check_shape("human_counts", counts, (t, probs.shape[2]), f"a {t} x {probs.shape[2]} array")
+        check_shape("human_counts", counts, (t, labels), f"a {t} x {labels or 'labels'} array")
+    known = [array for array in (probs, counts) if array is not None]
+    full = np.full((t, m, known[0].shape[-1]), np.nan)
+    if probs is not None:
+        full[:, : probs.shape[1]] = probs
+    if counts is not None:
         full[:, -1] = counts
     total = full.sum(axis=-1, keepdims=True)
     return full / np.where(total > 0.0, total, 1.0)

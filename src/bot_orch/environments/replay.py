@@ -77,7 +77,11 @@ class After:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """What a player is told before the first round: shapes, kinds of evidence to come, and one random key per seed."""
+    """What a player is told before the first round: shapes, kinds of evidence to come, and one random key per seed.
+
+    ``latency_target_s`` and ``cost_weight`` are what the user wants beside reward: outcomes within a time, and how much
+    reward a dollar is worth.
+    """
 
     agents: int
     features: int
@@ -88,6 +92,8 @@ class Setup:
     labels: int = 0
     has_cost: bool = False
     has_time: bool = False
+    latency_target_s: float | None = None
+    cost_weight: float = 0.0
 
 
 def task_order(matrix: Matrix, order: Order, rounds: int, seed: int) -> Ints:
@@ -121,6 +127,8 @@ class Replay:
         How many principal components of the features make the context; None for all features.
     signal
         How a runtime set is learned from, see :mod:`~bot_orch.environments.replay_signal`.
+    latency_target_s, cost_weight
+        Handed to players in :attr:`setup`.
 
     Examples
     --------
@@ -143,6 +151,8 @@ class Replay:
         *,
         components: int | None = 10,
         signal: str = "log-uniform",
+        latency_target_s: float | None = None,
+        cost_weight: float = 0.0,
     ) -> None:
         if order not in ORDERS:
             raise InvalidInputError("order", f"{order!r} is not known", f"choose one of {', '.join(ORDERS)}")
@@ -162,6 +172,7 @@ class Replay:
         self._learn_time = matrix.runtime is not None and matrix.runtime_only
         self._signal = make_signal(signal, len(self.seeds))
         self._asked, self._answered = -1, -1
+        self._wanted = (latency_target_s, cost_weight)
 
     @property
     def setup(self) -> Setup:
@@ -177,6 +188,7 @@ class Replay:
             0 if m.output_probs is None else m.output_probs.shape[-1],
             m.cost_usd is not None,
             m.elapsed_s is not None,
+            *self._wanted,
         )
 
     def draws(self, t: int) -> Floats:

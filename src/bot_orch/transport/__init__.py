@@ -9,6 +9,7 @@ from bot_orch.transport.finite import OrderedLabels, TreeLabels, ZeroOneLabels
 from bot_orch.transport.geometry import Geometry, distance, geometry_from_spec
 from bot_orch.transport.ground_cost import CostCloud, CostLabels
 from bot_orch.transport.labels import label_distance, total_variation
+from bot_orch.transport.lateness import Lateness
 from bot_orch.transport.lockin import lockin_shares
 from bot_orch.transport.measures import Cloud, Gaussian, Labels, Samples, measure_from_dict
 from bot_orch.transport.memory import Memory
@@ -31,6 +32,7 @@ __all__ = [
     "Geometry",
     "Kernels",
     "Labels",
+    "Lateness",
     "Memory",
     "OrderedLabels",
     "ProfileBank",

@@ -39,11 +39,14 @@ class Geometry(ABC):
         Its name in a specification.
     kind
         The kind of measure it accepts.
+    natural_unit
+        A distance that means the same everywhere, where there is one; 0 elsewhere.
     """
 
     name: ClassVar[str] = ""
     kind: ClassVar[str] = ""
     store: ClassVar[str] = ""
+    natural_unit: ClassVar[float] = 0.0
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -41,8 +41,9 @@ def score(replay: Replay, read: Reader) -> dict[str, Any]:
     """Metrics as lists over seeds, shares of agents, and the learning curve.
 
     ``reward``, ``true_reward``, ``solved``, ``par10``, ``cost_usd`` and ``mean_observed_time`` are means over rounds
-    (over those where the value is known). ``normalised`` is (reward - random) / (best single - random), seed by seed
-    in the numerator, with one denominator, the mean over seeds. ``regret_best_single`` is best single - reward.
+    (over those where the value is known), ``late`` the share beyond the latency target if there is one.
+    ``normalised`` is (reward - random) / (best single - random), seed by seed in the numerator, with one denominator,
+    the mean over seeds. ``regret_best_single`` is best single - reward.
     """
     m = replay.matrix
     random, best = (yardstick(replay, name)(m.reward) for name in ("random", "best-single"))
@@ -69,6 +70,9 @@ def _extras(replay: Replay) -> dict[str, Floats]:
     m = replay.matrix
     found = {} if m.runtime is None else {"solved": m.runtime.event, "par10": m.runtime.par10}
     others = {"cost_usd": m.cost_usd, "mean_observed_time": m.elapsed_s, "true_reward": m.true_reward}
+    target_s = replay.setup.latency_target_s
+    if target_s is not None and m.elapsed_s is not None:
+        others["late"] = np.where(np.isfinite(m.elapsed_s), m.elapsed_s > target_s, np.nan)
     return {**found, **{name: values for name, values in others.items() if values is not None}}
 
 

@@ -49,32 +49,36 @@ class ArenaPlan:
     command: str = ""
     engine: str = "local"
     address: str | None = None
+    latency_target_s: float | None = None
+    cost_weight: float = 0.0
 
     def settings(self) -> dict[str, Any]:
         """What determines the results of a unit, written beside them. Names of policies may be added later."""
         return {
             "datasets": {dataset_name(path): _fingerprint(path) for path in self.paths},
-            "seeds": self.seeds,
-            "rounds": self.rounds,
-            "components": self.components,
-            "signal": self.signal,
+            **self._common(),
             "version": __version__,
         }
 
     def units(self) -> list[dict[str, Any]]:
         """Every (data set, order, policy), yardsticks first."""
-        common = {
-            "seeds": self.seeds,
-            "rounds": self.rounds,
-            "components": self.components,
-            "signal": self.signal,
-        }
+        common = self._common()
         return [
             {"path": str(path), "dataset": dataset_name(path), "order": order, "policy": policy, **common}
             for path in self.paths
             for order in self.orders
             for policy in (*YARDSTICKS, *self.policies)
         ]
+
+    def _common(self) -> dict[str, Any]:
+        wanted = {"latency_target_s": self.latency_target_s, "cost_weight": self.cost_weight}
+        return {
+            "seeds": self.seeds,
+            "rounds": self.rounds,
+            "components": self.components,
+            "signal": self.signal,
+            **{name: value for name, value in wanted.items() if value},
+        }
 
 
 def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +92,8 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         range(unit["seeds"]),
         components=unit["components"],
         signal=unit["signal"],
+        latency_target_s=unit.get("latency_target_s"),
+        cost_weight=unit.get("cost_weight", 0.0),
     )
     name = unit["policy"]
     if name in YARDSTICKS:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bot_orch.environments.replay import Setup
-from bot_orch.experiments.arena.guides import embedding_guide
+from bot_orch.experiments.arena.guides import EmbeddingGuide
 from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
 from bot_orch.policies.registry import make_policy
@@ -16,7 +16,8 @@ __all__ = ["ENTRANTS"]
 
 def _build(name: str, aligned: bool, settings: dict[str, Any]) -> Callable[[Setup], Player]:
     def build(setup: Setup) -> Player:
-        return PolicyPlayer(make_policy(name, **settings), setup, embedding_guide(setup) if aligned else None)
+        embedded = aligned and setup.output_dim and setup.reference_dim
+        return PolicyPlayer(make_policy(name, **settings), setup, EmbeddingGuide(setup) if embedded else None)
 
     return build
 
