@@ -148,16 +148,52 @@ def test_another_writer_waits_for_the_lock(database):
     two.close()
 
 
-def test_a_writer_that_hangs_in_an_append_loses_the_lock(database):
-    hanging, other = connect_log(database), connect_log(database)
-    assert hanging._writing().execute("SHOW idle_in_transaction_session_timeout").fetchone()[0] == "15s"
-    hanging._w.execute("SET idle_in_transaction_session_timeout = '200ms'")
-    hanging._w.commit()
-    hanging.begin(0)
-    hanging.append([row(1)])
+def between_statements(log):
+    log.begin(0)
+    log.append([row(1)])
+
+
+def while_it_sends(log):
+    """The lock is asked for; the end of the statement stays unsent."""
+    w = log._writing()
+    w.pgconn.enter_pipeline_mode()
+    for statement in (b"BEGIN", queries("postgres")["lock"].encode()):
+        w.pgconn.send_query_params(statement, [])
+    w.pgconn.send_flush_request()
+    w.pgconn.flush()
+
+
+def while_it_reads(log):
+    """The server cannot get rid of an answer that nobody takes."""
+    lock, much = queries("postgres")["lock"], "SELECT repeat('x', 1000000) FROM generate_series(1, 100)"
+    log._writing().pgconn.send_query(f"BEGIN; {lock}; {much}".encode())
+    log._w.pgconn.flush()
+
+
+HANGS = (between_statements, while_it_sends, while_it_reads)
+
+
+def hanging_writer(url, how):
+    """A writer that hangs and has the lock."""
+    log = connect_log(url)
+    how(log)
+    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 6451060"
+    end = time.monotonic() + 5
+    while log._reader().execute(held).fetchone()[0] == 0:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return log
+
+
+@pytest.mark.parametrize("how", HANGS)
+def test_a_writer_that_hangs_in_an_append_loses_the_lock(database, how):
+    hanging, other = hanging_writer(f"{database}&hold_s=0.6", how), connect_log(f"{database}&hold_s=0.6")
+    begun = time.monotonic()
     assert other.begin(0) == [], "the lock is free again, and nothing was appended"
+    assert 0.2 < time.monotonic() - begun < 2.5
     other.append([row(1)])
     other.commit()
+    hanging._in_group = True
     with pytest.raises(LogUnavailableError):
         hanging.commit()
     hanging.rollback()
@@ -165,6 +201,34 @@ def test_a_writer_that_hangs_in_an_append_loses_the_lock(database):
     hanging.rollback()
     hanging.close()
     other.close()
+
+
+def test_a_writer_at_work_keeps_the_lock(database):
+    """However long others wait: as long as it says something it is not taken for dead."""
+    busy, other = connect_log(f"{database}&hold_s=0.6"), connect_log(f"{database}&hold_s=0.6")
+    busy.begin(0)
+    rows = []
+    waiting = threading.Thread(target=lambda: rows.append(other.begin(0)))
+    waiting.start()
+    for _ in range(4):
+        busy._w.execute("SELECT pg_sleep(0.2)")
+    busy.append([row(1)])
+    busy.commit()
+    waiting.join(5)
+    assert rows == [[row(1)]]
+    other.close()
+    busy.close()
+
+
+def test_deadlines_are_set_in_the_url(database):
+    with pytest.raises(InvalidInputError, match="hold_s"):
+        connect_log(f"{database}&hold_s=never")
+    with pytest.raises(InvalidInputError, match="lease_s: is 0"):
+        connect_log(f"{database}&lease_s=0")
+    for url, hold in ((database, "15s"), (f"{database}&hold_s=7", "7s")):
+        log = connect_log(url)
+        assert log._writing().execute("SHOW idle_in_transaction_session_timeout").fetchone()[0] == hold
+        log.close()
 
 
 def test_a_lost_connection_is_made_again_and_loses_the_open_group(database):

@@ -91,6 +91,28 @@ def test_writers_that_number_rows_without_the_lock_clash():
     assert clashes
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_without_deadlines_a_writer_that_hangs_stops_the_others(number, monkeypatch):
+    """The first kind of hanging needs the timeout of the server, the others need somebody who looks."""
+    from bot_orch.eventlog.postgres import PostgresLog
+    from bot_orch.eventlog.postgres_connect import LogUnavailableError
+
+    suite, url = checks(), f"{need().database()}&hold_s=0.6"
+    monkeypatch.setattr(PostgresLog, "_cut_off", lambda self: None)
+    how = suite.HANGS[number]
+    if number == 0:
+        monkeypatch.setattr("bot_orch.eventlog.postgres_connect._limit_waiting", lambda *_: None)
+    hanging, other = suite.hanging_writer(url, how), suite.connect_log(url)
+    begun = time.monotonic()
+    with pytest.raises(LogUnavailableError, match="lock timeout"):
+        other.begin(0)
+    assert time.monotonic() - begun > 1.1, "twice the deadline, and the lock is still held"
+    other.rollback()
+    hanging._w.close()
+    hanging.close()
+    other.close()
+
+
 def checks_row(seq):
     from bot_orch.eventlog.log import Row
 
