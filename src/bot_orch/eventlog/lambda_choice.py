@@ -52,7 +52,8 @@ class Choice:
 class LambdaChoice:
     """What :func:`pick_lambda` found in a log.
 
-    ``learned``: from how many decisions the policy learned with each lambda, on average over its paths.
+    ``decisions`` were scored, ``missing`` left out, ``revised`` had a reward that was given again. ``learned``: from
+    how many decisions the policy learned with each lambda, on average over its paths.
     """
 
     policy: str
@@ -67,8 +68,11 @@ class LambdaChoice:
     def text(self) -> str:
         """A table and the recommendation."""
         c = self.choice
-        known = f"{self.decisions} decisions with reward, {self.revised} of them revised, {self.missing} without"
-        heads = ("lambda", "DR", "interval", "effective n", "learned from", f"against {_name(c.configured)}")
+        known = (
+            f"{self.decisions} decisions scored, {self.revised} of them by a revised reward, {self.missing} left out"
+        )
+        interval = f"{100 * self.confidence:g} % interval"
+        heads = ("lambda", "DR", interval, "effective n", "learned from", f"against {_name(c.configured)}")
         lines = [f"{self.policy} ({known}; logged mean {self.logged_mean:.4f})", _line(heads)]
         return "\n".join([*lines, *map(self._row, c.candidates), f"recommendation: {c.reason}"])
 

@@ -1,5 +1,6 @@
 """Lambda from a log: the choice is right where it matters, kept where it does not, and the replay is faithful."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -273,3 +274,13 @@ def test_the_command_prints_a_table_and_a_recommendation(database, capsys):
 def test_mistakes_are_named_with_a_remedy(database, arguments, message, capsys):
     assert main(["evaluate", database, *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_page_shows_what_its_example_prints(capsys):
+    text = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text()
+    (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
+    exec(compile(block, "docs/evaluation.md", "exec"), {"__name__": "docs"})  # noqa: S102
+    printed, number = capsys.readouterr().out, r"[+-]?\d+(?:\.\d+)?"
+    assert re.sub(rf"\s*{number}", "#", printed) == re.sub(rf"\s*{number}", "#", shown)
+    pairs = zip(re.findall(number, printed), re.findall(number, shown), strict=True)
+    assert all(abs(float(a) - float(b)) <= 0.01 + 0.05 * abs(float(b)) for a, b in pairs)
