@@ -1,5 +1,6 @@
 """The Ray engine on a cluster of two nodes on this machine."""
 
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from bot_orch.experiments.experiment import Experiment, Scale, Unit
 from bot_orch.experiments.tables import rows_from_seeds
 
 pytestmark = pytest.mark.slow
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 UNITS = str(Path(__file__).parent / "units")
 QUICK = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--jobs", "1"]
 
@@ -27,25 +29,30 @@ def jobs(function, count, **params):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    """Two nodes with one core each; the address of the first."""
+def machines():
+    """A cluster of two nodes with one core each."""
     from ray.cluster_utils import Cluster
 
     import ray
 
-    options = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(UNITS)
         patch.setenv("PYTHONPATH", UNITS)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        made = Cluster(initialize_head=True, head_node_args=options)
+        made = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
         try:
-            made.add_node(**{key: value for key, value in options.items() if key != "include_dashboard"})
+            made.add_node(**NODE)
             made.wait_for_nodes()
-            yield made.address
+            yield made
         finally:
             ray.shutdown()
             made.shutdown()
+
+
+@pytest.fixture
+def cluster(machines):
+    """Its address."""
+    return machines.address
 
 
 def test_units_run_on_every_node_each_once(cluster):
@@ -94,6 +101,30 @@ def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_pat
     assert len(list(notes.glob(f"{killed[0]}.*"))) >= 2, "the unit of the dead worker ran again"
     runner.reproduce(runner.Plan([experiment], tmp_path / "local", Scale()), lambda *_: None)
     assert (tmp_path / "ray/tables.csv").read_bytes() == (tmp_path / "local/tables.csv").read_bytes()
+
+
+def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, tmp_path, monkeypatch):
+    """A whole node goes while units run on it: its raylet and its workers at once, without a word."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    experiment = _experiment(monkeypatch, notes, count=16, sleep_s=0.5)
+    lost = machines.add_node(**{**NODE, "num_cpus": 2})
+    machines.wait_for_nodes()
+    struck = []
+    striker = threading.Thread(target=_remove, args=(machines, lost, notes, struck))
+    striker.start()
+    plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=machines.address)
+    runner.reproduce(plan, lambda *_: None)
+    striker.join()
+    assert len(struck) >= 1, "units were running there"
+    units = [json.loads(line)["unit"] for line in (tmp_path / "ray/results.jsonl").read_text().splitlines()]
+    assert sorted(units) == sorted(str(i) for i in range(16)), "each unit once"
+    for unit in struck:
+        again = [note.read_text().split()[1] for note in notes.glob(f"{unit}.*")]
+        assert len(again) >= 2 and again.count(lost.node_id) == 1, "it ran again, elsewhere"
+    runner.reproduce(runner.Plan([experiment], tmp_path / "local", Scale()), lambda *_: None)
+    assert (tmp_path / "ray/tables.csv").read_bytes() == (tmp_path / "local/tables.csv").read_bytes()
+    assert (tmp_path / "ray/results.jsonl").stat().st_size == (tmp_path / "local/results.jsonl").stat().st_size
 
 
 def test_an_interrupted_run_goes_on_with_the_other_engine(cluster, tmp_path, monkeypatch):
@@ -151,7 +182,27 @@ def _kill_first(notes, killed):
         found = sorted(notes.glob("*.0"), key=lambda note: note.stat().st_mtime_ns)
         if len(found) >= 5 and found[-1].read_text():
             killed.append(found[-1].name.split(".")[0])
-            os.kill(int(found[-1].read_text()), signal.SIGKILL)
+            os.kill(int(found[-1].read_text().split()[0]), signal.SIGKILL)
+            return
+        time.sleep(0.02)
+
+
+def _remove(machines, node, notes, struck):
+    """Take a node away while a unit works there; ``struck`` are the units that did."""
+    import psutil
+
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        there = {
+            note.name.split(".")[0]: text for note in notes.glob("*.0") if node.node_id in (text := note.read_text())
+        }
+        young = [unit for unit in there if time.time() - (notes / f"{unit}.0").stat().st_mtime < 0.2]
+        if young:
+            struck += young
+            machines.remove_node(node, allow_graceful=False)
+            for unit in young:  # they would notice and leave; a lost machine does not give them the time
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    psutil.Process(int(there[unit].split()[0])).kill()
             return
         time.sleep(0.02)
 

@@ -16,12 +16,19 @@ def where(params):
 
 
 def announced(params):
-    """Leave a note with our process id, then work for a while; a note per attempt."""
+    """Leave a note with our process id and our node, then work for a while; a note per attempt."""
     folder = Path(params["folder"])
     attempt = len(list(folder.glob(f"{params['value']}.*")))
-    (folder / f"{params['value']}.{attempt}").write_text(str(os.getpid()))
+    (folder / f"{params['value']}.{attempt}").write_text(f"{os.getpid()} {_node()}")
     time.sleep(params["sleep_s"] if attempt == 0 else 0.0)
     return {"metrics": {"square": [params["value"] ** 2 / 7.0]}}
+
+
+def _node():
+    """The id of the node we are on; "here" outside of Ray."""
+    import ray
+
+    return ray.get_runtime_context().get_node_id() if ray.is_initialized() else "here"
 
 
 def deadly(params):
