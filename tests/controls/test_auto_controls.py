@@ -39,7 +39,7 @@ def error_of_replay(n=150):
     state = allocate(memory.schema(2), (), 2)
     for t in range(n):
         memory.learn(state, agent[t], reward[t], x[t], t)
-    scaled = x / np.sqrt(2.0 * contextual_memory._variance(state)) / memory.reach
+    scaled = x / np.sqrt(contextual_memory._variance(state).sum()) / memory.reach
     near = np.exp(-cdist(scaled, scaled))
     own = np.equal.outer(agent, agent) * (0.1 + 0.5 * near)
     exact = np.linalg.solve(near + own + np.eye(n), reward - state["mean"])

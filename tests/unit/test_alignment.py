@@ -114,9 +114,19 @@ def test_a_trusted_agent_sets_the_reference():
 
 def test_accepted_outcomes_set_the_reference():
     router = Orchestrator(["good", "bad"], alignment=references("accepted", threshold=0.5))
-    feed(router, {"good": [0.9] * 5}, reward=1.0)
+    feed(router, {"good": [0.9] * 9}, reward=1.0)
     feed(router, {"bad": [0.1] * 5}, reward=0.0)
+    assert router.derive(Task("x")).terms.distance.tolist() == [0.0, 0.0], "nine outcomes set no standard"
+    feed(router, {"good": [0.9]}, reward=1.0)
     assert router.derive(Task("x")).terms.distance.tolist() == pytest.approx([0.0, 0.8])
+
+
+def test_nobody_sets_the_standard_for_himself():
+    router = Orchestrator(["a", "b", "loud"], alignment=references("accepted", threshold=0.5))
+    feed(router, {"a": [0.2] * 20, "b": [0.2] * 20, "loud": [0.9] * 200}, reward=1.0)
+    a, b, loud = router.derive(Task("x")).terms.distance
+    assert loud == pytest.approx(0.7)
+    assert a == b < 0.5
 
 
 def test_the_barycenter_of_past_tasks_is_the_reference():

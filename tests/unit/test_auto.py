@@ -1,11 +1,14 @@
 """auto: cold start, drift, easy problems, costs, units, agents that come and go."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
+from bot_orch.policies import auto
 from bot_orch.policies.auto import Auto, shared_optimism
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
@@ -99,6 +102,26 @@ def test_units_of_features_do_not_matter(factor):
     reward = np.where(x[:, :1] > 0, [0.9, 0.1], [0.1, 0.9])
     same = simulate(Auto(), reward, x) == simulate(Auto(), reward, x * factor)
     assert same.mean() > 0.999  # rounding may tip a draw
+
+
+def loud_noise():
+    """The feature that matters varies a hundred times less than one that does not."""
+    x = generator("loud").normal(size=(700, 2)) * [1.0, 100.0]
+    reward = np.where(x[:, :1] > 0, [0.9, 0.1], [0.1, 0.9])
+    return expected(reward, simulate(Auto(), reward, x, seeds=4))[400:].mean()
+
+
+def test_a_feature_in_small_units_is_found():
+    assert loud_noise() > 0.8
+
+
+def test_one_unit_for_all_features_misses_it(monkeypatch):
+    monkeypatch.setattr("bot_orch.policies.auto._DRIFTING", replace(auto._DRIFTING, apart=False))
+    auto._memory.cache_clear()
+    try:
+        assert loud_noise() < 0.7
+    finally:
+        auto._memory.cache_clear()
 
 
 def test_a_constant_feature_is_ignored():

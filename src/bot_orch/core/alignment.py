@@ -27,7 +27,7 @@ from bot_orch.transport.sliced import Sliced
 from bot_orch.transport.uncertainty import Distances
 from bot_orch.types import Agent, Measure, Outcome, Task
 
-__all__ = ["Alignment", "Watch"]
+__all__ = ["Alignment", "Watch", "own_variability"]
 
 Parts = dict[str, Arrays]
 _DUE = 256  # tasks whose outcome is awaited and whose reference is kept
@@ -141,9 +141,8 @@ class Alignment:
     @cached_property
     def schemas(self) -> dict[str, Schema]:
         """State arrays, part by part."""
-        pool = self.reference.pool(self.geometry)
         parts: dict[str, Schema] = {"bank": self.bank.schema, "reference": self.reference.schema(self.geometry)}
-        parts["pool"] = {} if pool is None else _shared(pool.schema)
+        parts["pool"] = self.reference.pool_schema(self.geometry)
         if self.gaps is not None:
             parts["gaps"] = self.gaps.schema
         return parts | {name: monitor.schema for name, monitor in self.monitors.items()}
@@ -212,8 +211,7 @@ class Alignment:
         """How far one outcome drawn from the reference lies from it, in expectation; (1,)."""
         if self.geometry.natural_unit:
             return np.full(1, self.geometry.natural_unit)
-        b0, _, _ = noise(self.geometry, nu[None], nu, np.zeros(1), np.ones(1))
-        return np.asarray(b0, dtype=float)
+        return own_variability(self.geometry, nu if nu.ndim == 1 else nu[np.isfinite(nu).all(axis=-1)])
 
     def output_of(self, outcome: Outcome) -> Measure | None:
         """What an outcome shows: its output, or its time where time is what is compared.
@@ -240,7 +238,7 @@ class Alignment:
     ) -> None:
         """An agent's output on the task of a round was observed."""
         self.bank.observe(parts["bank"], index, output)
-        self.reference.see_output(self.geometry, parts["pool"], agent, output, reward)
+        self.reference.see_output(self.geometry, parts["pool"], agent, index, output, reward)
         if self.gaps is not None:
             self.gaps.see_output(parts["gaps"], self.geometry, index, self.geometry.embed(output), round_)
         if "drift" in self.monitors:
@@ -275,6 +273,11 @@ class Alignment:
         )
 
 
-def _shared(schema: Schema) -> Schema:
-    """The arrays of one profile, kept as a bank of one that agents coming and going do not touch."""
-    return {name: replace(f, per_agent=False, shape=(1, *f.shape)) for name, f in schema.items()}
+def own_variability(geometry: Geometry, nu: Floats) -> Floats:
+    """How far one outcome drawn from a reference ``(q,)`` lies from it, the mean over references ``(J, q)``; (1,)."""
+    several = np.atleast_2d(nu)
+    if not len(several):
+        return np.zeros(1)
+    one = np.ones((len(several), 1))
+    b0, _, _ = noise(geometry, several[:, None], several, np.zeros_like(one), one)
+    return np.asarray(b0.mean(axis=0), dtype=float)

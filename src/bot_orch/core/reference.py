@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
+
+import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, Schema
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.bank import ProfileBank
-from bot_orch.transport.geometry import Geometry
+from bot_orch.transport.geometry import Geometry, LinearGeometry, QuantileGeometry
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.reference import Barycenter
 from bot_orch.types import Measure
 
-__all__ = ["Reference", "ReferenceSource"]
+__all__ = ["Reference", "ReferenceSource", "others_say"]
 
 ReferenceSource = Literal["task", "fixed", "tasks", "accepted", "agent"]
 _SOURCES: tuple[ReferenceSource, ...] = ("task", "fixed", "tasks", "accepted", "agent")
+_FEW, _ENOUGH = 10.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,9 @@ class Reference:
     source
         ``task``: each task brings its own (a task without one has no alignment cost). ``fixed``: one measure for
         all, such as a calibration set. ``tasks``: the Wasserstein barycenter of the references that tasks brought.
-        ``accepted``: the pooled outputs of outcomes whose reward reached ``threshold``. ``agent``: the pooled outputs
-        of one trusted agent.
+        ``accepted``: outputs whose reward reached ``threshold``. An agent is measured against those of the others, all
+        with the same say, so that one that wins the judge too often does not set its own standard (where embeddings
+        cannot be averaged, against all outputs alike). ``agent``: the pooled outputs of one trusted agent.
     memory
         What a learned reference remembers: everything, a window, or the past with fading weight.
     """
@@ -57,25 +61,40 @@ class Reference:
         return {}
 
     def pool(self, geometry: Geometry) -> ProfileBank | None:
-        """The single pooled profile behind ``accepted`` and ``agent``."""
+        """The profiles behind ``accepted`` and ``agent``."""
         return ProfileBank(geometry, self.memory) if self.source in ("accepted", "agent") else None
+
+    def pool_schema(self, geometry: Geometry) -> Schema:
+        """State arrays of the pool: one profile per agent, or one that agents coming and going do not touch."""
+        pool = self.pool(geometry)
+        if pool is None:
+            return {}
+        return pool.schema if self._by_agent(geometry) else _shared(pool.schema)
+
+    def _by_agent(self, geometry: Geometry) -> bool:
+        return self.source == "accepted" and isinstance(geometry, LinearGeometry | QuantileGeometry)
 
     def see_task(self, geometry: Geometry, state: Arrays, given: Measure | None) -> None:
         """A task arrived."""
         if self.source == "tasks" and given is not None:
             Barycenter(geometry, self.memory).update(state, given)
 
-    def see_output(self, geometry: Geometry, pooled: Arrays, agent: str, output: Measure, reward: float | None) -> None:
-        """An outcome arrived."""
+    def see_output(
+        self, geometry: Geometry, pooled: Arrays, agent: str, index: int, output: Measure, reward: float | None
+    ) -> None:
+        """An outcome of an agent and its index arrived."""
         pool = self.pool(geometry)
         if pool is None:
             return
         wanted = agent == self.agent if self.source == "agent" else reward is not None and reward >= self.threshold
         if wanted:
-            pool.observe(pooled, 0, output)
+            pool.observe(pooled, index if self._by_agent(geometry) else 0, output)
 
     def embedding(self, geometry: Geometry, state: Arrays, pooled: Arrays, given: Measure | None) -> Floats | None:
-        """The reference for this task, embedded; None while there is none."""
+        """The reference for this task, embedded, ``(q,)``, or one for each agent, ``(M, q)``; None while there is none.
+
+        Rows of agents that cannot be judged yet are NaN.
+        """
         if self.source == "fixed":
             return geometry.embed(self.measure) if self.measure is not None else None
         if self.source == "task":
@@ -83,8 +102,10 @@ class Reference:
         if self.source == "tasks":
             return Barycenter(geometry, self.memory).embedding(state) if int(state["seen"]) else None
         pool = self.pool(geometry)
-        if pool is None or int(pooled["seen"][0]) < 2:
+        if pool is None or int(np.add.reduce(pooled["seen"])) < 2:
             return None
+        if self._by_agent(geometry):
+            return others_say(pool.embedding(pooled), pool.effective(pooled))
         row: Floats = pool.embedding(pooled)[0]
         return row
 
@@ -105,3 +126,24 @@ class Reference:
             document["threshold"],
             document["agent"],
         )
+
+
+def others_say(profiles: Floats, n: Floats) -> Floats:
+    """For every agent the mean ``(..., M, q)`` of the others' profiles, a barycenter; who has few outcomes counts less.
+
+    NaN while the others have fewer than ten outcomes together.
+
+    Examples
+    --------
+    >>> others_say(np.array([[0.0], [1.0], [9.0]]), np.array([30.0, 10.0, 0.0])).round(6).T
+    array([[nan, 0. , 0.4]])
+    """
+    weight = n / (n + _FEW)
+    total = np.add.reduce(weight, axis=-1, keepdims=True) - weight
+    summed = np.add.reduce(weight[..., None] * profiles, axis=-2, keepdims=True) - weight[..., None] * profiles
+    enough = np.add.reduce(n, axis=-1, keepdims=True) - n >= _ENOUGH
+    return np.where(enough[..., None], summed / np.where(enough, total, 1.0)[..., None], np.nan)
+
+
+def _shared(schema: Schema) -> Schema:
+    return {name: replace(f, per_agent=False, shape=(1, *f.shape)) for name, f in schema.items()}

@@ -17,8 +17,8 @@ from bot_orch.policies.contextual_memory import Memory, Prior
 __all__ = ["Auto", "shared_optimism"]
 
 _CAUTIOUS = Prior(agent=0.05, task=1.0, agent_task=0.1)
-_BOLD = Prior(agent=0.5, task=1.0, agent_task=0.7)
-_DRIFTING = Prior(agent=0.05, task=1.0, agent_task=0.5, agent_drift=0.1, drift=0.2, agent_task_drift=0.2)
+_BOLD = Prior(agent=0.05, task=1.0, agent_task=0.7)
+_DRIFTING = Prior(agent=0.05, task=1.0, agent_task=0.5, agent_drift=0.1, drift=0.2, agent_task_drift=0.2, apart=True)
 
 
 @dataclass(frozen=True, slots=True)

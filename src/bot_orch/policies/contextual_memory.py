@@ -36,6 +36,9 @@ class Prior:
         What a task is worth to anybody: by its features, and by when it comes.
     agent_task, agent_task_drift
         What an agent adds on tasks like this one: for good, and for a while.
+    apart
+        Whether every feature is measured in its own standard deviations. Otherwise all are measured in one unit, so
+        that those that vary more count more, as in principal components.
     """
 
     agent: float
@@ -44,6 +47,7 @@ class Prior:
     agent_drift: float = 0.0
     drift: float = 0.0
     agent_task_drift: float = 0.0
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +116,20 @@ class Memory:
         flat, batch = _flatten(state)
         n, m = min(int(flat["seen"][0]), self.capacity), flat["uid"].shape[-1]
         weights, parts = self.weights(flat), self._parts(context is not None)
-        blend = np.add.reduce(weights[:, :, None] * parts, axis=1)  # (B, 6)
-        own = np.add.reduce(blend[:, :4], axis=-1)[:, None]
+        own = np.add.reduce(weights * np.add.reduce(parts[:, :4], axis=-1), axis=-1)[:, None]
         value = np.repeat(flat["mean"][:, None], m, axis=1)
         information = np.zeros_like(value) if pending is None else np.array(pending, dtype=float).reshape(-1, m)
         if n:
             query = None if context is None else context.reshape(len(own), 1, -1)
-            near, recent = self._likeness(flat, n, query, np.array([float(t)]))
-            near, recent = near[:, 0], recent[:, 0]
-            place = _places(flat, n)
-            for e in range(len(parts)):
-                alpha = flat["alpha"][:, :n, e] * weights[:, e, None]
-                value += _sum_by(place, alpha * _own(parts[None, e], near, recent), m)
-                value += np.add.reduce(alpha * _common(parts[None, e], near, recent), axis=-1)[:, None]
-            information += _sum_by(place, (_own(blend, near, recent) / own) ** 2, m)
+            nears, recent = self._likeness(flat, n, query, np.array([float(t)]))
+            recent, place, kernel = recent[:, 0], _places(flat, n), np.zeros((len(own), n))
+            for e, prior in enumerate(self.priors):
+                near, part, weight = nears[prior.apart][:, 0], parts[e], weights[:, e, None]
+                alpha, ours = flat["alpha"][:, :n, e] * weight, _own(part, near, recent)
+                value += _sum_by(place, alpha * ours, m)
+                value += np.add.reduce(alpha * _common(part, near, recent), axis=-1)[:, None]
+                kernel += weight * ours
+            information += _sum_by(place, (kernel / own) ** 2, m)
         variance = 1.0 / (1.0 / own + information)
         return Prediction(value.reshape(*batch, m), variance.reshape(*batch, m))
 
@@ -154,38 +158,46 @@ class Memory:
         ]
         return np.array(rows)
 
-    def _likeness(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[Floats, Floats]:
+    def _likeness(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[dict[bool, Floats], Floats]:
         """How alike the queries (B, J, d) are to what is remembered, as tasks, (B, J, n), and in time, (1, J, n).
 
-        Rows of a batch step together, so that time is the same for all of them.
+        Tasks are compared in one unit or in each feature's own, as the priors want it. Rows of a batch step together,
+        so that time is the same for all of them.
         """
         recent = np.exp(-np.abs(when[:, None] - flat["round"][:1, None, :n]) / self.lifetime)
         if query is None:
-            return np.zeros((1, 1, 1)), recent
-        scale = _scale(flat, self.reach)
-        points = (flat["x"][:, :n] - flat["x_mean"][:, None]) * scale
-        query = (query - flat["x_mean"][:, None]) * scale
-        squares = np.add.reduce(points * points, axis=-1)[:, None, :]
-        far = np.add.reduce(query * query, axis=-1)[:, :, None] + squares - 2.0 * (query @ points.swapaxes(1, 2))
-        return np.exp(-np.sqrt(np.maximum(far, 0.0))), recent
+            nothing = np.zeros((1, 1, 1))
+            return {True: nothing, False: nothing}, recent
+        query = query - flat["x_mean"][:, None]
+        points = flat["x"][:, :n] - flat["x_mean"][:, None]
+        wanted = {prior.apart for prior in self.priors}
+        return {apart: _near(query, points, _scale(flat, self.reach, apart)) for apart in wanted}, recent
 
     def _fit(self, flat: Arrays, n: int, turn: Ints, context: Floats | None) -> tuple[Floats, Floats]:
         """Fitted values (B, J, E) of the outcomes in turn, and their covariance with noise, (B, E, J, J)."""
         query = None if context is None else flat["x"][:, turn]
-        near, recent = self._likeness(flat, n, query, flat["round"][0, turn])
-        owner = flat["owner"]
+        nears, recent = self._likeness(flat, n, query, flat["round"][0, turn])
+        owner, alpha, parts = flat["owner"], flat["alpha"][:, :n], self._parts(context is not None)
         same = (owner[:, turn, None] == owner[:, None, :n]).astype(float)
-        alpha, parts = flat["alpha"][:, :n], self._parts(context is not None)
         fitted = np.zeros((len(owner), len(turn), len(parts)))
         gram = np.zeros((len(owner), len(parts), len(turn), len(turn))) + np.eye(len(turn))
-        for column, factors in enumerate(
-            ((same,), (same, recent), (same, near), (same, near, recent), (recent,), (near,))
-        ):
-            part = parts[:, column]
+        apart = np.array([prior.apart for prior in self.priors])
+
+        def add(part: Floats, *factors: Floats) -> None:
             if part.any():
                 kernel = reduce(np.multiply, factors)
-                fitted += (kernel @ alpha) * part
-                gram += kernel[:, None, :, turn] * part[:, None, None]
+                np.add(fitted, (kernel @ alpha) * part, out=fitted)
+                np.add(gram, kernel[:, None, :, turn] * part[:, None, None], out=gram)
+
+        add(parts[:, 0], same)
+        add(parts[:, 1], same, recent)
+        add(parts[:, 4], recent)
+        for which, near in nears.items() if context is not None else ():
+            theirs = parts * (apart == which)[:, None]
+            ours = same * near
+            add(theirs[:, 2], ours)
+            add(theirs[:, 3], ours, recent)
+            add(theirs[:, 5], near)
         return fitted, gram
 
     def _weigh(self, flat: Arrays, fitted: Floats, reward: Floats, seen: int) -> None:
@@ -201,14 +213,13 @@ class Memory:
 
 def _own(parts: Floats, near: Floats, recent: Floats) -> Floats:
     """Covariance of what an agent adds, (B, n)."""
-    a, b, c, d = (parts[:, column, None] for column in range(4))
-    kernel: Floats = a + b * recent + near * (c + d * recent)
+    kernel: Floats = parts[0] + parts[1] * recent + near * (parts[2] + parts[3] * recent)
     return kernel
 
 
 def _common(parts: Floats, near: Floats, recent: Floats) -> Floats:
     """Covariance of what a task is worth to anybody, (B, n)."""
-    kernel: Floats = parts[:, 4, None] * recent + parts[:, 5, None] * near
+    kernel: Floats = parts[4] * recent + parts[5] * near
     return kernel
 
 
@@ -235,11 +246,27 @@ def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Float
         flat["x_square"] += gap * (x - flat["x_mean"])
 
 
-def _scale(flat: Arrays, reach: float) -> Floats:
-    """What features are multiplied by: one over reach, their deviation and the root of their number, (B, 1, d)."""
+def _near(query: Floats, points: Floats, scale: Floats) -> Floats:
+    """Likeness (B, J, n) of points after scaling: exp of minus their distance."""
+    query, points = query * scale, points * scale
+    squares = np.add.reduce(points * points, axis=-1)[:, None, :]
+    far = np.add.reduce(query * query, axis=-1)[:, :, None] + squares - 2.0 * (query @ points.swapaxes(1, 2))
+    return np.asarray(np.exp(-np.sqrt(np.maximum(far, 0.0))))
+
+
+def _scale(flat: Arrays, reach: float, apart: bool) -> Floats:
+    """What features are multiplied by, (B, 1, d), so that a task lies 1 / reach from their mean.
+
+    ``apart``: every feature has its own scale and an equal part in the distance. Otherwise one scale is common to all.
+    """
     variance = _variance(flat)
     known = variance > 1e-18 * flat["x_mean"] ** 2
-    scale = np.where(known, 1.0 / (reach * np.sqrt(variance.shape[-1] * np.where(known, variance, 1.0))), 0.0)
+    spread = np.where(known, variance, 0.0)
+    if not apart:
+        spread = np.broadcast_to(np.add.reduce(spread, axis=-1, keepdims=True), variance.shape)
+    else:
+        spread = spread * variance.shape[-1]
+    scale = np.where(known, 1.0 / (reach * np.sqrt(np.where(known, spread, 1.0))), 0.0)
     return scale[:, None, :]
 
 

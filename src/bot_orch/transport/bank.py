@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Self
 
@@ -141,7 +141,9 @@ class ProfileBank:
         method: str = "clt",
         level: float = 0.90,
     ) -> Distances:
-        """W of every agent to the reference ``(..., q)``, with its uncertainty.
+        """W of every agent to the reference ``(..., q)``, or to one of its own ``(..., M, q)``, with its uncertainty.
+
+        An agent whose own reference is NaN is treated like one never seen.
 
         Parameters
         ----------
@@ -156,7 +158,12 @@ class ProfileBank:
             for index, measure in profiles.items():
                 bank[..., index, :] = self.geometry.embed(measure)
                 n[..., index] = np.inf
-        return confidence(self.geometry, bank, reference, n, method=method, level=level, kernels=self.kernels)
+        if reference.ndim < bank.ndim:
+            return confidence(self.geometry, bank, reference, n, method=method, level=level, kernels=self.kernels)
+        judged: Bools = np.asarray(np.isfinite(reference).all(axis=-1))
+        own, n = np.where(judged[..., None], reference, bank), np.where(judged, n, 0.0)
+        found = confidence(self.geometry, bank[..., None, :], own, n[..., None], method=method, level=level)
+        return Distances(*(getattr(found, field.name)[..., 0] for field in fields(found)))
 
     def spec(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -167,6 +167,13 @@ def test_label_outputs_put_the_human_last() -> None:
     assert probs.tolist() == [[[0.25, 0.75], [0.75, 0.25]]]
 
 
+def test_human_counts_alone_are_the_last_agents_output() -> None:
+    probs = matrix_from_arrays("t", {"reward": np.zeros((1, 2)), "human_counts": np.array([[3, 1]])}).output_probs
+    assert probs is not None
+    assert np.isnan(probs[0, 0]).all()
+    assert probs[0, 1].tolist() == [0.75, 0.25]
+
+
 def test_headroom_with_gaps_sends_the_task_to_a_random_agent() -> None:
     matrix = matrix_from_arrays("t", {"reward": np.array([[1.0, np.nan], [0.5, 0.0]])})
     h = headroom(matrix)

@@ -10,8 +10,10 @@ from abc import abstractmethod
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate
+from bot_orch.arrays import Arrays, Bools, Floats, Schema, allocate
+from bot_orch.core.alignment import own_variability
 from bot_orch.core.calibration import AutoLambda, Gaps, Relative, over
+from bot_orch.core.reference import others_say
 from bot_orch.environments.replay import After, Before, Setup
 from bot_orch.experiments.arena.players import Guide
 from bot_orch.survival.causes import Cause
@@ -19,7 +21,6 @@ from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.finite import ZeroOneLabels
 from bot_orch.transport.lateness import Lateness
 from bot_orch.transport.memory import Memory
-from bot_orch.transport.noise import noise
 
 __all__ = ["AlignedGuide", "CostGuide", "EmbeddingGuide", "GapGuide", "LabelGuide", "LatenessGuide", "guide_for"]
 
@@ -142,37 +143,29 @@ class LatenessGuide(AlignedGuide):
 
 
 class LabelGuide(AlignedGuide):
-    """Label distributions that agents put out against those that were rewarded, everybody's pooled."""
+    """Label distributions that an agent puts out against those of the others that were rewarded."""
 
     def __init__(self, setup: Setup, lambda_: float | None = None, memory: Memory | None = None) -> None:
         self._bank = ProfileBank(ZeroOneLabels(setup.labels), memory or Memory.window())
-        self._pool = self._bank.start(1, (setup.seeds,))
+        self._accepted = self._bank.start(setup.agents, (setup.seeds,))
         super().__init__(setup, self._bank.schema, lambda_)
 
     def relative(self) -> Relative:
         """In units of the distance of one rewarded output from all of them."""
-        nu, unit = self._bank.embedding(self._pool)[:, 0], self._unit()
+        nu = others_say(self._bank.embedding(self._accepted), self._bank.effective(self._accepted))
         found = self._bank.distances(self.state, nu)
-        known = (found.n >= 2.0) & (self._pool["seen"] >= 2)
-        blank = np.zeros_like(found.value)
-        return Relative(
-            np.where(known, over(found.debiased, unit), blank), np.where(known, over(found.lower, unit), blank), known
-        )
+        units = [own_variability(self._bank.geometry, row[np.isfinite(row).all(axis=-1)]) for row in nu]
+        unit = np.stack(units)
+        return Relative(over(found.debiased, unit), over(found.lower, unit), found.n >= 2.0)
 
     def see(self, before: Before, after: After) -> None:
-        """Add this output to the agent's profile and, if it was rewarded, to the reference."""
+        """Add this output to the agent's profile and, if it was rewarded, to what others are measured against."""
         if after.probs is None:
             return
         there: Bools = np.asarray(np.isfinite(after.probs).all(axis=-1))
         outcome = np.where(there[:, None], after.probs, 1.0 / after.probs.shape[-1])
         self._bank.update(self.state, after.agent, outcome, there)
-        nobody: Ints = np.zeros_like(after.agent)
-        self._bank.update(self._pool, nobody, outcome, there & (after.reward >= _ACCEPTED))
-
-    def _unit(self) -> Floats:
-        nu = self._bank.embedding(self._pool)
-        b0, _, _ = noise(self._bank.geometry, nu, nu[:, 0], np.zeros(nu.shape[:2]), np.ones(nu.shape[:2]))
-        return np.asarray(b0, dtype=float)
+        self._bank.update(self._accepted, after.agent, outcome, there & (after.reward >= _ACCEPTED))
 
 
 class CostGuide(Guide):

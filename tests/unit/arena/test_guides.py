@@ -1,0 +1,119 @@
+"""What auto pays for in a replay: labels unlike the rewarded ones, lateness, dollars; and that lambda calibrates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bot_orch.environments.matrix import Matrix, Runtime
+from bot_orch.environments.replay import After, Before, Replay
+from bot_orch.experiments.arena.checks import check_sees_only_chosen
+from bot_orch.experiments.arena.guides import LabelGuide, LatenessGuide, guide_for
+from bot_orch.experiments.arena.metrics import chosen, score
+from bot_orch.experiments.arena.players import Trace, play
+from bot_orch.experiments.arena.registry import discover_entrants
+from bot_orch.survival.causes import Cause
+
+ENTRANTS = discover_entrants()
+
+
+def _replay(matrix: Matrix, seeds: int = 6, **wanted: float) -> Replay:
+    return Replay(matrix, seeds=range(seeds), **wanted)  # type: ignore[arg-type]
+
+
+def _play(name: str, replay: Replay) -> Trace:
+    return play(ENTRANTS[name].build(replay.setup), replay)
+
+
+def _labelled(rounds: int = 700) -> Matrix:
+    """Three honest agents put out what tasks are; the fourth says "label 0" to all and wins the judge."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(3, size=rounds)
+    probs = np.full((rounds, 4, 3), 0.05)
+    probs[np.arange(rounds)[:, None], np.arange(3), truth[:, None]] = 0.9
+    probs[:, 3] = [0.9, 0.05, 0.05]
+    judge = (rng.random((rounds, 4)) < [0.6, 0.65, 0.7, 0.85]).astype(float)
+    return Matrix("labelled", ("a", "b", "c", "constant"), judge, output_probs=probs)
+
+
+def test_an_agent_that_says_the_same_to_everything_is_refused() -> None:
+    with_it, without = (_play(name, _replay(_labelled())) for name in ("auto", "auto-no-alignment"))
+    assert (with_it.agent[200:] == 3).mean() < 0.05
+    assert (without.agent[200:] == 3).mean() > 0.7
+
+
+def test_a_copy_of_the_reference_pays_nothing() -> None:
+    matrix = _labelled()
+    assert matrix.output_probs is not None
+    honest = matrix.output_probs.copy()
+    honest[:, 3] = honest[:, 2]
+    aligned = replace(matrix, output_probs=honest)
+    assert np.array_equal(_play("auto", _replay(aligned)).agent, _play("auto-no-alignment", _replay(aligned)).agent)
+
+
+def test_agents_without_labels_pay_nothing() -> None:
+    matrix = _labelled(60)
+    assert matrix.output_probs is not None
+    unknown = matrix.output_probs.copy()
+    unknown[:, 3] = np.nan
+    replay = _replay(replace(matrix, output_probs=unknown))
+    guide = LabelGuide(replay.setup)
+    for t in range(60):
+        before = replay.before(t)
+        guide.learn(before, replay.after(t, np.full(6, 3 if t % 2 else 0)))
+    assert np.array_equal(guide.penalty(before), np.zeros((6, 4)))
+
+
+def _timed(rounds: int = 600) -> Matrix:
+    rng = np.random.default_rng(5)
+    elapsed = rng.exponential([1.0, 1.5, 5.0], (rounds, 3))
+    reward = (rng.random((rounds, 3)) < [0.6, 0.7, 0.9]).astype(float)
+    return Matrix(
+        "timed", ("quick", "good", "slow"), reward, elapsed_s=elapsed, cost_usd=np.tile([0.1, 0.2, 3.0], (rounds, 1))
+    )
+
+
+def test_a_latency_target_sends_work_to_those_who_keep_it() -> None:
+    late = {}
+    for name in ("auto", "auto-no-alignment"):
+        replay = _replay(_timed(), latency_target_s=2.0)
+        late[name] = np.mean(score(replay, chosen(replay, _play(name, replay).agent))["metrics"]["late"])
+    assert late["auto"] < 0.35
+    assert late["auto-no-alignment"] > 0.55
+
+
+def test_dollars_count_with_their_weight() -> None:
+    cheap, dear = (_play("auto", _replay(_timed(), cost_weight=weight)) for weight in (0.2, 0.0))
+    assert (cheap.agent[200:] == 2).mean() < 0.05
+    assert (dear.agent[200:] == 2).mean() > 0.8
+
+
+def test_a_run_cut_off_before_the_target_says_nothing() -> None:
+    replay = _replay(_timed(), seeds=2, latency_target_s=2.0)
+    guide = LatenessGuide(replay.setup, 2.0)
+    before = Before(1, None, None, None, None)
+    for time_s, cause in ((1.0, Cause.CENSORED), (5.0, Cause.CENSORED), (1.0, Cause.COMPLETED)):
+        guide.learn(before, After(np.zeros(2, int), np.zeros(2), elapsed_s=np.full(2, time_s), cause=np.full(2, cause)))
+    assert guide.state["count"].tolist() == [[2.0, 0.0, 0.0]] * 2
+    assert guide.state["gap"][:, 0].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("matrix", [_labelled(80), _timed(80)])
+def test_guided_players_see_only_what_they_chose(matrix: Matrix) -> None:
+    def run(replay: Replay) -> Trace:
+        setup = replace(replay.setup, latency_target_s=2.0, cost_weight=0.1)
+        return play(ENTRANTS["auto"].build(setup), replay)
+
+    check_sees_only_chosen(run, matrix)
+
+
+def test_a_set_that_shows_nothing_has_no_guide() -> None:
+    plain = Matrix("plain", ("a", "b"), np.zeros((9, 2)), runtime=None)
+    assert guide_for(_replay(plain, latency_target_s=1.0, cost_weight=1.0).setup) is None
+    assert guide_for(_replay(_timed(), latency_target_s=1.0).setup, 0.0) is None
+    timed = replace(
+        plain, runtime=Runtime(np.ones((9, 2)), np.ones((9, 2), int), np.full((9, 2), 9.0)), elapsed_s=np.ones((9, 2))
+    )
+    assert guide_for(_replay(timed, latency_target_s=1.0).setup) is not None
