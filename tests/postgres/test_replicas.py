@@ -118,6 +118,27 @@ def test_a_key_is_used_once_across_replicas(replicas, log):
     assert other.status == 409
 
 
+def test_a_replica_that_slept_catches_up_before_it_takes_the_lock(replicas, log):
+    """Else the others would wait while it folds what it has missed."""
+    first, second = replicas(), replicas()
+    writer, under_the_lock = second.runtime.writer, []
+    begin = writer.shared.begin
+
+    def watched(after):
+        rows = begin(after)
+        under_the_lock.append(len(rows))
+        return rows
+
+    writer.shared.begin = watched
+    second.call(lambda: (writer._follower.stop(), second.runtime._sweeper.cancel()))  # it sleeps
+    acked = []
+    load(first, 300, acked)
+    under_the_lock.clear()
+    writer._looked_at = 0.0
+    assert second.post("/v1/decisions").status == 200
+    assert under_the_lock[0] < 200 and same_state(first, second)
+
+
 def test_a_report_counts_once_across_replicas(replicas, log):
     services = [replicas(), replicas()]
     ids = [services[i % 2].post("/v1/decisions").json()["id"] for i in range(10)]

@@ -207,7 +207,7 @@ class ReplicaWriter(Writer):
         loop = asyncio.get_running_loop()
         if self._waiting or self._line:
             if loop.time() - self._looked_at > _STALE_S:  # we slept: catch up before we make others wait for us
-                await self._follow(first=True)
+                await self._catch_up()
             await self._take_turn()
         elif not self._closing:
             await self._follow()
@@ -224,15 +224,23 @@ class ReplicaWriter(Writer):
         self.failed = self._halted or self.failed
         self._wake.set()
 
-    async def _follow(self, *, first: bool = False) -> None:
-        """Fold what others have committed; those who wait for a turn go ahead, unless this comes ``first``."""
-        read = self.shared.batch
-        while rows := await self._in_thread(partial(read, self.ledger.seq, _FOLLOWED_AT_ONCE)):
-            self._take(rows)
-            self.committed_seq = self.ledger.seq
-            if not first and (self._waiting or self._line):
+    async def _follow(self) -> None:
+        """Fold what others have committed, until somebody waits for a turn."""
+        while await self._take_batch():
+            if self._waiting or self._line:
                 self._wake.set()
                 return
+
+    async def _catch_up(self) -> None:
+        """Fold nearly all of what others have committed, while they go on; the rest comes with the turn."""
+        while await self._take_batch() == _FOLLOWED_AT_ONCE:
+            pass
+
+    async def _take_batch(self) -> int:
+        rows = await self._in_thread(partial(self.shared.batch, self.ledger.seq, _FOLLOWED_AT_ONCE))
+        self._take(rows)
+        self.committed_seq = self.ledger.seq
+        return len(rows)
 
     async def _take_turn(self) -> None:
         self._take(await self._in_thread(partial(self.shared.begin, self.ledger.seq)))
