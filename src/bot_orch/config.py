@@ -11,7 +11,8 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
@@ -83,12 +84,41 @@ class RuleConfig(_Part, frozen=True):
     pin: str | None = None
 
 
+class MemoryConfig(_Part, frozen=True):
+    """What is remembered of outputs: ``all``, a ``window`` of ``size``, or the past fading with a ``half_life``."""
+
+    mode: Literal["all", "window", "decay"] = "window"
+    size: int = 256
+    half_life: float | None = None
+
+
+class ReferenceConfig(_Part, frozen=True):
+    """Where references come from: the task, one fixed measure, past tasks, accepted outputs, a trusted agent."""
+
+    source: Literal["task", "fixed", "tasks", "accepted", "agent"] = "task"
+    memory: MemoryConfig = MemoryConfig()
+    measure: dict[str, Any] | None = None
+    threshold: float = 0.5
+    agent: str | None = None
+
+
+class AlignmentConfig(_Part, frozen=True):
+    """What outputs are compared with, and how. Without it the first measure seen decides the geometry."""
+
+    latency_target_s: float | None = None
+    geometry: dict[str, Any] | None = None
+    memory: MemoryConfig = MemoryConfig()
+    reference: ReferenceConfig = ReferenceConfig()
+    distance: Literal["lower", "plug_in", "debiased", "upper"] = "lower"
+
+
 class RouterConfig(_Part, frozen=True):
     """How agents are chosen and how outcomes count."""
 
     policy: str = "auto"
     settings: dict[str, Any] = {}
-    lambda_: float = msgspec.field(default=1.0, name="lambda")
+    lambda_: float | Literal["auto"] = msgspec.field(default="auto", name="lambda")
+    alignment: AlignmentConfig | None = None
     seed: int = 0
     n_features: int = 0
     floor: float = 0.02
@@ -210,6 +240,8 @@ def check_keys(value: Any, type_: Any, where: str) -> None:
 
 
 def _fields(type_: Any) -> dict[str, Any] | None:
+    if get_origin(type_) in (Union, UnionType):  # optional
+        return next((found for part in get_args(type_) if (found := _fields(part)) is not None), None)
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
         return {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
     if hasattr(type_, "__dataclass_fields__"):
@@ -261,6 +293,8 @@ def _check(config: Config) -> None:
     if len(set(ids)) != len(ids):
         raise InvalidInputError("config.agents", "holds an id twice", "give every agent its own id")
     named = [("kill_switch", config.router.kill_switch)]
+    if config.router.alignment is not None:
+        named.append(("alignment.reference.agent", config.router.alignment.reference.agent))
     for index, rule in enumerate(config.router.rules):
         named += [(f"rules[{index}]", name) for name in (*(rule.allow or ()), *rule.deny, rule.pin)]
     for where, name in named:
@@ -279,7 +313,7 @@ def _check(config: Config) -> None:
 def _check_numbers(config: Config) -> None:
     r, most = config.router, float("inf")
     bounds: list[tuple[str, float | None, float, float]] = [
-        ("router.lambda", r.lambda_, 0.0, most),
+        ("router.lambda", None if r.lambda_ == "auto" else r.lambda_, 0.0, most),
         ("router.floor", r.floor, 0.0, 1.0),
         ("router.horizon_s", r.horizon_s, 1e-3, most),
         ("router.sticky_s", r.sticky_s, 0.0, most),

@@ -7,16 +7,21 @@ import sys
 
 import pytest
 
+from bot_orch import Orchestrator
 from bot_orch.cli import main
 from bot_orch.config import load_config, parse_config
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.build import check
+from bot_orch.service.build import check, make_orchestrator
 
 MINIMAL = "version: 1\nagents: [{id: a, kind: simulated}]\n"
 MISTAKES = {
     "rooter: {}": "config.rooter: is not a setting; did you mean 'router'?",
     "router: {lamda: 1}": "config.router.lamda: is not a setting; did you mean 'lambda'?",
     "router: {floor: 2}": "config.router.floor: is 2",
+    "router: {lambda: often}": "config.router.lambda",
+    "router: {lambda: -1}": "config.router.lambda: is -1",
+    "router: {alignment: {reference: {source: agent, agent: b}}}": "'b' is not an agent",
+    "router: {alignment: {reference: {sauce: task}}}": "did you mean 'source'?",
     "router: {floor: abc}": "config.router.floor: expected `float`",
     "router: {rules: [{pin: b}]}": "'b' is not an agent",
     "router: {kill_switch: aa}": "did you mean 'a'",
@@ -54,6 +59,36 @@ def test_mistakes_are_named(text):
 def test_mistakes_in_agents_are_named(agent, problem):
     with pytest.raises(InvalidInputError, match=problem):
         check(parse_config(f"version: 1\nagents: [{agent}]"))
+
+
+@pytest.mark.parametrize(
+    ("alignment", "problem"),
+    [
+        ("{}", "config.router.alignment: needs one of latency_target_s and geometry"),
+        ("{latency_target_s: 0}", "config.router.alignment.lateness.target_s: is 0"),
+        ("{geometry: {name: lables}}", "config.router.alignment.geometry.name: is 'lables'"),
+        ("{geometry: {name: labels, labels: 2}, reference: {source: fixed}}", "reference.measure"),
+    ],
+)
+def test_mistakes_in_alignment_are_named(alignment, problem):
+    with pytest.raises(InvalidInputError, match=re.escape(problem)):
+        check(parse_config(f"{MINIMAL}router: {{alignment: {alignment}}}"))
+
+
+@pytest.mark.parametrize(
+    "alignment",
+    [
+        "{latency_target_s: 5, memory: {mode: decay, half_life: 40}}",
+        "{geometry: {name: labels, labels: 2}, reference: {source: accepted, memory: {mode: window, size: 90}}}",
+        "{geometry: {name: sliced, dimension: 3}, reference: {source: agent, agent: a}}",
+        "{geometry: {name: scores}, reference: {source: fixed, measure: {kind: samples, values: [1.0]}}}",
+        "{geometry: {name: labels, labels: 2}, reference: {source: tasks, memory: {mode: all}}, distance: plug_in}",
+    ],
+)
+def test_every_kind_of_reference_can_be_configured(alignment):
+    router = make_orchestrator(parse_config(f"{MINIMAL}router: {{alignment: {alignment}}}"))
+    assert router.alignment is not None and router.lambda_ == "auto"
+    assert Orchestrator.from_json(router.to_json()).fingerprint() == router.fingerprint()
 
 
 def test_secrets_are_not_written_down():

@@ -9,6 +9,7 @@ from bot_orch.core.alignment import Alignment
 from bot_orch.core.calibration import AutoLambda, Gaps, Relative
 from bot_orch.core.reference import Reference
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.rng import generator
 from bot_orch.transport import Cloud, Samples, Scalars, Sliced
 
 
@@ -145,3 +146,42 @@ def test_settings_are_checked():
     with pytest.raises(InvalidInputError, match="lambda_: is best"):
         Orchestrator(["a"], "auto", lambda_="best")
     assert Orchestrator(["a"], "random", lambda_="auto").lambda_ == 0.0
+
+
+@pytest.mark.parametrize("reference", [Labels([1.0, 0.0]), Labels([0.9, 0.1])])
+def test_one_reference_for_all_tasks(reference):
+    """Also a single point, which has no variability of its own to measure distances in."""
+    late = {}
+    for lambda_ in ("auto", 0.0):
+        router, rng, names = Orchestrator(["a", "b", "cheat"], "auto", lambda_=lambda_, seed=4), generator("point"), []
+        for _ in range(300):
+            decision = router.decide(Task("t", reference=reference))
+            good, judge = {"a": (0.9, 0.6), "b": (0.85, 0.65), "cheat": (0.1, 0.95)}[decision.agent]
+            label = Labels([1.0, 0.0] if rng.random() < good else [0.0, 1.0])
+            router.observe(decision.id, Outcome.completed(float(rng.random() < judge), output=label))
+            names.append(decision.agent)
+        late[lambda_] = names[150:].count("cheat") / 150
+    assert late["auto"] < 0.05 < 0.8 < late[0.0]
+
+
+def test_times_are_aligned_with_a_service_level():
+    late = {}
+    for lambda_ in ("auto", 1.0, 0.0):
+        alignment, rng, names = Alignment.to_latency(2.0), generator("latency"), []
+        router = Orchestrator(["quick", "good", "slow"], "auto", lambda_=lambda_, alignment=alignment, seed=2)
+        for _ in range(500):
+            decision = router.decide(Task("t"))
+            mean_s, worth = {"quick": (1.0, 0.6), "good": (1.5, 0.7), "slow": (5.0, 0.9)}[decision.agent]
+            earned = float(rng.random() < worth)
+            router.observe(decision.id, Outcome.completed(earned, elapsed_s=mean_s * rng.exponential()))
+            names.append(decision.agent)
+        late[lambda_] = names[200:].count("slow") / 300
+    assert late["auto"] < 0.05 and late[1.0] < 0.1 and late[0.0] > 0.8
+
+
+def test_a_run_cut_off_before_the_target_says_nothing():
+    alignment = Alignment.to_latency(2.0)
+    assert alignment.output_of(Outcome.censored(elapsed_s=1.0, reason="cancelled")) is None
+    late = alignment.output_of(Outcome.censored(elapsed_s=3.0, reason="timeout"))
+    assert isinstance(late, Samples) and late.values.tolist() == [3.0]
+    assert Alignment(Scalars()).output_of(Outcome.completed(1.0, elapsed_s=3.0)) is None

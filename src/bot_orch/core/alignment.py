@@ -186,16 +186,16 @@ class Alignment:
         known = np.zeros(len(agents), dtype=bool) if found is None else found.n >= 2.0
         if found is None or not known.any():
             return Relative(np.zeros(len(agents)), np.zeros(len(agents)), known)
-        if unit[0] == 0.0:  # a single point: measure agents against each other
-            unit = found.value[known].mean(keepdims=True)
+        unit = self._or_usual(unit, found.value[known])
         return Relative(over(found.debiased, unit), over(found.lower, unit), known)
 
     def _of_gaps(self, parts: Parts, task: Task, agents: Sequence[Agent], unit: Floats) -> Relative:
         """Outputs against the references of their own tasks; profiles known beforehand against this one's."""
         gaps, own = parts["gaps"], self.gaps
         assert own is not None  # noqa: S101
-        unit = np.maximum(unit, own.unit(gaps))
-        mean, lower, known = own.mean(gaps, unit), own.lower(gaps, unit), gaps["count"] >= 2.0
+        known = gaps["count"] >= 2.0
+        unit = self._or_usual(np.maximum(unit, own.unit(gaps)), gaps["gap"][known])
+        mean, lower = own.mean(gaps, unit), own.lower(gaps, unit)
         if any(task.profiles.get(agent.id, agent.profile) is not None for agent in agents):
             found = self.detail(parts, task, agents)
             if found is not None:
@@ -206,6 +206,13 @@ class Alignment:
                 )
                 known = known | given
         return Relative(mean, lower, known)
+
+    def _or_usual(self, unit: Floats, distances: Floats) -> Floats:
+        """The unit; where the reference is a single point, what agents show, at least a quarter of what is possible."""
+        if unit[0] > 0.0 or not distances.size:
+            return unit
+        possible = 0.25 * float(getattr(self.geometry, "diameter", 0.0))
+        return np.asarray(np.maximum(distances.mean(keepdims=True), possible))
 
     def _own_variability(self, nu: Floats) -> Floats:
         """How far one outcome drawn from the reference lies from it, in expectation; (1,)."""

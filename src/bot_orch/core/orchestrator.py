@@ -233,6 +233,8 @@ class Orchestrator:
             alignment=None if s["alignment"] is None else Alignment.from_spec(s["alignment"]),
             reward=reward_from_spec(s["reward"]),
         )
+        for name, schema in router._schemas():  # a setting may have changed since this was written
+            state.parts.setdefault(name, allocate(schema, (), len(state.agents)))
         router._state = state
         router._refresh()
         return router

@@ -38,13 +38,24 @@ def change_to(router: Orchestrator | None, wanted: Orchestrator) -> Configured |
         return Configured(document)
     old, new = json.loads(router.to_json()), json.loads(document)
     if new["settings"].get("alignment") is None:  # an orchestrator chooses it by the first measure it sees
-        new["settings"]["alignment"] = old["settings"].get("alignment")
+        new["settings"]["alignment"] = _in_units(old["settings"].get("alignment"), new["settings"]["lambda"])
     document = json.dumps(new)
     same_agents = _by_id(old) == _by_id(new)
     if old["settings"] == new["settings"] and same_agents:
         return None
-    keep = all(old["settings"].get(name) == new["settings"].get(name) for name in _LEARNED_UNDER)
+    keep = all(_without_units(old, name) == _without_units(new, name) for name in _LEARNED_UNDER)
     return Configured(document, keep_learned=keep)
+
+
+def _in_units(alignment: dict[str, Any] | None, lambda_: float | str) -> dict[str, Any] | None:
+    """An alignment that was not configured, as the new lambda wants it."""
+    return None if alignment is None else {**alignment, "units": "reference" if lambda_ == "auto" else "native"}
+
+
+def _without_units(document: dict[str, Any], name: str) -> Any:
+    """A setting; what distances are told in does not touch what was learned."""
+    value = document["settings"].get(name)
+    return {**value, "units": None} if name == "alignment" and value is not None else value
 
 
 def _by_id(document: dict[str, Any]) -> dict[str, Any]:

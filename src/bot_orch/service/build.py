@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,8 +16,10 @@ from bot_orch.agents.guard import Guard
 from bot_orch.agents.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
-from bot_orch.config import AgentConfig, Config, RouterConfig, check_keys
+from bot_orch.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
+from bot_orch.core.alignment import Alignment
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.reference import Reference
 from bot_orch.core.reward import reward_from_spec
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import Log
@@ -24,7 +27,9 @@ from bot_orch.eventlog.memory import MemoryLog
 from bot_orch.eventlog.sqlite import SqliteLog
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, make_policy
+from bot_orch.transport.geometry import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
+from bot_orch.transport.memory import Memory
 from bot_orch.types import Agent
 
 __all__ = ["check", "make_guard", "make_log", "make_orchestrator", "optional_module"]
@@ -58,6 +63,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
         seed=r.seed,
         n_features=r.n_features,
         floor=r.floor,
+        alignment=None if r.alignment is None else _alignment(r.alignment),
         reward=None if r.reward is None else reward_from_spec(r.reward),
     )
 
@@ -100,6 +106,26 @@ def _policy(settings: RouterConfig) -> Policy:
     if name == "auto" and name not in available_policies():
         name = _FALLBACK_POLICY
     return make_policy(name, **settings.settings)
+
+
+def _alignment(settings: AlignmentConfig) -> Alignment:
+    where = "config.router.alignment"
+    if (settings.latency_target_s is None) == (settings.geometry is None):
+        raise InvalidInputError(where, "needs one of latency_target_s and geometry", "keep exactly one")
+    try:
+        memory = _memory(settings.memory)
+        if settings.latency_target_s is not None:
+            return Alignment.to_latency(settings.latency_target_s, memory=memory, distance=settings.distance)
+        r = settings.reference
+        measure = None if r.measure is None else measure_from_dict(r.measure)
+        reference = Reference(r.source, _memory(r.memory), measure, r.threshold, r.agent)
+        return Alignment(geometry_from_spec(settings.geometry or {}), memory, reference, settings.distance)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}.{error.field}", error.problem, error.remedy) from error
+
+
+def _memory(settings: MemoryConfig) -> Memory:
+    return Memory(settings.mode, settings.size, math.inf if settings.half_life is None else settings.half_life)
 
 
 def _part(values: dict[str, Any], type_: type[T], where: str) -> T:

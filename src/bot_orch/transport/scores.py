@@ -77,6 +77,11 @@ class Scores(LinearGeometry):
         return ()
 
     @property
+    def diameter(self) -> float:
+        """The largest distance there is."""
+        return self.high - self.low
+
+    @property
     def step(self) -> float:
         """Width of a grid cell."""
         return (self.high - self.low) / self.cells

@@ -6,7 +6,7 @@ import sqlite3
 import msgspec
 import pytest
 
-from bot_orch import Agent, Labels, Orchestrator, Task
+from bot_orch import Agent, Labels, Orchestrator, Outcome, Task
 from bot_orch.errors import StateFormatError
 from bot_orch.eventlog.events import (
     AttemptEnded,
@@ -22,7 +22,7 @@ from bot_orch.eventlog.events import (
 )
 from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
 from bot_orch.eventlog.log import Snapshot
-from bot_orch.eventlog.reconfigure import change_to
+from bot_orch.eventlog.reconfigure import change_to, reconfigured
 from bot_orch.eventlog.replay import replay
 
 
@@ -145,3 +145,23 @@ def test_the_file_can_be_read_while_it_is_written(scribe, tmp_path):
         other = sqlite3.connect(path)
         assert other.execute("SELECT COUNT(*) FROM events").fetchone()[0] == scribe.ledger.seq
         other.close()
+
+
+@pytest.mark.parametrize("wanted", ["auto", 2.0])
+def test_lambda_may_start_to_calibrate_itself_and_stop_again(wanted):
+    def outcome(router):
+        decision = router.decide(Task("t", reference=Labels([0.3, 0.7])))
+        router.observe(decision.id, Outcome.completed(1.0, output=Labels([0.5, 0.5])))
+
+    router = Orchestrator(["a", "b"], "bot", lambda_=1.0 if wanted == "auto" else "auto", seed=1)
+    for _ in range(6):
+        outcome(router)
+    event = change_to(router, Orchestrator(["a", "b"], "bot", lambda_=wanted, seed=1))
+    assert event is not None and event.keep_learned
+    changed = reconfigured(router, event)
+    assert changed.lambda_ == wanted and changed.alignment.units == ("reference" if wanted == "auto" else "native")
+    for part in ("policy", "bank"):
+        for name, array in router._state.parts[part].items():
+            assert (changed._state.parts[part][name] == array).all()
+    outcome(changed)
+    assert change_to(changed, Orchestrator(["a", "b"], "bot", lambda_=wanted, seed=1)) is None
