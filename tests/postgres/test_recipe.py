@@ -3,14 +3,17 @@
 import json
 import re
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import yaml
+from service_running import BASE, Running, free_port
 
 from bot_orch.cli.main import build_parser
 from bot_orch.config import parse_config
 from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.postgres_timing import Timing, split
 from bot_orch.service.build import check
 
 ROOT = Path(__file__).parents[2]
@@ -70,21 +73,39 @@ def test_the_dockerfile_copies_what_is_there_and_starts_what_exists():
     assert set(extras) <= set(project["optional-dependencies"]) and {"service", "postgres"} <= set(extras)
 
 
-def test_commands_in_the_manual_exist():
-    commands = re.findall(r"^bot-orch (.+?)(?:\s+#.*)?$", PAGE, re.MULTILINE)
-    assert len(commands) >= 4
+@pytest.mark.parametrize("name", ["replicas", "operating", "scaling"])
+def test_commands_in_the_manual_exist(name):
+    page = (ROOT / "docs" / f"{name}.md").read_text()
+    commands = re.findall(r"^bot-orch (.+?)(?:\s+#.*)?$", page, re.MULTILINE)
+    assert len(commands) >= 3
     for command in commands:
         assert parses(command.split())
-    assert "docker compose up --build" in PAGE and "MEASURED" not in PAGE
+    for script in re.findall(r"python (benchmarks/\w+\.py)", page):
+        assert (ROOT / script).exists()
+    assert "MEASURED" not in page
 
 
-def test_every_promise_names_a_test_that_exists():
-    table = PAGE.partition("| Promise |")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ") and "---" not in line]
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", table)
-    assert len(rows) >= 12 and all("`tests/" in row.split("|")[2] for row in rows)
+def test_every_promise_of_the_other_engine_names_a_test_that_exists():
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "scaling.md").read_text())
+    named += re.findall(
+        r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/adr/0006-replicas-take-turns.md").read_text().replace("\n", "")
+    )
+    assert len(named) >= 8
     for file, name in named:
-        assert re.search(rf"^(def|class) {name}\b", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{name}"
+        assert re.search(rf"^def {name}\b", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{name}"
+
+
+def test_deadlines_and_metrics_in_the_manual_are_those_of_the_service(database):
+    for name, default in asdict(Timing()).items():
+        assert f"| `{name}` | {default:g} |" in PAGE
+    url = re.search(r"database: (postgresql://\S+hold_s=5\S+)", PAGE)[1]
+    assert split(url)[1] == Timing(hold_s=5.0, lease_s=4.0)
+    service = Running(parse_config(BASE.format(database=json.dumps(database), port=free_port())))
+    metrics = service.get("/metrics").body.decode()
+    service.stop()
+    section = (ROOT / "docs/operating.md").read_text().partition("### What to watch")[2].partition("\n### ")[0]
+    found = re.findall(r"^\| `(\w+)", section, re.MULTILINE)
+    assert len(found) == 5 and all(name in metrics for name in found)
 
 
 @pytest.mark.parametrize("url", ["postgresql://a:secret@h/d", "postgresql://h/d?password=secret"])
@@ -112,8 +133,6 @@ def test_a_missing_driver_is_named(monkeypatch):
 
 
 def test_logs_in_postgresql_are_read_like_files(database, capsys, tmp_path):
-    from service_running import BASE, Running, free_port
-
     from bot_orch.cli import main
 
     service = Running(parse_config(BASE.format(database=json.dumps(database), port=free_port())))
