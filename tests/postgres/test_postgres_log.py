@@ -148,6 +148,33 @@ def test_another_writer_waits_for_the_lock(database):
     two.close()
 
 
+def cut_back(url, after):
+    """As a restored backup would: the rows behind ``after`` are gone."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE bot_orch.events DISABLE TRIGGER ALL")
+        for table in ("events", "keys", "snapshots"):
+            connection.execute(f"DELETE FROM bot_orch.{table} WHERE seq > %s", (after,))  # noqa: S608
+        connection.execute("ALTER TABLE bot_orch.events ENABLE TRIGGER ALL")
+    connection.close()
+
+
+def test_a_log_that_lost_rows_is_not_gone_on_with(database):
+    log = connect_log(database)
+    log.append([row(1), row(2), row(3)])
+    log.commit()
+    assert log.begin(2, 20) == [row(3)]
+    log.rollback()
+    with pytest.raises(LogConflictError, match="row 2"):
+        log.begin(2, 21)
+    log.rollback()
+    cut_back(database, 1)
+    with pytest.raises(LogConflictError, match="row 3"):
+        log.begin(3)
+    log.rollback()
+    assert log.begin(1, 10) == []
+    log.close()
+
+
 def between_statements(log):
     log.begin(0)
     log.append([row(1)])

@@ -124,8 +124,8 @@ def test_a_replica_that_slept_catches_up_before_it_takes_the_lock(replicas, log)
     writer, under_the_lock = second.runtime.writer, []
     begin = writer.shared.begin
 
-    def watched(after):
-        rows = begin(after)
+    def watched(*where):
+        rows = begin(*where)
         under_the_lock.append(len(rows))
         return rows
 
@@ -276,6 +276,23 @@ def test_replicas_that_start_together_configure_once(replicas, log):
         thread.join()
     assert len(found) == 3 and [row.kind for row in log.read()].count("configured@1") == 1
     same_state(*found)
+
+
+def test_replicas_go_back_to_a_log_that_lost_its_end(replicas, log, database):
+    """A standby that was not synchronous took over, or a backup was put in place under running replicas."""
+    from test_postgres_log import cut_back
+
+    services = [replicas(), replicas()]
+    for step in range(10):
+        services[step % 2].post("/v1/decisions")
+    same_state(*services)
+    cut_back(database, 6)
+    for service in services:
+        until(lambda service=service: service.post("/v1/decisions").status == 200)
+    state = same_state(*services)
+    found = replay(log)
+    assert found.ok and found.fingerprint == state["fingerprint"]
+    assert [row.seq for row in log.read()] == list(range(1, state["seq"] + 1))
 
 
 def test_a_decision_outside_of_a_turn_is_undone(replicas, log):

@@ -76,13 +76,21 @@ class PostgresLog:
             self.close()
             raise StateFormatError(f"log: schema {schema} has version {version}; it is not a log, or a newer one")
 
-    def begin(self, after: int) -> list[Row]:
-        """Take the lock, then read what there is behind ``after``; until the next commit nobody else appends."""
+    def begin(self, after: int, time_us: int | None = None) -> list[Row]:
+        """Take the lock, then read what there is behind ``after``; until the next commit nobody else appends.
+
+        ``after`` must be there, with the time ``time_us`` if that is given: a log that was restored, or that lost its
+        end when a standby took over, does not go on where we are.
+        """
         with self._reach():
             w = self._locked()
-            rows = self._more(w, after)
+            rows = self._more(w, after - 1)
             while len(rows) % _BATCH == 0 and rows and (more := self._more(w, rows[-1].seq)):
                 rows += more
+        if after > 0:
+            known = rows.pop(0) if rows and rows[0].seq == after else None
+            if known is None or (time_us is not None and known.time_us != time_us):
+                raise LogConflictError(f"log: row {after} is not the one we know; it was restored or has lost rows")
         self._next = (rows[-1].seq if rows else after) + 1
         return rows
 

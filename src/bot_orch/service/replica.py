@@ -243,7 +243,8 @@ class ReplicaWriter(Writer):
         return len(rows)
 
     async def _take_turn(self) -> None:
-        self._take(await self._in_thread(partial(self.shared.begin, self.ledger.seq)))
+        ledger = self.ledger
+        self._take(await self._in_thread(partial(self.shared.begin, ledger.seq, ledger.time_us)))
         self.committed_seq = self.ledger.seq
         self._stamp.last_us = max(self._stamp.last_us, self.ledger.time_us)
         self._in_turn = True
