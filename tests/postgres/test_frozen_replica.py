@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 HOLD_S, LEASE_S = 1.5, 2.0
 LAUNCHER = Path(__file__).parent / "freezing.py"
 PEOPLE = CONFIG.replace("floor: 0.05", "floor: 0.05, success_reward: 1.0") + (
-    "  - {{id: person, kind: human, settings: {{answer_within_s: 5}}, price: {{per_call_usd: 2.0}}}}\n"
+    "  - {{id: person, kind: human, settings: {{answer_within_s: 6}}, price: {{per_call_usd: 2.0}}}}\n"
     "queue: {{lease_s: 1.0, undo_s: 0.05}}\n"
 )
 
@@ -200,8 +200,9 @@ def topics(url):
     return found
 
 
-def test_a_ticket_of_a_frozen_replica_is_handed_on_once(tmp_path, url):
+def test_a_ticket_of_a_frozen_replica_is_handed_on_once(tmp_path, database):
     """Also if the frozen one wakes up after the time it had for an answer, while a person works for the other."""
+    url = f"{database}&hold_s={HOLD_S}&lease_s=4"  # handed on so late that there is time left after the thaw
     with pair(tmp_path, url, PEOPLE) as (victim, other):
         task_id = submit(victim, "person")
         (ticket,) = until(lambda: queue(other))
@@ -210,7 +211,7 @@ def test_a_ticket_of_a_frozen_replica_is_handed_on_once(tmp_path, url):
         freeze(victim)
         until(lambda: topics(url)["queue.adopted"])
         until(lambda: queue(other)[0]["status"] == "open")
-        time.sleep(max(0.0, begun + 5.2 - time.monotonic()))
+        time.sleep(max(0.0, begun + 6.2 - time.monotonic()))
         thaw(victim)
         victim.wait_ready()
         time.sleep(0.5)
@@ -277,7 +278,7 @@ def kinds_in(url):
 
 def test_replicas_that_slept_together_take_nothing_from_each_other(tmp_path, url):
     """As when the machine under both was suspended."""
-    text = PEOPLE.replace("answer_within_s: 5", "answer_within_s: 60")
+    text = PEOPLE.replace("answer_within_s: 6", "answer_within_s: 60")
     with pair(tmp_path, url, text) as replicas:
         for replica in replicas:
             submit(replica, "person")
