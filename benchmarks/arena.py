@@ -1,0 +1,156 @@
+"""Tables of docs/benchmarks.md from folders that ``bot-orch arena`` has written.
+
+    bot-orch arena --policies all --order both --out out/league
+    bot-orch arena --policies auto auto-no-alignment auto-no-context auto-no-forgetting --order both --out out/ablation
+    python benchmarks/arena.py league out/league
+    python benchmarks/arena.py ablation out/ablation
+    python benchmarks/arena.py lambda out/ablation out/labels
+
+Prints Markdown. Differences are paired: the same seeds, tasks and draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bot_orch.experiments.arena.league import draws_with_best, league
+
+ORDERS = ("shuffled", "given")
+Found = dict[tuple[str, str, str], dict[str, Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=("league", "ablation", "lambda"))
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    arguments = parser.parse_args()
+    found: Found = {}
+    for folder in arguments.folders:
+        found |= read(folder)
+    {"league": print_league, "ablation": print_ablation, "lambda": print_lambda}[arguments.table](found)
+
+
+def read(folder: Path) -> Found:
+    lines = (folder / "results.jsonl").read_text().splitlines()
+    documents = [json.loads(line) for line in lines]
+    return {tuple(each["unit"].split(" ")): each["payload"] for each in documents}  # type: ignore[misc]
+
+
+def values(found: Found, name: str, order: str, policy: str) -> np.ndarray:
+    return np.asarray(found[name, order, policy]["metrics"]["normalised"], dtype=float)
+
+
+def sets(found: Found, order: str) -> list[str]:
+    return sorted({key[0] for key in found if key[1] == order})
+
+
+def players(found: Found) -> list[str]:
+    return list(dict.fromkeys(key[2] for key, payload in found.items() if payload["kind"] != "yardstick"))
+
+
+def table(head: list[str], rows: list[list[str]]) -> None:
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print(flush=True)
+
+
+def print_league(found: Found) -> None:
+    orders = {order: league(found, order) for order in ORDERS}
+    by_name = {order: {s.policy: s for s in standings} for order, standings in orders.items()}
+    rows = []
+    for first in orders["shuffled"]:
+        row = [f"`{first.policy}`", "peer" if found[first_key(found, first.policy)]["kind"] == "peer" else ""]
+        for order in ORDERS:
+            s = by_name[order][first.policy]
+            row += [f"{s.mean:.3f} ± {s.error:.3f}", f"{s.best_or_draw} of {s.sets}", f"{s.worst:.2f}"]
+        rows.append(row)
+    table(["policy", "", *("shuffled", "best or draw", "worst"), *("given", "best or draw", "worst")], rows)
+    rows = []
+    for name in sets(found, "shuffled"):
+        row = [f"`{name}`"]
+        for order in ORDERS:
+            mine = {policy: values(found, name, order, policy) for policy in players(found)}
+            others = {policy: v for policy, v in mine.items() if policy != "auto"}
+            best = max(others, key=lambda policy: others[policy].mean())
+            gap = mine["auto"] - others[best]
+            error = gap.std(ddof=1) / np.sqrt(len(gap))
+            mark = "" if "auto" in draws_with_best(mine) else " **loses**"
+            row += [
+                f"{mine['auto'].mean():.2f}",
+                f"`{best}` {others[best].mean():.2f}",
+                f"{gap.mean():+.2f} ± {error:.2f}{mark}",
+            ]
+        rows.append(row)
+    table(
+        ["data set", *("auto, shuffled", "best other", "difference"), *("auto, given", "best other", "difference")],
+        rows,
+    )
+
+
+def first_key(found: Found, policy: str) -> tuple[str, str, str]:
+    return next(key for key in found if key[2] == policy)
+
+
+def print_ablation(found: Found) -> None:
+    without = [policy for policy in players(found) if policy != "auto"]
+    rows = []
+    for name in sets(found, "shuffled"):
+        row = [f"`{name}`"]
+        for order in ORDERS:
+            row.append(f"{values(found, name, order, 'auto').mean():.2f}")
+            row += [difference(found, name, order, policy) for policy in without]
+        rows.append(row)
+    mean = [
+        f"**{np.mean([values(found, name, order, policy).mean() for name in sets(found, order)]):.3f}**"
+        for order in ORDERS
+        for policy in ("auto", *without)
+    ]
+    head = [f"{part}, {order}" for order in ORDERS for part in ("auto", *(p.removeprefix("auto-") for p in without))]
+    table(["data set", *head], [*rows, ["**mean**", *mean]])
+    worst = min(
+        (
+            values(found, name, order, "auto").mean() / values(found, name, order, "auto-no-alignment").mean(),
+            name,
+            order,
+        )
+        for order in ORDERS
+        for name in sets(found, order)
+    )
+    print(f"Least ratio of auto to auto without alignment: {worst[0]:.3f} ({worst[1]}, {worst[2]}).\n")
+
+
+def difference(found: Found, name: str, order: str, policy: str) -> str:
+    """A policy's value, and whether it differs from auto's by more than two standard errors."""
+    gap = values(found, name, order, policy) - values(found, name, order, "auto")
+    error = gap.std(ddof=1) / np.sqrt(len(gap))
+    mark = "" if abs(gap.mean()) <= 2.0 * error + 1e-12 else " ▲" if gap.mean() > 0 else " ▼"
+    return f"{values(found, name, order, policy).mean():.2f}{mark}"
+
+
+def print_lambda(found: Found) -> None:
+    fixed = [policy for policy in players(found) if policy.startswith("auto-lambda-")]
+    fixed = ["auto-no-alignment", *fixed]
+    rows = []
+    for order in ORDERS:
+        for name in sets(found, order):
+            if any((name, order, policy) not in found for policy in ("auto", *fixed)):
+                continue
+            cells = {policy: values(found, name, order, policy).mean() for policy in fixed}
+            best = max(cells, key=lambda policy: cells[policy])
+            gap = values(found, name, order, "auto") - values(found, name, order, best)
+            error = gap.std(ddof=1) / np.sqrt(len(gap))
+            row = [f"`{name}`, {order}", f"{values(found, name, order, 'auto').mean():.2f}"]
+            rows.append([*row, *(f"{cells[p]:.2f}" for p in fixed), f"{gap.mean():+.2f} ± {error:.2f}"])
+    names = ["lambda 0", *(p.replace("auto-lambda-", "lambda ") for p in fixed[1:])]
+    table(["data set", "auto", *names, "auto against the best of them"], rows)
+
+
+if __name__ == "__main__":
+    main()
