@@ -38,7 +38,7 @@ def main() -> None:
 def read(folder: Path) -> Found:
     lines = (folder / "results.jsonl").read_text().splitlines()
     documents = [json.loads(line) for line in lines]
-    return {tuple(each["unit"].split(" ")): each["payload"] for each in documents}  # type: ignore[misc]
+    return {tuple(each["unit"].split(" ")): each["payload"] for each in documents}
 
 
 def values(found: Found, name: str, order: str, policy: str) -> np.ndarray:

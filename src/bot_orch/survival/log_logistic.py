@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.survival.base import Fit
-from bot_orch.survival.location_scale import LocationScaleModel, Standard, Triple, fit_location_scale
+from bot_orch.survival.location_scale import Standard, Triple, fit_location_scale
+from bot_orch.survival.scale_shape import ScaleShapeModel
 
 __all__ = ["LOGISTIC", "LogLogistic", "fit_log_logistic"]
 
@@ -38,8 +38,8 @@ def _at_hazard(h: Floats) -> Floats:
 LOGISTIC = Standard(_log_density, _log_survival, _at_hazard)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LogLogistic(LocationScaleModel):
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class LogLogistic(ScaleShapeModel):
     """S(t) = 1 / (1 + (t / scale)^shape); the scale is the median time.
 
     Examples
@@ -48,29 +48,7 @@ class LogLogistic(LocationScaleModel):
     array([0.8, 0.5, 0.1])
     """
 
-    scale_s: Floats
-    shape: Floats
     standard: ClassVar[Standard] = LOGISTIC
-    own_axes: ClassVar[Mapping[str, int]] = {"scale_s": 0, "shape": 0}
-
-    def __init__(self, scale_s: npt.ArrayLike, shape: npt.ArrayLike) -> None:
-        object.__setattr__(self, "scale_s", np.asarray(scale_s, dtype=float))
-        object.__setattr__(self, "shape", np.asarray(shape, dtype=float))
-
-    @property
-    def location(self) -> Floats:
-        """The log of the scale."""
-        return np.log(self.scale_s)
-
-    @property
-    def spread(self) -> Floats:
-        """1 / shape."""
-        return 1 / self.shape
-
-    @classmethod
-    def from_location(cls, mu: npt.ArrayLike, sigma: npt.ArrayLike) -> Self:
-        """The log-logistic whose log time has this location and scale."""
-        return cls(np.exp(mu), 1 / np.asarray(sigma, dtype=float))
 
 
 def fit_log_logistic(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bot_orch.arrays import Floats
 from bot_orch.survival.base import Fit
-from bot_orch.survival.location_scale import EXTREME_VALUE, LocationScaleModel, Standard, fit_location_scale
+from bot_orch.survival.location_scale import EXTREME_VALUE, Standard, fit_location_scale
+from bot_orch.survival.scale_shape import ScaleShapeModel
 
 __all__ = ["Weibull", "fit_weibull"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Weibull(LocationScaleModel):
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class Weibull(ScaleShapeModel):
     """S(t) = exp(-(t / scale)^shape).
 
     Shape above 1: the longer it has run, the sooner it ends; below 1: the longer it has run, the longer it will.
@@ -31,29 +30,7 @@ class Weibull(LocationScaleModel):
     True
     """
 
-    scale_s: Floats
-    shape: Floats
     standard: ClassVar[Standard] = EXTREME_VALUE
-    own_axes: ClassVar[Mapping[str, int]] = {"scale_s": 0, "shape": 0}
-
-    def __init__(self, scale_s: npt.ArrayLike, shape: npt.ArrayLike) -> None:
-        object.__setattr__(self, "scale_s", np.asarray(scale_s, dtype=float))
-        object.__setattr__(self, "shape", np.asarray(shape, dtype=float))
-
-    @property
-    def location(self) -> Floats:
-        """The log of the scale."""
-        return np.log(self.scale_s)
-
-    @property
-    def spread(self) -> Floats:
-        """1 / shape."""
-        return 1 / self.shape
-
-    @classmethod
-    def from_location(cls, mu: npt.ArrayLike, sigma: npt.ArrayLike) -> Self:
-        """The Weibull whose log time has this location and scale."""
-        return cls(np.exp(mu), 1 / np.asarray(sigma, dtype=float))
 
     def with_hazard_ratio(self, ratio: npt.ArrayLike) -> Self:
         """The Weibull whose hazard is ``ratio`` times as high."""
