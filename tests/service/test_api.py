@@ -326,3 +326,39 @@ def test_metrics_and_health(service):
     assert service.get("/health/live").status == service.get("/health/ready").status == 200
     assert service.get("/nothing").json()["error"]["code"] == "unknown_path"
     assert service.get("/v1/feedback").status == 405
+
+
+def test_a_service_level_moves_work_to_those_who_keep_it(start, tmp_path):
+    service = start(
+        BASE.replace("router: {{policy: bot,", "router: {{policy: auto, alignment: {{latency_target_s: 2}},")
+    )
+    names = []
+    for number in range(120):
+        found = decide(service)
+        late = found["agent"] == "careful"
+        names.append(found["agent"])
+        reward, elapsed_s = (1.0, 6.0) if late else (float(number % 3 > 0), 0.5)
+        service.post("/v1/feedback", {"decision_id": found["id"], "reward": reward, "elapsed_s": elapsed_s})
+    assert names[60:].count("careful") < 10, "the floor alone gives it one in twenty"
+    assert decide(service)["terms"]["careful"]["distance"] > 1.0
+    service.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    assert replay(log).ok
+    log.close()
+
+
+def test_lambda_may_change_from_a_number_to_auto(start, tmp_path):
+    body = {"task": {"id": "t", "reference": {"kind": "labels", "probabilities": [0.1, 0.9]}}}
+    numbered = BASE.replace("router: {{policy: bot,", "router: {{policy: bot, lambda: 1.5,")
+    for text in (numbered, BASE, numbered):
+        service = start(text)
+        for _ in range(4):
+            found = decide(service, **body)
+            output = {"kind": "labels", "probabilities": [1.0, 0.0]}
+            report = {"decision_id": found["id"], "reward": 0.5, "output": output}
+            assert service.post("/v1/feedback", report).status == 200
+        service.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    found = replay(log)
+    assert found.ok and found.decisions == 12
+    log.close()
