@@ -49,6 +49,12 @@ def _player(kind: str, alpha: float, setup: Setup) -> Player:
 
 
 ENTRANTS = [
-    Entrant(name, f"{kind}(alpha={alpha:g}, l2_lambda=1)", partial(_player, kind, alpha), "peer")
+    Entrant(
+        name,
+        f"{kind}(alpha={alpha:g}, l2_lambda=1){'; slow with many agents' if kind == 'LinTS' else ''}",
+        partial(_player, kind, alpha),
+        "peer",
+        default=kind != "LinTS",  # it draws a vector per agent and round
+    )
     for name, (kind, alpha) in _SETTINGS.items()
 ]
