@@ -24,7 +24,7 @@ listen:
 router:
   policy: auto           # see: python -c "import bot_orch; print(*bot_orch.available_policies())"
   lambda: auto           # weight of the distance to what a task wants: a number, or auto (calibrates itself)
-  # alignment: {latency_target_s: 5}   # compare the time of outcomes with a service level, or labels with rewarded ones:
+  # alignment: {latency_target_s: 5}   # compare times with a service level, or labels with rewarded ones:
   # alignment: {geometry: {name: labels, labels: 3}, reference: {source: accepted}}
   floor: 0.02            # least probability of every agent, so that the log can judge other policies
   horizon_s: 86400       # silence longer than this is a censored outcome, never a zero
