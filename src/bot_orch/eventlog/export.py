@@ -134,7 +134,7 @@ def _parquet(lines: list[dict[str, Any]]) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtraError("Parquet (pip install pyarrow)", "service") from error
+        raise MissingExtraError("Parquet", "parquet") from error
     columns = {name: [line.get(name) for line in lines] for name in COLUMNS}
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(pyarrow.table(columns), sink)

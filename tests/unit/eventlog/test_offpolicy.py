@@ -2,11 +2,13 @@
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from bot_orch import InvalidInputError, Task
+from bot_orch.errors import MissingExtraError
 from bot_orch.eventlog.evaluation import collect, evaluate_log
 from bot_orch.eventlog.export import COLUMNS, export
 from bot_orch.eventlog.offpolicy import Logged, ThinSupportError, evaluate, support
@@ -105,6 +107,20 @@ def test_a_revised_reward_replaces_the_first(scribe):
     scribe.feedback(decision_id, 0.9, effect="revision")
     scribe.log.commit()
     assert collect(scribe.log).rewards == {decision_id: 0.9}
+
+
+def test_export_to_parquet(scribe, tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    fill(scribe, 30)
+    assert export(scribe.log, tmp_path / "x.parquet") == 30
+    table = parquet.read_table(tmp_path / "x.parquet")
+    assert tuple(table.column_names) == COLUMNS and table.num_rows == 30
+    assert table["task_id"][0].as_py() == "=t0" and table["reward"][0].as_py() is None
+    assert sum(table["propensity"].to_pylist()) > 0.0
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match="parquet"):
+        export(scribe.log, tmp_path / "y.parquet")
+    assert not (tmp_path / "y.parquet").exists()
 
 
 def test_export(scribe, tmp_path):
