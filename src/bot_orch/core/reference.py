@@ -135,8 +135,8 @@ def others_say(profiles: Floats, n: Floats) -> Floats:
 
     Examples
     --------
-    >>> others_say(np.array([[0.0], [1.0], [9.0]]), np.array([30.0, 10.0, 0.0])).round(6).T
-    array([[nan, 0. , 0.4]])
+    >>> others_say(np.array([[0.0], [1.0], [9.0]]), np.array([30.0, 9.0, 0.0])).round(2).T
+    array([[ nan, 0.  , 0.39]])
     """
     weight = n / (n + _FEW)
     total = np.add.reduce(weight, axis=-1, keepdims=True) - weight
