@@ -29,6 +29,22 @@ def ours(policy: str, m: int, n: int) -> Callable[[], None]:
     return run
 
 
+def ours_contextual(m: int, n: int, features: int = 10) -> Callable[[], None]:
+    """The default policy with features; what it remembers is full after 2048 outcomes."""
+    router = Orchestrator([f"agent-{i}" for i in range(m)], "auto", n_features=features)
+    rng = np.random.default_rng(0)
+    tasks = [Task("t", features=tuple(row)) for row in rng.normal(size=(256, features)).tolist()]
+
+    def run() -> None:
+        for number in range(n):
+            decision = router.decide(tasks[number % len(tasks)])
+            router.observe(decision.id, Outcome.completed(reward=number % 2))
+
+    for _ in range(-(-2048 // n)):
+        run()
+    return run
+
+
 def river_ucb(m: int, n: int) -> Callable[[], None]:
     """UCB in river."""
     from river import bandit
@@ -80,6 +96,27 @@ def vowpal(m: int, n: int) -> Callable[[], None]:
     return run
 
 
+def vowpal_contextual(m: int, n: int, features: int = 10) -> Callable[[], None]:
+    """SquareCB with as many features, crossed with the agents."""
+    import vowpal_wabbit_next as vw
+
+    workspace = vw.Workspace(["--cb_explore_adf", "-q", "sa", "--squarecb", "--gamma_scale", "1000", "--quiet"])
+    parse = vw.TextFormatParser(workspace).parse_line
+    rows = np.random.default_rng(0).normal(size=(256, features))
+    shared = ["shared |s " + " ".join(f"{j}:{value:.6g}" for j, value in enumerate(row)) for row in rows]
+    plain = [f"|a {i}" for i in range(m)]
+
+    def run() -> None:
+        for number in range(n):
+            context = shared[number % len(shared)]
+            action, probability = workspace.predict_one([parse(context), *map(parse, plain)])[0]
+            lines = plain.copy()
+            lines[action] = f"0:{number % 2}:{probability} {plain[action]}"
+            workspace.learn_one([parse(context), *map(parse, lines)])
+
+    return run
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/decide.py --quick")
@@ -97,6 +134,11 @@ def main() -> None:
             for name, theirs in measured.items():
                 need = 1.0 if m == 100 and name == "river UCB" else None
                 bench.row(f"{policy} M={m} against {name}", mine, theirs, higher_is_better=False, need=need)
+        calls = max(20, n // 20)
+        mine = 1e6 * median_seconds(ours_contextual(m, calls), 3) / calls
+        theirs = 1e6 * median_seconds(vowpal_contextual(m, calls), 3) / calls
+        name = f"auto M={m}, ten features, against vowpal-wabbit-next SquareCB"
+        bench.row(name, mine, theirs, higher_is_better=False)
     bench.finish()
 
 
