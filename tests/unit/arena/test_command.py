@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +85,8 @@ def test_errors_are_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureF
         ([data / "broken.npz"], "broken.npz: reward: ranges from 7 to 7"),
         ([data / "plain.npz", "--policies", "nobody"], "no policy 'nobody'"),
         ([data / "plain.npz", "--seeds", 0], "--seeds: is 0"),
+        ([data / "plain.npz", "--latency-target", 0], "--latency-target: is 0"),
+        ([data / "plain.npz", "--cost-weight", -1], "--cost-weight: is -1"),
         ([tmp_path / "nowhere"], "does not exist"),
     ):
         assert _arena(*words, *out) == 2
@@ -90,6 +94,31 @@ def test_errors_are_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureF
         assert text in error
         assert error.count("\n") == 1
     assert not (tmp_path / "out").exists(), "nothing is written before the input is understood"
+
+
+def test_a_latency_target_is_part_of_the_settings(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(1)
+    np.savez(data / "timed.npz", reward=rng.random((40, 2)), latency_s=rng.exponential([1.0, 9.0], (40, 2)))
+    words = [data / "timed.npz", "--policies", "auto", "--seeds", 2, "--jobs", 1, "--out", tmp_path / "out"]
+    assert _arena(*words, "--latency-target", 3, "--cost-weight", 2) == 0
+    table = (tmp_path / "out" / "arena.csv").read_text()
+    assert "timed,shuffled,auto,late," in table
+    assert "--latency-target 3 --cost-weight 2" in (tmp_path / "out" / "index.html").read_text()
+    (tmp_path / "out" / "arena.csv").unlink()
+    assert _arena(*words) == 2
+    assert "other settings" in capsys.readouterr().err
+
+
+def test_tables_for_the_docs(data: Path, tmp_path: Path) -> None:
+    names = ["auto", "auto-no-alignment", "auto-lambda-1", "ucb1"]
+    out = tmp_path / "out"
+    assert _arena(data, "--policies", *names, "--seeds", 3, "--order", "both", "--jobs", 1, "--out", out) == 0
+    script = Path(__file__).parents[3] / "benchmarks" / "arena.py"
+    for table, text in (("league", "| `ucb1` |"), ("ablation", "Least ratio"), ("lambda", "`game`, given")):
+        done = subprocess.run([sys.executable, script, table, out], capture_output=True, text=True, check=True)
+        assert text in done.stdout
 
 
 def test_help_and_list(capsys: pytest.CaptureFixture[str]) -> None:
