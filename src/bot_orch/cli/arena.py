@@ -53,10 +53,10 @@ def add(commands: Any) -> None:
         help="survival function that runtime sets are learned through (default: log-uniform)",
     )
     parser.add_argument(
-        "--latency-target", type=float, metavar="S", help="seconds within which outcomes should come (used by auto)"
+        "--latency-target", type=float, metavar="S", help="seconds within which outcomes should come, for auto and bot"
     )
     parser.add_argument(
-        "--cost-weight", type=float, default=0.0, metavar="W", help="reward that a dollar is worth (used by auto)"
+        "--cost-weight", type=float, default=0.0, metavar="W", help="reward that a dollar is worth, for auto and bot"
     )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")

@@ -20,7 +20,7 @@ from bot_orch.environments.synthetic_alignment import REFERENCES
 from bot_orch.environments.synthetic_settings import SETTINGS, Setting
 from bot_orch.environments.triage import PAPER_SPLIT, DeployableAlignment, episodes, load_triage, paper_alignment
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.guides import EmbeddingGuide
+from bot_orch.experiments.arena.guides import guide_for
 from bot_orch.experiments.arena.metrics import chosen, score
 from bot_orch.experiments.arena.players import PolicyPlayer, play
 from bot_orch.experiments.simulate import Trace, simulate
@@ -112,9 +112,8 @@ class MatrixEnvironment(Environment):
         return min(len(self.load(settings).playable), 2000)
 
     def aligned(self, settings: Settings) -> bool:
-        """Where there are outputs and references."""
-        matrix = self.load(settings)
-        return matrix.output_embed is not None and matrix.reference_embed is not None
+        """Where agents show outputs that can be compared."""
+        return guide_for(Replay(self.load(settings), rounds=1, seeds=[0]).setup, 1.0) is not None
 
     def play(
         self, policy: Policy, settings: Settings, seeds: Sequence[int], rounds: int, lambda_: float, score_lambda: float
@@ -129,8 +128,7 @@ class MatrixEnvironment(Environment):
             components=s["components"],
             signal=s.get("signal", "log-uniform"),
         )
-        guide = EmbeddingGuide(replay.setup, lambda_) if lambda_ > 0.0 else None
-        trace = play(PolicyPlayer(policy, replay.setup, guide), replay)
+        trace = play(PolicyPlayer(policy, replay.setup, guide_for(replay.setup, lambda_)), replay)
         metrics: Metrics = score(replay, chosen(replay, trace.agent))["metrics"]
         return metrics
 

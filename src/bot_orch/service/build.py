@@ -26,7 +26,7 @@ from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.memory import MemoryLog
 from bot_orch.eventlog.sqlite import SqliteLog
 from bot_orch.policies.base import Policy
-from bot_orch.policies.registry import available_policies, make_policy
+from bot_orch.policies.registry import make_policy
 from bot_orch.transport.geometry import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
@@ -35,7 +35,6 @@ from bot_orch.types import Agent
 __all__ = ["check", "make_guard", "make_log", "make_orchestrator", "optional_module"]
 
 T = TypeVar("T")
-_FALLBACK_POLICY = "bot"
 
 
 def make_log(database: str) -> Log:
@@ -102,10 +101,7 @@ def optional_module(name: str) -> Any:
 
 
 def _policy(settings: RouterConfig) -> Policy:
-    name = settings.policy
-    if name == "auto" and name not in available_policies():
-        name = _FALLBACK_POLICY
-    return make_policy(name, **settings.settings)
+    return make_policy(settings.policy, **settings.settings)
 
 
 def _alignment(settings: AlignmentConfig) -> Alignment:

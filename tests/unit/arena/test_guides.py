@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bot_orch.arrays import Floats
 from bot_orch.environments.matrix import Matrix, Runtime
 from bot_orch.environments.replay import After, Before, Replay
+from bot_orch.experiments.arena import guides
 from bot_orch.experiments.arena.checks import check_sees_only_chosen
 from bot_orch.experiments.arena.guides import LabelGuide, LatenessGuide, guide_for
 from bot_orch.experiments.arena.metrics import chosen, score
@@ -42,6 +44,17 @@ def test_an_agent_that_says_the_same_to_everything_is_refused() -> None:
     with_it, without = (_play(name, _replay(_labelled())) for name in ("auto", "auto-no-alignment"))
     assert (with_it.agent[200:] == 3).mean() < 0.05
     assert (without.agent[200:] == 3).mean() > 0.7
+
+
+def test_control_a_pool_of_all_accepted_outputs_lets_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def everybody(profiles: Floats, n: Floats) -> Floats:
+        weight = n / np.maximum(n.sum(axis=-1, keepdims=True), 1.0)
+        return np.broadcast_to((weight[..., None] * profiles).sum(axis=-2, keepdims=True), profiles.shape)
+
+    monkeypatch.setattr(guides, "others_say", everybody)
+    share = float((_play("auto", _replay(_labelled())).agent[200:] == 3).mean())
+    print(f"share of the cheat with a pool of all accepted outputs: {share:.2f}")  # noqa: T201
+    assert share > 0.9
 
 
 def test_a_copy_of_the_reference_pays_nothing() -> None:

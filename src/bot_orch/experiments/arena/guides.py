@@ -22,45 +22,9 @@ from bot_orch.transport.finite import ZeroOneLabels
 from bot_orch.transport.lateness import Lateness
 from bot_orch.transport.memory import Memory
 
-__all__ = ["AlignedGuide", "CostGuide", "EmbeddingGuide", "GapGuide", "LabelGuide", "LatenessGuide", "guide_for"]
+__all__ = ["AlignedGuide", "CostGuide", "GapGuide", "LabelGuide", "LatenessGuide", "guide_for"]
 
 _ACCEPTED = 0.5  # rewards from here on make an output part of the reference
-
-
-class EmbeddingGuide(Guide):
-    """lambda times the mean distance between output and reference of the same task, in units of typical distances.
-
-    Output and reference of one task are a coupling of the agent's outcomes with what tasks want, so their mean distance
-    is an upper bound of W1 between the two distributions. It is divided by the mean distance between references of
-    different tasks, so that 1 means "no closer than somebody else's answer" in every embedding. An agent seen n times
-    gets n / (n + 2) of it: who was seen twice is not condemned.
-    """
-
-    def __init__(self, setup: Setup, lambda_: float = 1.0) -> None:
-        self._lambda, self._rows = lambda_, np.arange(setup.seeds)
-        self._total, self._count = (np.zeros((setup.seeds, setup.agents)) for _ in range(2))
-        self._previous: Floats | None = None
-        self._scale, self._pairs = np.zeros((setup.seeds, 1)), 0
-
-    def penalty(self, before: Before) -> Floats:
-        """Zero before the first outcome of an agent, and while references have not been told apart."""
-        unit = self._scale / max(self._pairs, 1)
-        mean = self._total / (self._count + 2.0)
-        return self._lambda * np.divide(mean, unit, out=np.zeros_like(mean), where=unit > 0.0)
-
-    def learn(self, before: Before, after: After) -> None:
-        """Add the distance of this output to this reference."""
-        if before.reference is None or after.output is None:
-            return
-        gap = _apart(after.output, before.reference)
-        known = np.isfinite(gap)
-        self._total[self._rows, after.agent] += np.where(known, gap, 0.0)
-        self._count[self._rows, after.agent] += known
-        if self._previous is not None:
-            apart = _apart(before.reference, self._previous)[:, None]
-            self._scale += np.where(np.isfinite(apart), apart, 0.0)
-            self._pairs += 1
-        self._previous = before.reference
 
 
 class AlignedGuide(Guide):

@@ -92,7 +92,7 @@ def _rows(results: Results) -> list[Row]:
 EXPERIMENT = Experiment(
     id="arena-gaming",
     title="Agents that game the judge",
-    about="The policy `auto` with lambda calibrating itself, with fixed values of lambda and without alignment, where "
+    about="The policy auto with lambda calibrating itself, with fixed values of lambda and without alignment, where "
     "cheats win the judge above every honest agent with outputs far from the reference. The last column is auto "
     "without alignment among the honest agents alone.",
     units=_units,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bot_orch.environments.replay import Setup
-from bot_orch.experiments.arena.guides import EmbeddingGuide
+from bot_orch.experiments.arena.guides import guide_for
 from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
 from bot_orch.policies.registry import make_policy
@@ -16,8 +16,7 @@ __all__ = ["ENTRANTS"]
 
 def _build(name: str, aligned: bool, settings: dict[str, Any]) -> Callable[[Setup], Player]:
     def build(setup: Setup) -> Player:
-        embedded = aligned and setup.output_dim and setup.reference_dim
-        return PolicyPlayer(make_policy(name, **settings), setup, EmbeddingGuide(setup) if embedded else None)
+        return PolicyPlayer(make_policy(name, **settings), setup, guide_for(setup, 1.0) if aligned else None)
 
     return build
 
@@ -33,7 +32,7 @@ ENTRANTS = [
     _entrant("thompson-beta", "Beta posteriors"),
     Entrant(
         "thompson-beta+ot",
-        "Beta posteriors minus alignment, lambda 1; differs from thompson-beta where there are embeddings",
+        "Beta posteriors minus alignment, lambda 1; differs from thompson-beta where outputs are shown",
         _build("thompson-beta", True, {}),
         default=False,
     ),
