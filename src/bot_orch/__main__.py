@@ -1,8 +1,6 @@
 """``python -m bot_orch`` is the same as ``bot-orch``."""
 
-import sys
-
-from bot_orch.cli import main
+from bot_orch.cli import run_and_exit
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_and_exit()

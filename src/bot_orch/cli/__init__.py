@@ -1,5 +1,5 @@
 """The command line: ``bot-orch COMMAND``. One module per command, found by looking."""
 
-from bot_orch.cli.main import main
+from bot_orch.cli.main import main, run_and_exit
 
-__all__ = ["main"]
+__all__ = ["main", "run_and_exit"]

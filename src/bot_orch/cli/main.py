@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from bot_orch._version import __version__
 from bot_orch.errors import BotOrchError
 
-__all__ = ["build_parser", "main"]
+__all__ = ["build_parser", "main", "run_and_exit"]
 
 _NOT_COMMANDS = {"main", "progress"}
 
@@ -34,8 +36,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    arguments = build_parser().parse_args(argv)
     try:
+        arguments = build_parser().parse_args(argv)
         status: int = arguments.run(arguments)
     except BotOrchError as error:
         print(f"bot-orch: {error}", file=sys.stderr)  # noqa: T201
@@ -47,3 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nbot-orch: interrupted; run the same command again to go on", file=sys.stderr)  # noqa: T201
         return 130
     return status
+
+
+def run_and_exit() -> NoReturn:
+    """Run the command of this process and leave with its status, whenever Ctrl-C is pressed."""
+    status = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done or given up: the status is what it is
+    # CPython remembers a KeyboardInterrupt that left an exec of source text (as in many imports), although it was
+    # handled, and would die of the signal after all; the next exec of source text makes it forget (run_eval_code_obj).
+    exec("")  # noqa: S102
+    sys.exit(status)
