@@ -29,6 +29,8 @@ def test_the_readme_demo_explains_every_choice(capsys):
     exec(compile(demo, "README.md", "exec"), {"__name__": "docs"})  # noqa: S102
     output = capsys.readouterr().out
     assert output.count("> ") >= 3 and "estimate" in output
+    shown = re.search(r"```\n(  agent .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert shown is not None and output.startswith(shown[1])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
