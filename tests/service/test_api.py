@@ -362,3 +362,32 @@ def test_lambda_may_change_from_a_number_to_auto(start, tmp_path):
     found = replay(log)
     assert found.ok and found.decisions == 12
     log.close()
+
+
+CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
+
+
+def test_a_chat_may_bring_features_and_a_reference(start):
+    service = start(BASE.replace("router: {{policy: bot,", "router: {{policy: auto, n_features: 2,"))
+    aside = {"kind": "small", "features": [1.0, 2.5], "reference": {"kind": "labels", "probabilities": [1.0, 0.0]}}
+    answer = service.post("/v1/chat/completions", {**CHAT, "bot_orch": aside})
+    assert answer.status == 200
+    rows = service.runtime.writer.log.about(answer.headers["x-bot-orch-decision-id"])
+    task = rows[0].event().task
+    assert (task.kind, task.features, task.reference) == ("small", (1.0, 2.5), aside["reference"])
+
+
+@pytest.mark.parametrize(
+    ("aside", "param"),
+    [
+        ({"features": [1, "a"]}, "bot_orch.features[1]"),
+        ({"kinds": "x"}, "bot_orch"),
+        ({"kind": 5}, "bot_orch.kind"),
+        (3, "bot_orch"),
+        ({"features": [1.0]}, "task.features"),
+    ],
+)
+def test_what_a_chat_says_to_the_router_is_checked(start, aside, param):
+    service = start(BASE.replace("router: {{policy: bot,", "router: {{policy: auto, n_features: 2,"))
+    answer = service.post("/v1/chat/completions", {**CHAT, "bot_orch": aside})
+    assert answer.status == 422 and answer.json()["error"]["param"] == param, answer

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from bot_orch.agents.endings import Ending
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.types import Outcome
+from bot_orch.types import Measure, Outcome, check_reward
 
 __all__ = ["AgentRunner", "Attempt", "CallFailure", "CallReply", "CallRequest", "Chunk", "Usage"]
 
@@ -112,6 +112,9 @@ class CallReply:
         What the agent says about itself (a simulated agent: ``reward``, ``quality``, ``label``).
     attempts
         Every try this answer took, the last one included.
+    reward, measure
+        What the answer earned in [0, 1], and what it was as a measure. Only code of the operator's own can say so here
+        (a Python function, a simulated agent's judge): what a program or an endpoint sends never sets its own reward.
     """
 
     text: str = ""
@@ -124,10 +127,19 @@ class CallReply:
     raw: bytes | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     attempts: tuple[Attempt, ...] = ()
+    reward: float | None = None
+    measure: Measure | None = None
+
+    def __post_init__(self) -> None:
+        if self.reward is not None:
+            check_reward(self.reward)
+        if self.measure is not None and not isinstance(self.measure, Measure):
+            raise InvalidInputError("reply.measure", "is no measure", "pass Labels, Samples, ... of bot_orch.transport")
 
     def outcome(self, reward: float | None = None) -> Outcome:
         """The completed outcome, with the reward once somebody has judged the answer."""
-        return Outcome.completed(reward, elapsed_s=self.elapsed_s)
+        reward = self.reward if reward is None else reward
+        return Outcome.completed(reward, elapsed_s=self.elapsed_s, output=self.measure)
 
 
 @dataclass(frozen=True, slots=True)

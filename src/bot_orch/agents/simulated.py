@@ -138,7 +138,8 @@ class SimulatedRunner:
         extra = {"reward": reward, "quality": quality, "label": label}
         text = f"{self._agent_id} says: this one is {label}"
         usage = Usage(len(request.plain().split()), len(text.split()))
-        return _Script(latency_s, ending, CallReply(text, output={"label": label}, usage=usage, extra=extra))
+        reply = CallReply(text, output={"label": label}, usage=usage, extra=extra, reward=reward)
+        return _Script(latency_s, ending, reply)
 
     async def _end(self, script: _Script) -> CallReply:
         if script.ending is None:

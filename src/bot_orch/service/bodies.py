@@ -10,6 +10,8 @@ from msgspec import Meta
 __all__ = [
     "AgentView",
     "AttemptView",
+    "ChatAside",
+    "ChatHints",
     "DecisionRequest",
     "DecisionView",
     "Explanation",
@@ -45,6 +47,22 @@ class TaskBody(_Body, frozen=True):
     features: Numbers = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
+
+
+class ChatHints(_Body, frozen=True):
+    """What a chat may say about itself beside the OpenAI fields."""
+
+    kind: Name = ""
+    session: Name | None = None
+    features: Numbers = ()
+    reference: dict[str, Any] | None = None
+    profiles: dict[str, dict[str, Any]] | None = None
+
+
+class ChatAside(msgspec.Struct, frozen=True, gc=False):
+    """The part of a chat's body that is for the router and not passed on."""
+
+    bot_orch: ChatHints | None = None
 
 
 class DecisionRequest(_Body, frozen=True):

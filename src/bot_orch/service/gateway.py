@@ -11,6 +11,7 @@ import msgspec
 from bot_orch.agents.base import CallReply, CallRequest, Chunk
 from bot_orch.eventlog.events import TaskRecord
 from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.bodies import ChatAside, ChatHints
 from bot_orch.service.http import Request, Stream
 from bot_orch.service.problems import Problem, Reply, json_reply, problem_of
 from bot_orch.service.rounds import Round
@@ -56,22 +57,22 @@ def _round(runtime: Runtime, body: dict[str, Any]) -> Round:
     eligible = None if model in _AUTO else (model,)
     if eligible is not None and model not in runtime.ledger.router.agents:
         raise Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
-    ours = body.get("bot_orch") if isinstance(body.get("bot_orch"), dict) else {}
-    kind, session = _text(ours, "kind"), _text(ours, "session") or None
+    aside = msgspec.convert({"bot_orch": body.get("bot_orch")}, ChatAside).bot_orch or ChatHints()
     params = {name: value for name, value in body.items() if name not in _OURS}
     length = sum(len(str(message.get("content") or "")) for message in messages)
     most = params.get("max_tokens")
-    wish = Wish(kind, eligible, session, length, most if isinstance(most, int) and most > 0 else None, calls=True)
+    wish = Wish(
+        aside.kind,
+        eligible,
+        aside.session or None,
+        length,
+        most if isinstance(most, int) and most > 0 else None,
+        calls=True,
+    )
     call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True)
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
-    return Round(runtime, TaskRecord(task_id, kind), wish, call)
-
-
-def _text(values: Any, name: str) -> str:
-    value = values.get(name, "")
-    if not isinstance(value, str) or len(value) > 256:
-        raise Problem(400, "invalid_value", f"bot_orch.{name}: must be a short text", param=f"bot_orch.{name}")
-    return value
+    record = TaskRecord(task_id, aside.kind, aside.features, aside.reference, aside.profiles)
+    return Round(runtime, record, wish, call)
 
 
 async def _streamed(request: Request, round_: Round) -> Stream:

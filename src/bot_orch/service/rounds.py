@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
+from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskRecord
 from bot_orch.service.problems import Problem
 from bot_orch.service.rules import Wish
@@ -18,6 +20,8 @@ from bot_orch.survival.causes import Cause
 from bot_orch.types import Outcome
 
 __all__ = ["Round"]
+
+_log = logging.getLogger("bot_orch.rounds")
 
 # The request or the caller is at fault, or nobody waits any more: another agent would not help.
 _FINAL = frozenset({Ending.UPSTREAM_4XX, Ending.CALLER_DEADLINE, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
@@ -139,9 +143,9 @@ class Round:
             self.runtime.busy.discard(decision.id)
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
-        reward = reply.extra.get("reward", self.runtime.config.router.success_reward)
+        reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
         if reward is not None:  # otherwise somebody will judge the answer, or the horizon passes
-            self._report(decision.id, Outcome.completed(float(reward), elapsed_s=reply.elapsed_s))
+            self._report(decision.id, reply.outcome(reward))
 
     def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise if no other agent should be asked."""
@@ -157,6 +161,16 @@ class Round:
     def _report(self, decision_id: str, outcome: Outcome) -> None:
         if not self.runtime.ready or decision_id not in self.runtime.ledger.pending:
             return  # somebody else has reported already
+        try:
+            self._stage(decision_id, outcome)
+        except InvalidInputError as error:  # the answer is good all the same
+            if outcome.output is None:
+                raise
+            _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
+            self._stage(decision_id, replace(outcome, output=None))
+        self.runtime.metrics.count("bot_orch_feedback_total", effect="learned")
+
+    def _stage(self, decision_id: str, outcome: Outcome) -> None:
         event = FeedbackGiven(
             f"round-{decision_id}",
             decision_id,
@@ -165,8 +179,8 @@ class Round:
             outcome.elapsed_s,
             outcome.event,
             outcome.reason,
+            None if outcome.output is None else outcome.output.to_dict(),
         )
-        self.runtime.metrics.count("bot_orch_feedback_total", effect="learned")
         self.runtime.writer.stage(self.runtime.writer.stamp(), event, decision_id)
 
 

@@ -26,6 +26,7 @@ router:
   lambda: auto           # weight of the distance to what a task wants: a number, or auto (calibrates itself)
   # alignment: {latency_target_s: 5}   # compare times with a service level, or labels with rewarded ones:
   # alignment: {geometry: {name: labels, labels: 3}, reference: {source: accepted}}
+  n_features: 0          # how many numbers task.features has: with them the policy tells tasks apart
   floor: 0.02            # least probability of every agent, so that the log can judge other policies
   horizon_s: 86400       # silence longer than this is a censored outcome, never a zero
   max_attempts: 3        # agents asked for one task before giving up

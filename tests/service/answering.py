@@ -1,0 +1,19 @@
+"""Agents of the operator's own, as functions."""
+
+from bot_orch import Labels
+from bot_orch.agents import CallReply
+
+
+def judged(request):
+    """An answer that was judged and measured where it was made."""
+    return CallReply("yes", reward=0.25, measure=Labels([0.0, 1.0]))
+
+
+def unmeasurable(request):
+    """An answer whose measure does not fit the others."""
+    return CallReply("yes", reward=0.25, measure=Labels([0.0, 0.5, 0.5]))
+
+
+def overrated(request):
+    """A reward that is none."""
+    return CallReply("yes", reward=7.0)

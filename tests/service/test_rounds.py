@@ -1,0 +1,65 @@
+"""Who may say, in a whole round, what an answer was worth."""
+
+import json
+import sys
+
+CONFIG = """
+version: 1
+database: {{database}}
+listen: {{{{host: 127.0.0.1, port: {{port}}}}}}
+router: {{{{policy: auto, alignment: {{{{geometry: {{{{name: labels, labels: 2}}}}}}}}}}}}
+agents:
+  - {agent}
+"""
+REFERENCE = {"kind": "labels", "probabilities": [1.0, 0.0]}
+RATES_ITSELF = json.dumps({"text": "yes", "reward": 1.0, "extra": {"reward": 1.0, "measure": {"kind": "labels"}}})
+
+
+def function(name):
+    return f"{{{{id: own, kind: python, settings: {{{{path: 'answering:{name}'}}}}}}}}"
+
+
+def program():
+    command = json.dumps([sys.executable, "-c", f"print({RATES_ITSELF!r})"]).replace("{", "{{").replace("}", "}}")
+    return f"{{{{id: own, kind: subprocess, settings: {{{{command: {command}}}}}}}}}"
+
+
+def outcomes(start, agent):
+    service = start(CONFIG.format(agent=agent))
+    done = service.post("/v1/tasks", {"task": {"text": "x", "reference": REFERENCE}})
+    assert done.status == 200, done
+    return service, service.get(f"/v1/decisions/{done.json()['decision_id']}").json()["outcomes"]
+
+
+def distance(service):
+    return service.post("/v1/decisions", {"task": {"reference": REFERENCE}}).json()["terms"]["own"]["distance"]
+
+
+def test_a_function_of_ones_own_may_judge_and_measure_its_answer(start):
+    service, (outcome,) = outcomes(start, function("judged"))
+    assert outcome["reward"] == 0.25
+    assert distance(service) == 0.0, "once is no evidence"
+    for _ in range(30):
+        assert service.post("/v1/tasks", {"task": {"text": "x", "reference": REFERENCE}}).status == 200
+    assert distance(service) > 0.5
+
+
+def test_a_program_cannot_rate_itself(start):
+    service, found = outcomes(start, program())
+    assert found == [], "somebody else will judge it"
+    assert service.get("/v1/agents").json()[0]["circuit"] == "closed"
+
+
+def test_a_measure_that_does_not_fit_is_left_out(start, caplog):
+    service, (outcome,) = outcomes(start, function("unmeasurable"))
+    assert outcome["reward"] == 0.25, "the answer and its reward are good all the same"
+    assert [record.message for record in caplog.records if record.name == "bot_orch.rounds"] == ["measure not learned"]
+    for _ in range(30):
+        assert service.post("/v1/tasks", {"task": {"text": "x", "reference": REFERENCE}}).status == 200
+    assert distance(service) == 0.0
+
+
+def test_a_reward_that_is_none_is_the_agents_failure(start):
+    service = start(CONFIG.format(agent=function("overrated")))
+    done = service.post("/v1/tasks", {"task": {"text": "x"}})
+    assert done.status == 502 and done.json()["error"]["code"] == "crashed"
