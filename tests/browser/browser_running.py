@@ -2,9 +2,8 @@
 
 import json
 import shutil
-import time
 
-from service_running import Running, free_port
+from service_running import Running, until
 
 from bot_orch.config import parse_config
 from bot_orch.service.queue_rules import QueueSettings
@@ -29,7 +28,7 @@ def serve(database, label="good", answer_within_s=60.0):
     document = {
         "version": 1,
         "database": str(database),
-        "listen": {"host": "127.0.0.1", "port": free_port()},
+        "listen": {"host": "127.0.0.1", "port": 0},
         "router": {"policy": "bot", "floor": 0.05, "seed": 5},
         "agents": [
             {"id": "model", "kind": "simulated", "settings": {"median_s": 0.0, "profile": {label: 1.0}}},
@@ -37,7 +36,7 @@ def serve(database, label="good", answer_within_s=60.0):
         ],
     }
     running = Running(parse_config(json.dumps(document)))
-    running.runtime.queue.settings = QueueSettings(lease_s=30.0, undo_s=1.5)
+    running.runtime.queue.settings = QueueSettings(lease_s=60.0, undo_s=1.5)
     running.url = f"http://127.0.0.1:{running.port}"
     return running
 
@@ -47,14 +46,6 @@ def submit(running, text="Is it?", **params):
     task = running.post("/v1/tasks", {**body, "params": params}).json()["id"]
     until(lambda: any(t["text"] == text for t in running.get("/v1/queue").json()["tickets"]))
     return task
-
-
-def until(function, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not (found := function()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
-    return found
 
 
 def output(running, task):

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from service_running import BASE, Running, free_port
+from service_running import BASE, Running
 
 from bot_orch.config import parse_config
 from bot_orch.eventlog.postgres import open_log
@@ -24,7 +24,7 @@ def tool(pg, name):
 
 
 def running(url):
-    return Running(parse_config(BASE.format(database=json.dumps(url), port=free_port())))
+    return Running(parse_config(BASE.format(database=json.dumps(url), port=0)))
 
 
 def test_a_dump_of_a_running_log_is_a_sound_log(pg, tmp_path):

@@ -4,7 +4,7 @@ import json
 import sqlite3
 
 import pytest
-from service_running import BASE, Running, free_port
+from service_running import BASE, Running
 
 from bot_orch.cli import main
 from bot_orch.config import parse_config
@@ -12,7 +12,7 @@ from bot_orch.eventlog.log import LogInUseError
 
 
 def begin(database):
-    return Running(parse_config(BASE.format(database=json.dumps(str(database)), port=free_port())))
+    return Running(parse_config(BASE.format(database=json.dumps(str(database)), port=0)))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from service_running import BASE, Running, free_port
+from service_running import BASE, Running
 
 from bot_orch.cli.main import build_parser
 from bot_orch.config import parse_config
@@ -100,7 +100,7 @@ def test_deadlines_and_metrics_in_the_manual_are_those_of_the_service(database):
         assert f"| `{name}` | {default:g} |" in PAGE
     url = re.search(r"database: (postgresql://\S+hold_s=5\S+)", PAGE)[1]
     assert split(url)[1] == Timing(hold_s=5.0, lease_s=4.0)
-    service = Running(parse_config(BASE.format(database=json.dumps(database), port=free_port())))
+    service = Running(parse_config(BASE.format(database=json.dumps(database), port=0)))
     metrics = service.get("/metrics").body.decode()
     service.stop()
     section = (ROOT / "docs/operating.md").read_text().partition("### What to watch")[2].partition("\n### ")[0]
@@ -135,7 +135,7 @@ def test_a_missing_driver_is_named(monkeypatch):
 def test_logs_in_postgresql_are_read_like_files(database, capsys, tmp_path):
     from bot_orch.cli import main
 
-    service = Running(parse_config(BASE.format(database=json.dumps(database), port=free_port())))
+    service = Running(parse_config(BASE.format(database=json.dumps(database), port=0)))
     for _ in range(3):
         service.post("/v1/decisions")
     service.stop()

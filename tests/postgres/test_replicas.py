@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 import pytest
-from service_running import BASE, Running, free_port
+from service_running import BASE, Running
 
 from bot_orch.config import parse_config
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
@@ -19,7 +19,7 @@ def replicas(database):
     running = []
 
     def start(text=BASE, **options):
-        config = parse_config(text.format(database=json.dumps(database), port=free_port()))
+        config = parse_config(text.format(database=json.dumps(database), port=0))
         running.append(Running(config, **options))
         return running[-1]
 

@@ -9,7 +9,7 @@ from bot_orch.config import parse_config
 
 sys.path.insert(0, str(Path(__file__).parent))  # for service_running, which tests in other folders use too
 
-from service_running import BASE, Running, free_port
+from service_running import BASE, Running
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def start(tmp_path):
 
     def begin(text=BASE, *, database=None, environment=None, **options):
         path = database or tmp_path / "log.sqlite"
-        config = parse_config(text.format(database=path, port=free_port()), environment)
+        config = parse_config(text.format(database=path, port=0), environment)
         running.append(Running(config, environment=environment, **options))
         return running[-1]
 
@@ -33,6 +33,6 @@ def start(tmp_path):
 def service(tmp_path_factory):
     """One server for the tests of a module that leave it as it is."""
     path = tmp_path_factory.mktemp("service") / "log.sqlite"
-    running = Running(parse_config(BASE.format(database=path, port=free_port())))
+    running = Running(parse_config(BASE.format(database=path, port=0)))
     yield running
     running.stop()

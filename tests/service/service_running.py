@@ -1,8 +1,11 @@
 """A real server on loopback in a thread, and a small client for it."""
 
 import asyncio
+import contextlib
 import http.client
+import itertools
 import json
+import os
 import socket
 import threading
 import time
@@ -20,10 +23,40 @@ agents:
 """
 
 
+PATIENCE_S = 60.0  # longer than any slow machine needs; only a test that fails waits for it
+_ports = itertools.count(499 * os.getpid())
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """For a server in a process of its own that comes back at the same port; others let the system choose (port 0).
+
+    It is below the range from which the system chooses, so nobody gets it while the server is away.
+    """
+    while True:
+        port = 20_000 + next(_ports) % 12_000
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+
+
+def until(condition, seconds=PATIENCE_S):
+    """What ``condition`` returns once that is something."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+    return found
+
+
+@contextlib.contextmanager
+def hang_up(service, path, body):
+    """Ask, and leave without an answer at the end of the block, which waits for the question to arrive."""
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_S)
+    connection.request("POST", path, json.dumps(body).encode())
+    try:
+        yield
+    finally:
+        connection.close()
 
 
 class Answer:
@@ -41,15 +74,14 @@ class Running:
     """A server in a thread. ``runtime`` may be looked at; ``call`` runs a function on its event loop."""
 
     def __init__(self, config, **options):
-        self.config, self.port = config, config.listen.port
+        self.config = config
         self.server = make_server(config, **options)
         self.loop = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        until = time.monotonic() + 20
-        while not self.server.started:
-            assert self.thread.is_alive() and time.monotonic() < until, "the server did not start"
-            time.sleep(0.005)
+        until(lambda: self.server.started or not self.thread.is_alive())
+        assert self.server.started, "the server did not start"
+        self.port = self.server.servers[0].sockets[0].getsockname()[1]
 
     def _run(self):
         async def main():
@@ -66,9 +98,9 @@ class Running:
         async def run():
             return function()
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(20)
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE_S)
 
-    def request(self, method, path, body=None, headers=None, raw=None, timeout=20):
+    def request(self, method, path, body=None, headers=None, raw=None, timeout=PATIENCE_S):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         try:
@@ -85,5 +117,5 @@ class Running:
 
     def stop(self):
         self.server.should_exit = True
-        self.thread.join(20)
+        self.thread.join(PATIENCE_S)
         assert not self.thread.is_alive()

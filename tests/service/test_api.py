@@ -1,11 +1,10 @@
 """Decisions, feedback and rounds over HTTP, against a real server."""
 
 import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from service_running import BASE
+from service_running import BASE, hang_up, until
 
 from bot_orch.clock import ManualClock
 from bot_orch.eventlog.ids import time_ordered_id
@@ -254,10 +253,7 @@ def test_background_tasks_survive_a_restart(start):
     assert again.json()["id"] == task_id
     service.stop()
     quick = start()
-    for _ in range(200):
-        if (view := quick.get(f"/v1/tasks/{task_id}").json())["status"] != "running":
-            break
-        threading.Event().wait(0.02)
+    view = until(lambda: (v := quick.get(f"/v1/tasks/{task_id}").json())["status"] != "running" and v)
     assert view["status"] == "completed" and view["output"]
     assert quick.get("/v1/tasks/nope").status == 404
 
@@ -265,17 +261,10 @@ def test_background_tasks_survive_a_restart(start):
 def test_a_background_round_goes_on_with_the_same_decision(start):
     service = start(BASE.replace("median_s: 0.0", "median_s: 3600.0"))
     task_id = service.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()["id"]
-    for _ in range(200):
-        if service.call(lambda: list(service.runtime.ledger.pending)):
-            break
-        threading.Event().wait(0.01)
-    (decision_id,) = service.call(lambda: list(service.runtime.ledger.pending))
+    (decision_id,) = until(lambda: service.call(lambda: list(service.runtime.ledger.pending)))
     service.stop()
     again = start()
-    for _ in range(200):
-        if (view := again.get(f"/v1/tasks/{task_id}").json())["status"] != "running":
-            break
-        threading.Event().wait(0.02)
+    view = until(lambda: (v := again.get(f"/v1/tasks/{task_id}").json())["status"] != "running" and v)
     assert view["status"] == "completed" and view["decision_id"] == decision_id
     told = again.get(f"/v1/decisions/{decision_id}").json()
     assert [outcome["effect"] for outcome in told["outcomes"]] == ["learned"]
@@ -283,13 +272,14 @@ def test_a_background_round_goes_on_with_the_same_decision(start):
 
 def test_a_caller_who_hangs_up_censors_the_attempt(start):
     service = start(BASE.replace("median_s: 0.0", "median_s: 3600.0"))
-    with pytest.raises(TimeoutError):
-        service.request("POST", "/v1/tasks", {"task": {"text": "x"}}, timeout=0.3)
-    for _ in range(200):
-        rows = [row.event() for row in service.runtime.writer.log.read()]
-        if any(type(each).__name__ == "TaskEnded" for each in rows):
-            break
-        threading.Event().wait(0.02)
+    with hang_up(service, "/v1/tasks", {"task": {"text": "x"}}):
+        until(lambda: any(guard.view().in_flight for guard in service.runtime.guards.values()))
+
+    def at_the_end():
+        found = [row.event() for row in service.runtime.writer.log.read()]
+        return found if any(type(each).__name__ == "TaskEnded" for each in found) else None
+
+    rows = until(at_the_end)
     reports = [each for each in rows if type(each).__name__ == "FeedbackGiven"]
     assert [(r.reward, r.reason, r.completed) for r in reports] == [(None, "cancelled", False)]
     endings = [each.ending for each in rows if type(each).__name__ == "AttemptEnded"]

@@ -30,10 +30,10 @@ ENVIRONMENT = {f"TOKEN_{scope.upper()}": token for scope, token in TOKENS.items(
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
-    from service_running import Running, free_port
+    from service_running import Running
 
     path = tmp_path_factory.mktemp("secured") / "log.sqlite"
-    config = parse_config(SECURED.format(database=path, port=free_port()), ENVIRONMENT)
+    config = parse_config(SECURED.format(database=path, port=0), ENVIRONMENT)
     running = Running(config, environment=ENVIRONMENT)
     yield running
     running.stop()

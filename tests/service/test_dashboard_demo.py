@@ -1,13 +1,13 @@
 """The demonstration: it serves, it learns, Ctrl-C ends it cleanly."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 
-from service_running import free_port
+from service_running import PATIENCE_S, until
 
 from bot_orch.service.build import check
 from bot_orch.service.demo import Demo, demo_config
@@ -22,27 +22,23 @@ def test_its_settings_are_valid():
 
 
 def test_it_serves_and_stops_at_ctrl_c():
-    port = free_port()
-    command = [sys.executable, "-c", PROGRAM, "demo", "--port", str(port), "--rate", "40"]
+    command = [sys.executable, "-c", PROGRAM, "demo", "--port", "0", "--rate", "40"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:
-            assert f"http://127.0.0.1:{port}/" in demo.stdout.readline()
-            live = _when_busy(port)
+            port = re.search(r"http://127.0.0.1:(\d+)/", demo.stdout.readline())[1]
+            live = until(lambda: _when_busy(port))
             assert live["charts"]["agents"] == ["steady", "fading", "flatterer", "crashing", "person"]
         finally:
             demo.send_signal(signal.SIGINT)
-        out, err = demo.communicate(timeout=20)
+        out, err = demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 0 and out.rstrip().endswith("stopped") and not err, err
 
 
 def _when_busy(port):
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/dashboard/live", timeout=10) as answer:
-            live = json.load(answer)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/queue", timeout=10) as answer:
-            tickets = json.load(answer)["tickets"]
-        if sum(row[-1] is not None for row in live["charts"]["reward"]) >= 3 and tickets and tickets[0]["drafts"]:
-            return live
-        time.sleep(0.2)
-    raise AssertionError("nothing was learned")
+    """What the dashboard shows, once three agents have earned something and a person has something to look at."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/dashboard/live", timeout=PATIENCE_S) as answer:
+        live = json.load(answer)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/queue", timeout=PATIENCE_S) as answer:
+        tickets = json.load(answer)["tickets"]
+    learned = sum(row[-1] is not None for row in live["charts"]["reward"]) >= 3
+    return live if learned and tickets and tickets[0]["drafts"] else None

@@ -1,9 +1,9 @@
 """A disk that is full or broken: 503, never a false acknowledgement, and back to work when the disk is."""
 
 import sqlite3
-import time
 
 import pytest
+from service_running import until
 
 from bot_orch.eventlog.memory import MemoryLog
 from bot_orch.eventlog.replay import replay
@@ -35,11 +35,7 @@ class FailingLog(MemoryLog):
 
 
 def wait_ready(service):
-    for _ in range(500):
-        if service.get("/health/ready").status == 200:
-            return
-        time.sleep(0.01)
-    raise AssertionError("the service did not recover")
+    until(lambda: service.get("/health/ready").status == 200)
 
 
 @pytest.mark.parametrize("where", ["append", "commit", "after"])
