@@ -11,23 +11,24 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
 from bot_orch.eventlog.postgres_connect import (
     QUERIES,
     SCHEMA,
     LogUnavailableError,
     channel,
+    check_version,
     connect,
     driver,
+    heed_the_driver,
     prepare,
-    schema_version,
+    reaching,
 )
 from bot_orch.eventlog.postgres_timing import split
-from bot_orch.eventlog.sqlfiles import migrations
 
 __all__ = ["PostgresLog", "connect_log", "open_log"]
 
@@ -70,11 +71,12 @@ class PostgresLog:
         self._reading = threading.RLock()
         if not read_only:
             prepare(url, schema)
-        with self._reach():
-            version = schema_version(self._reader())
-        if not 1 <= version <= len(migrations("postgres")):
+        try:
+            with reaching():
+                check_version(self._reader(), schema)
+        except BaseException:
             self.close()
-            raise StateFormatError(f"log: schema {schema} has version {version}; it is not a log, or a newer one")
+            raise
 
     def begin(self, after: int, time_us: int | None = None) -> list[Row]:
         """Take the lock, then read what there is behind ``after``; until the next commit nobody else appends.
@@ -82,7 +84,7 @@ class PostgresLog:
         ``after`` must be there, with the time ``time_us`` if that is given: a log that was restored, or that lost its
         end when a standby took over, does not go on where we are.
         """
-        with self._reach():
+        with reaching():
             w = self._locked()
             rows = self._more(w, after - 1)
             while len(rows) % _BATCH == 0 and rows and (more := self._more(w, rows[-1].seq)):
@@ -96,7 +98,7 @@ class PostgresLog:
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
-        with self._reach():
+        with reaching():
             if not self._in_group:
                 self._begin_here()
             for offset, row in enumerate(rows):
@@ -117,7 +119,7 @@ class PostgresLog:
         """See :class:`bot_orch.eventlog.log.Log`."""
         if not self._in_group:
             return
-        with self._reach():
+        with reaching():
             # COMMIT of a transaction that has failed answers ROLLBACK, without an error.
             if self._w.info.transaction_status == self._psycopg.pq.TransactionStatus.INERROR:
                 raise LogUnavailableError("log: the transaction has failed; roll it back")
@@ -137,7 +139,7 @@ class PostgresLog:
 
     def probe(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
-        with self._reach():
+        with reaching():
             self._writing().execute(_Q["probe"])
             self._w.commit()
 
@@ -249,7 +251,7 @@ class PostgresLog:
 
     def _ask(self, query: str, *arguments: Any) -> list[Any]:
         """Read; once more over a new connection if the old one has died."""
-        with self._reading, self._reach():
+        with self._reading, reaching():
             try:
                 return self._fetch(query, arguments)
             except self._psycopg.OperationalError:
@@ -261,17 +263,10 @@ class PostgresLog:
         found: list[Any] = self._reader().cursor(binary=True).execute(_Q[query], arguments).fetchall()
         return found
 
-    @contextmanager
-    def _reach(self) -> Iterator[None]:
-        try:
-            yield
-        except (self._psycopg.OperationalError, self._psycopg.InterfaceError, self._psycopg.InternalError) as error:
-            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise LogUnavailableError(f"log: PostgreSQL does not answer ({text})") from error
-
 
 def connect_log(database: str) -> PostgresLog:
     """The log behind a URL, to write to."""
+    heed_the_driver()
     return PostgresLog(database)
 
 

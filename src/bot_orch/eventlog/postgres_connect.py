@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
 from bot_orch.eventlog.postgres_timing import Timing, split
+from bot_orch.eventlog.postgres_url import check_password, hidden, unquoted
 from bot_orch.eventlog.sqlfiles import migrations, queries
 
-__all__ = ["SCHEMA", "LogUnavailableError", "channel", "connect", "driver", "hidden", "prepare", "schema_version"]
+__all__ = [
+    "SCHEMA",
+    "LogUnavailableError",
+    "channel",
+    "check_version",
+    "connect",
+    "driver",
+    "heed_the_driver",
+    "hidden",
+    "prepare",
+    "reaching",
+]
 
 SCHEMA = "bot_orch"
 _DEFAULTS = {
     "connect_timeout": "5",
     "application_name": "bot-orch",
+    "client_encoding": "UTF8",
     "keepalives_idle": "5",
     "keepalives_interval": "2",
     "keepalives_count": "3",
@@ -37,16 +53,37 @@ def driver() -> Any:
     return psycopg
 
 
+def heed_the_driver() -> None:
+    """Let remarks of the driver go where ours go, if we have a place of our own."""
+    ours, theirs = logging.getLogger("bot_orch"), logging.getLogger("psycopg")
+    if ours.handlers and not ours.propagate:
+        theirs.handlers, theirs.propagate = ours.handlers, False
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Errors of the server and of the way to it, in one line that says what to do."""
+    psycopg = driver()
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        remedy = "connect as the owner of the log, or grant the role what it needs"
+        raise LogUnavailableError(f"log: PostgreSQL refuses ({_first_line(error)}); {remedy}") from error
+    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
+        raise LogUnavailableError(f"log: PostgreSQL does not answer ({_first_line(error)})") from error
+
+
 def connect(url: str, schema: str = SCHEMA, *, autocommit: bool = False, read_only: bool = False) -> Any:
     """A connection that sees ``schema`` only, notices a dead server, and waits for the disk at every commit."""
     psycopg = driver()
     if not _NAME.match(schema):
         raise InvalidInputError("schema", f"is {schema!r}", "use lower case letters, digits and _")
     plain, timing = split(url)
+    check_password(plain)
     try:
         given = psycopg.conninfo.conninfo_to_dict(plain)
     except psycopg.ProgrammingError as error:
-        problem = f"cannot be read ({_first_line(error)})"
+        problem = f"cannot be read ({unquoted(_first_line(error))})"
         raise InvalidInputError("database", problem, "write postgresql://user@host:5432/name") from None
     missing = {name: value for name, value in _DEFAULTS.items() if name not in given}
     try:
@@ -65,12 +102,13 @@ def connect(url: str, schema: str = SCHEMA, *, autocommit: bool = False, read_on
 
 def prepare(url: str, schema: str = SCHEMA) -> None:
     """Bring the schema to this release's version; replicas that start together wait for each other."""
-    with connect(url, schema) as connection:
+    with reaching(), connect(url, schema) as connection:
+        _insist_on_unicode(connection)
         connection.execute("SELECT pg_advisory_xact_lock(6451060, 0)")
         known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
         if known is None:
             connection.execute(f"CREATE SCHEMA {schema}")
-        version = schema_version(connection)
+        version = _version(connection)
         scripts = migrations("postgres")
         if version == 0:
             connection.execute("CREATE TABLE IF NOT EXISTS version (number INTEGER NOT NULL)")
@@ -81,16 +119,15 @@ def prepare(url: str, schema: str = SCHEMA) -> None:
         if version < len(scripts):
             connection.execute("UPDATE version SET number = %s", (len(scripts),))
     connection.close()
-    if version > len(scripts):
-        raise StateFormatError(f"log: has version {version}, this release reads 1 to {len(scripts)}; upgrade")
 
 
-def schema_version(connection: Any) -> int:
-    """How many migrations the schema has seen; 0 where there is no log."""
-    if connection.execute("SELECT to_regclass('version')").fetchone()[0] is None:
-        return 0
-    found = connection.execute("SELECT number FROM version").fetchone()
-    return 0 if found is None else int(found[0])
+def check_version(connection: Any, schema: str) -> None:
+    """Refuse a schema that holds no log, or one of a newer release."""
+    version, newest = _version(connection), len(migrations("postgres"))
+    if version == 0:
+        raise StateFormatError(f"log: schema {schema} is not a log, or this role may not see it; check URL and rights")
+    if version > newest:
+        raise StateFormatError(f"log: schema {schema} has version {version}, this release reads 1 to {newest}; upgrade")
 
 
 def channel(schema: str) -> str:
@@ -98,22 +135,22 @@ def channel(schema: str) -> str:
     return f"{schema}_events"
 
 
-def hidden(database: str) -> str:
-    """A database as it may be shown: without its password.
-
-    Examples
-    --------
-    >>> hidden("postgresql://ada:secret@db/log")
-    'postgresql://ada:***@db/log'
-    >>> hidden("log.sqlite")
-    'log.sqlite'
-    """
-    shown = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", database)
-    return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1***", shown)
-
-
 def _fresh() -> str:
     return (files("bot_orch.eventlog") / "sql" / "postgres_schema.sql").read_text()
+
+
+def _version(connection: Any) -> int:
+    """How many migrations the schema has seen; 0 where there is no log."""
+    if connection.execute("SELECT to_regclass('version')").fetchone()[0] is None:
+        return 0
+    found = connection.execute("SELECT number FROM version").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def _insist_on_unicode(connection: Any) -> None:
+    encoding = connection.execute("SHOW server_encoding").fetchone()[0]
+    if encoding != "UTF8":
+        raise InvalidInputError("database", f"has the encoding {encoding}", "make one with ENCODING 'UTF8'")
 
 
 def _insist_on_the_disk(connection: Any) -> None:

@@ -97,7 +97,7 @@ def _between(source: Log, after: int, upto: int) -> Iterable[Row]:
 def _check_beginning(source: Log, target: Log, done: int) -> None:
     """What the target holds already must be the beginning of the source."""
     if done > source.last()[0] or _digest(_between(source, 0, done)) != _digest(target.read()):
-        raise InvalidInputError("TO", "holds another log", "use an empty database, or another schema")
+        raise InvalidInputError("TO", "holds another log", "use an empty database")
 
 
 def _digest(rows: Iterable[Row]) -> bytes:

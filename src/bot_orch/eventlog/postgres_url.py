@@ -1,0 +1,61 @@
+"""The URL of a database holds a password: how to show the one without the other."""
+
+from __future__ import annotations
+
+import re
+
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["check_password", "hidden", "unquoted"]
+
+_REMEDY = "write it percent-encoded (@ is %40, / is %2F, % is %25), or set PGPASSWORD instead"
+
+
+def hidden(database: str) -> str:
+    """A database as it may be shown: without its password.
+
+    Examples
+    --------
+    >>> hidden("postgresql://ada:secret@db/log")
+    'postgresql://ada:***@db/log'
+    >>> hidden("log.sqlite")
+    'log.sqlite'
+    """
+    password = _password(database)
+    shown = database.replace(f":{password}@", ":***@", 1) if password else database
+    return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1***", shown)
+
+
+def check_password(url: str) -> None:
+    """Refuse a password that would be taken for a host or a port, and shown in an error as such.
+
+    Examples
+    --------
+    >>> check_password("postgresql://ada:se%2Fcret@db/log")
+    >>> check_password("postgresql://ada:se/cret@db/log")
+    Traceback (most recent call last):
+    ...
+    bot_orch.errors.InvalidInputError: database: has a password that is not percent-encoded; write it percent-encoded \
+(@ is %40, / is %2F, % is %25), or set PGPASSWORD instead
+    """
+    if re.search(r"[@/]|%(?![0-9a-fA-F]{2})", _password(url)):
+        raise InvalidInputError("database", "has a password that is not percent-encoded", _REMEDY)
+
+
+def unquoted(problem: str) -> str:
+    """What libpq says of a URL, without the parts it quotes: any of them may belong to a password.
+
+    Examples
+    --------
+    >>> unquoted('forbidden value %00 in percent-encoded value: "secret%00"')
+    'forbidden value %00 in percent-encoded value: ***'
+    >>> unquoted('invalid URI query parameter: "hold"')
+    'invalid URI query parameter: "hold"'
+    """
+    return problem if problem.startswith("invalid URI query parameter") else re.sub(r'".*"', "***", problem)
+
+
+def _password(url: str) -> str:
+    """From the first colon to the last @ before the parameters; a password may hold either, though it should not."""
+    before = re.split(r"\?(?=\w+=)", url.partition("://")[2], maxsplit=1)[0]
+    return before.rpartition("@")[0].partition(":")[2]
