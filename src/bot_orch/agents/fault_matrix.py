@@ -23,9 +23,11 @@ Mode = Literal["call", "stream"]
 GuardFactory = Callable[[OpenAISettings, Limits, BreakerSettings], Guard]
 
 _CLOSED, _OPEN = BreakerState.CLOSED, BreakerState.OPEN
-_PATIENT = Limits(first_byte_s=20.0, total_s=20.0, max_reply_bytes=200_000)
-_QUICK_FIRST = Limits(first_byte_s=0.2, total_s=20.0)
-_QUICK_TOTAL = Limits(first_byte_s=20.0, total_s=0.4)
+_PATIENT = Limits(first_byte_s=60.0, total_s=60.0, max_reply_bytes=200_000)
+# Long enough for a request to arrive, and for the first piece of an answer, on a slow machine.
+_QUICK_FIRST = Limits(first_byte_s=1.0, total_s=60.0)
+_QUICK_TOTAL = Limits(first_byte_s=60.0, total_s=1.5)
+_HEARD_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ MATRIX: tuple[Cell, ...] = (
     Cell("compressed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
     *_both("disconnect", E.CONNECTION, _OPEN, C.OTHER_FAILURE),
     *_both("not_http", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    Cell("hang", "call", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=0.2),
-    Cell("hang", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=0.2),
-    Cell("hang_midstream", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, "The ", deadline_s=0.4),
+    Cell("hang", "call", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
+    Cell("hang", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
+    Cell("hang_midstream", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, "The ", deadline_s=1.5),
     Cell("hang", "call", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
     Cell("hang", "stream", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
 )
@@ -115,7 +117,7 @@ async def problems_in(cell: Cell, make: GuardFactory = guard_for) -> list[str]:
                 "requests": (len(server.requests), 1),
             }
             if cell.caller == "cancels":
-                await asyncio.wait_for(server.gone.wait(), 5.0)  # the agent is told
+                await asyncio.wait_for(server.gone.wait(), _HEARD_S)  # the agent is told
         finally:
             await guard.close()
     return [f"{what}: {got!r}, expected {want!r}" for what, (got, want) in found.items() if got != want]
@@ -129,7 +131,7 @@ async def _meet(cell: Cell, guard: Guard, server: FaultServer) -> tuple[Ending |
     request = CallRequest("r-1", text="2 + 2?", deadline_s=cell.deadline_s)
     calling = asyncio.ensure_future(_consume(cell.mode, guard, request, texts))
     if cell.caller == "cancels":
-        await asyncio.wait_for(server.arrived.wait(), 5.0)
+        await asyncio.wait_for(server.arrived.wait(), _HEARD_S)
         calling.cancel()
     heard: list[Ending] = []
     try:

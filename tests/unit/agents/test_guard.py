@@ -134,7 +134,7 @@ def test_agent_with_side_effects_is_asked_again_only_if_it_cannot_have_begun():
 def test_retry_stops_at_the_deadline_the_breaker_and_a_long_retry_after():
     async def scenario():
         slow, naps = guard_of(Scripted(Ending.UPSTREAM_5XX), retry=Retry(tries=3, pause_s=5.0))
-        assert (await ending_of(slow.call(CallRequest("r", deadline_s=1.0)))).ending is Ending.UPSTREAM_5XX
+        assert (await ending_of(slow.call(CallRequest("r", deadline_s=2.0)))).ending is Ending.UPSTREAM_5XX
         broken, _ = guard_of(Scripted(*[Ending.UPSTREAM_5XX] * 9), breaker=BreakerSettings(failures=2))
         assert len((await ending_of(broken.call(CallRequest("r")))).attempts) == 2
         told, _ = guard_of(Scripted(Ending.RATE_LIMITED, retry_after_s=60.0))
@@ -190,7 +190,7 @@ def test_concurrency_cap_refuses_or_waits():
         assert {failure.ending for failure in refused} == {Ending.REFUSED_BUSY}
         assert all(failure.outcome() is None for failure in refused)
         runner = Scripted(pause_s=0.001)
-        waiting, _ = guard_of(runner, Limits(concurrency=3, wait_s=20.0))
+        waiting, _ = guard_of(runner, Limits(concurrency=3, wait_s=60.0))
         replies = await asyncio.gather(*(waiting.call(CallRequest(str(n))) for n in range(30)))
         assert (runner.most_at_once, len(replies), waiting.view().in_flight) == (3, 30, 0)
 
@@ -278,13 +278,13 @@ def test_agent_that_asks_to_slow_down_is_left_alone_for_that_long():
 
 def test_slow_reader_is_not_charged_to_the_agent():
     async def scenario():
-        guard, _ = guard_of(Scripted(), Limits(total_s=0.1))
+        guard, _ = guard_of(Scripted(), Limits(total_s=0.5))
         async with aclosing(guard.stream(CallRequest("r"))) as chunks:
             async for chunk in chunks:
-                await asyncio.sleep(0.06)
+                await asyncio.sleep(0.3)
                 last = chunk
         assert last.reply.text == "yes"
-        assert last.reply.elapsed_s < 0.06
+        assert last.reply.elapsed_s < 0.3
 
     asyncio.run(scenario())
 

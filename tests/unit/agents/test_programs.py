@@ -85,7 +85,7 @@ def test_sync_functions_do_not_block_the_loop():
 
     async def scenario():
         calling = asyncio.ensure_future(
-            Guard("a", PythonRunner(lambda request: release.wait(20) and "x")).call(REQUEST)
+            Guard("a", PythonRunner(lambda request: release.wait(60) and "x")).call(REQUEST)
         )
         await asyncio.sleep(0.01)
         release.set()
@@ -140,7 +140,7 @@ def test_threads_left_behind_keep_their_place():
 
     async def scenario():
         limits = Limits(total_s=0.02, concurrency=2)
-        guard = Guard("a", PythonRunner(lambda request: release.wait(20) and "x", limits), limits)
+        guard = Guard("a", PythonRunner(lambda request: release.wait(60) and "x", limits), limits)
         endings = []
         for number in range(4):
             with pytest.raises(CallFailure) as caught:
@@ -154,7 +154,7 @@ def test_threads_left_behind_keep_their_place():
             except CallFailure:
                 await asyncio.sleep(0.005)
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 20)).text == "x"
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)).text == "x"
 
 
 # Programs ------------------------------------------------------------------------------------------------------------
@@ -219,11 +219,10 @@ def running(pid):
 
 
 async def gone(pid):
-    for _ in range(1000):
-        if not running(pid):
-            return True
+    end = time.monotonic() + 60
+    while running(pid) and time.monotonic() < end:
         await asyncio.sleep(0.005)
-    return False
+    return not running(pid)
 
 
 async def pids_in(path):
@@ -241,7 +240,7 @@ def test_nothing_is_left_behind(tmp_path, end):
     runner = SubprocessRunner(SubprocessSettings(("sh", "-c", script)))
 
     async def scenario():
-        guard = Guard("a", runner, Limits(total_s=1.0 if end == "timeout" else 30.0))
+        guard = Guard("a", runner, Limits(total_s=2.5 if end == "timeout" else 90.0))
         calling = asyncio.ensure_future(guard.call(CallRequest("r")))
         pids = await pids_in(out)
         assert len(pids) == 2
@@ -254,7 +253,7 @@ def test_nothing_is_left_behind(tmp_path, end):
         return result
 
     begun = time.monotonic()
-    result = asyncio.run(asyncio.wait_for(scenario(), 25))
+    result = asyncio.run(asyncio.wait_for(scenario(), 120))
     expected = {"timeout": Ending.TIMEOUT_TOTAL, "close": Ending.SHUTDOWN}
     if end in expected:
         assert result.ending is expected[end]
@@ -262,7 +261,7 @@ def test_nothing_is_left_behind(tmp_path, end):
         assert isinstance(result, asyncio.CancelledError)
     else:
         assert result.text == "done"
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 80
 
 
 def test_cancelling_at_any_moment_of_the_start_leaves_nothing(tmp_path):
