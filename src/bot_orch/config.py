@@ -180,12 +180,25 @@ class Config(_Part, frozen=True):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-def load_config(path: str | Path, environment: Mapping[str, str] | None = None) -> Config:
-    """Read a file; relative paths in it are taken from its folder."""
+def load_config(
+    path: str | Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+) -> Config:
+    """Read a file; relative paths in it are taken from its folder, ``host`` and ``port`` take precedence over it."""
     file = Path(path)
     if file.stat().st_size > _LARGEST_FILE:
         raise InvalidInputError(str(file), "is too large", f"keep it under {_LARGEST_FILE} bytes")
-    config = parse_config(file.read_text(encoding="utf-8"), environment)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(str(file), f"is not UTF-8 (byte {error.start})", "pass a YAML file") from error
+    config = parse_config(text, environment)
+    listen = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, **listen))
+    _check_numbers(config)
     if "://" not in config.database and config.database != ":memory:":
         config = msgspec.structs.replace(config, database=str(file.resolve().parent / config.database))
     return config

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
+
+from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
 Serve on this machine with simulated agents (one gets worse after a while, one flatters its judge, one crashes), a queue
@@ -33,8 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.service.demo import Demo, run_demo
 
+    for name, least in (("seconds", 0.0), ("rate", 1e-3)):
+        value = getattr(arguments, name)
+        if not least <= value < math.inf:
+            raise InvalidInputError(f"--{name}", f"is {value:g}", f"pass a number, {least:g} or more")
     database = arguments.database
-    if database and database != ":memory:":
+    if database and database != ":memory:" and "://" not in database:
         database = str(Path(database).resolve())
 
     def say(line: str) -> None:

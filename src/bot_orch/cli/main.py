@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import signal
+import sqlite3
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -39,11 +41,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = build_parser().parse_args(argv)
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
     except BotOrchError as error:
         print(f"bot-orch: {error}", file=sys.stderr)  # noqa: T201
         return 2
+    except BrokenPipeError:  # whoever reads has heard enough; python would complain once more when it flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except OSError as error:
-        print(f"bot-orch: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        place = "" if error.filename is None else f"{error.filename}: "
+        print(f"bot-orch: {place}{error.strerror or error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except sqlite3.Error as error:
+        print(f"bot-orch: {getattr(arguments, 'log', 'log')}: {error}", file=sys.stderr)  # noqa: T201
         return 2
     except KeyboardInterrupt:
         print("\nbot-orch: interrupted; run the same command again to go on", file=sys.stderr)  # noqa: T201

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import sys
@@ -42,15 +43,22 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--url", default=os.environ.get("BOT_ORCH_URL", "http://127.0.0.1:8080"), help="of the service")
     parser.add_argument("--json", action="store_true", help="print what the service answers")
+    also = argparse.ArgumentParser(add_help=False)  # the same options are understood after the action
+    also.add_argument("--url", default=argparse.SUPPRESS, help="of the service")
+    also.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print what the service answers")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("list", help="what waits")
-    claim = actions.add_parser("claim", help="take one, or the most urgent")
+    actions.add_parser("list", help="what waits", parents=[also])
+    claim = actions.add_parser("claim", help="take one, or the most urgent", parents=[also])
     claim.add_argument("ticket", nargs="?", metavar="TICKET")
-    for name, text in (("show", "one in full"), ("release", "give it back"), ("skip", "leave it to others")):
-        actions.add_parser(name, help=text).add_argument("ticket", metavar="TICKET")
-    for name, text in (("renew", "hold it longer"), ("undo", "take an answer back")):
-        actions.add_parser(name, help=text).add_argument("ticket", metavar="TICKET")
-    answer = actions.add_parser("answer", help="answer, accept a draft, edit one, or reject")
+    for name, text in (
+        ("show", "one in full"),
+        ("release", "give it back"),
+        ("skip", "leave it to others"),
+        ("renew", "hold it longer"),
+        ("undo", "take an answer back"),
+    ):
+        actions.add_parser(name, help=text, parents=[also]).add_argument("ticket", metavar="TICKET")
+    answer = actions.add_parser("answer", help="answer, accept a draft, edit one, or reject", parents=[also])
     answer.add_argument("ticket", metavar="TICKET")
     answer.add_argument("text", nargs="?", default="", metavar="TEXT", help="- reads it from standard input")
     way = answer.add_mutually_exclusive_group()
@@ -100,11 +108,19 @@ def _ask(arguments: argparse.Namespace, method: str, path: str, body: Any = None
     request = urllib.request.Request(arguments.url.rstrip("/") + path, data, headers, method=method)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310  checked above
-            return json.load(response)
+            found = json.load(response)
     except urllib.error.HTTPError as error:
         raise QueueCommandError(_message(error)) from None
-    except urllib.error.URLError as error:
-        raise QueueCommandError(f"{arguments.url}: {error.reason}; is the service running?") from None
+    except http.client.InvalidURL as error:
+        raise InvalidInputError("--url", f"is {arguments.url}", str(error)) from None
+    except (http.client.HTTPException, ValueError):
+        raise QueueCommandError(f"{arguments.url}: does not answer as bot-orch does; check --url") from None
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise QueueCommandError(f"{arguments.url}: {reason}; is the service running?") from None
+    if not isinstance(found, dict) or "now_us" not in found:
+        raise QueueCommandError(f"{arguments.url}: does not answer as bot-orch does; check --url")
+    return found
 
 
 def _message(error: urllib.error.HTTPError) -> str:

@@ -32,16 +32,12 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    import msgspec
-
     from bot_orch.config import load_config
     from bot_orch.eventlog.postgres_connect import hidden
     from bot_orch.service.build import check
     from bot_orch.service.server import serve
 
-    config = load_config(arguments.config)
+    config = load_config(arguments.config, host=arguments.host, port=arguments.port)
     check(config)
-    changes = {name: getattr(arguments, name) for name in ("host", "port") if getattr(arguments, name) is not None}
-    config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, **changes))
     print(f"bot-orch: http://{config.listen.host}:{config.listen.port} ({hidden(config.database)})", flush=True)  # noqa: T201
     return serve(config)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any
 
-from bot_orch.errors import MissingExtraError
+from bot_orch.errors import BotOrchError, MissingExtraError
 
 try:
     from starlette.applications import Starlette
@@ -54,7 +55,11 @@ def make_app(runtime: Runtime) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await runtime.start()
+        try:
+            await runtime.start()
+        except (BotOrchError, OSError, sqlite3.Error) as error:
+            app.state.failure = error
+            raise
         if runtime.replica is None:
             resume(runtime)
         else:
@@ -65,7 +70,7 @@ def make_app(runtime: Runtime) -> Starlette:
             await runtime.stop()
 
     app = _App(routes=_routes(runtime), lifespan=lifespan, exception_handlers={HTTPException: _http_error})
-    app.state.runtime = runtime
+    app.state.runtime, app.state.failure = runtime, None
     return app
 
 

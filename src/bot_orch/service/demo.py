@@ -19,7 +19,7 @@ from bot_orch.agents.base import CallFailure, CallReply, CallRequest
 from bot_orch.config import Config, parse_config
 from bot_orch.service.demo_tasks import LABELS, REVIEWS, routine
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.server import make_server
+from bot_orch.service.server import make_server, one_reason
 
 __all__ = ["Demo", "demo_config", "run_demo"]
 
@@ -71,13 +71,13 @@ def run_demo(demo: Demo, say: Callable[[str], None]) -> int:
 
 
 async def _run(demo: Demo, say: Callable[[str], None]) -> None:
-    server = make_server(demo_config(demo))
-    serving = asyncio.create_task(server.serve())
+    config = demo_config(demo)
+    server = make_server(config)
+    serving = asyncio.create_task(_serve(server, config))
     while not server.started:
         await asyncio.sleep(0.02)
         if serving.done():
-            await serving
-            raise OSError(f"port {demo.port} cannot be used; choose another with --port")
+            return await serving
     port = server.servers[0].sockets[0].getsockname()[1]
     say(f"dashboard  http://127.0.0.1:{port}/\nqueue      http://127.0.0.1:{port}/queue\nstop with Ctrl-C")
     try:
@@ -85,6 +85,11 @@ async def _run(demo: Demo, say: Callable[[str], None]) -> None:
     finally:
         server.should_exit = True
         await serving
+
+
+async def _serve(server: Any, config: Config) -> None:
+    with one_reason(server, config):
+        await server.serve()
 
 
 class _Traffic:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bot_orch.config import Config
-from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
+from bot_orch.eventlog.postgres_connect import hidden
 from bot_orch.service.app import make_app
 from bot_orch.service.auth import is_loopback
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["make_server", "serve"]
+__all__ = ["make_server", "one_reason", "serve"]
 
 
 def make_server(config: Config, **options: Any) -> Any:
@@ -50,5 +54,42 @@ def serve(config: Config) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     server = make_server(config)
-    server.run()
+    with one_reason(server, config):
+        server.run()
     return 0 if server.started else 3
+
+
+@contextmanager
+def one_reason(server: Any, config: Config) -> Iterator[None]:
+    """If the server does not start for a reason that the user can mend, raise that, and nothing else.
+
+    By itself uvicorn logs a traceback and leaves the process.
+    """
+    state, logger = server.config.app.state, logging.getLogger("uvicorn.error")
+
+    def keep(record: logging.LogRecord) -> bool:
+        if not server.started and isinstance(record.msg, OSError):  # the address cannot be listened on
+            state.failure = record.msg
+        return server.started or state.failure is None
+
+    logger.addFilter(keep)
+    try:
+        yield
+    except SystemExit:
+        if state.failure is None:
+            raise
+    finally:
+        logger.removeFilter(keep)
+    if not server.started and state.failure is not None:
+        raise _reason(state.failure, config) from state.failure
+
+
+def _reason(failure: Exception, config: Config) -> BotOrchError:
+    if isinstance(failure, BotOrchError):
+        return failure
+    problem = str(getattr(failure, "strerror", None) or failure).rpartition(": ")[2]
+    if isinstance(failure, OSError) and failure.filename is None:
+        where = f"{config.listen.host}:{config.listen.port}"
+        return InvalidInputError("listen", f"{where} cannot be used ({problem})", "choose another port with --port")
+    what = f"{hidden(config.database)} cannot be used ({problem})"
+    return InvalidInputError("database", what, "name a log of this service, or a file that it can make")
