@@ -1,12 +1,16 @@
 """Starts servers quickly: everything is imported once, then every "start" on stdin forks a server.
 
-Usage: launcher.py CONFIG [early]; "early" acknowledges before the commit (the control that must fail).
+Usage: launcher.py CONFIG [early]; "early" acknowledges before the commit, which takes its time (the control that must
+fail).
 """
 
+import contextlib
 import os
 import sys
+import time
 
 from bot_orch.config import load_config
+from bot_orch.eventlog.sqlite import SqliteLog
 from bot_orch.service.server import make_server
 from bot_orch.service.writer import Group
 
@@ -15,10 +19,29 @@ async def at_once(self):
     """Acknowledge without waiting for the disk."""
 
 
+def late(commit):
+    def committing(self):
+        time.sleep(0.05)
+        commit(self)
+
+    return committing
+
+
+def logs():
+    """Every kind of log that there is."""
+    yield SqliteLog
+    with contextlib.suppress(ImportError):
+        from bot_orch.eventlog.postgres import PostgresLog
+
+        yield PostgresLog
+
+
 def main():
     config = load_config(sys.argv[1])
     if sys.argv[2:] == ["early"]:
         Group.durable = at_once
+        for log in logs():
+            log.commit = late(log.commit)
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:

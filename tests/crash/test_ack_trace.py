@@ -6,12 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from service_running import free_port
-from test_kill import CONFIG, call
+from service_running import PATIENCE_S, free_port, until
+from test_kill import CONFIG, call, ready
 
 STRACE = shutil.which("strace")
 
@@ -40,19 +39,14 @@ def trace(folder, *mode):
     process.stdin.write("start\n")
     process.stdin.flush()
     child = int(process.stdout.readline())
-    for _ in range(2000):
-        try:
-            if call(port, "GET", "/health/ready")[0] == 200:
-                break
-        except OSError:
-            time.sleep(0.02)
+    until(lambda: ready(port), 2 * PATIENCE_S)
     for number in range(10):
         status, made = call(port, "POST", "/v1/decisions", {"task": {"id": f"traced-{number}"}})
         assert status == 200
         assert call(port, "POST", "/v1/feedback", {"decision_id": made["id"], "reward": 0.5})[0] == 200
     os.kill(child, signal.SIGTERM)
     process.stdin.close()
-    process.wait(30)
+    process.wait(2 * PATIENCE_S)
     process.stdout.close()
     return out.read_text().splitlines()
 
@@ -61,7 +55,7 @@ def unsynced_answers(lines):
     """Answers to writing requests with no completed sync of the write-ahead log since the request came in."""
     waiting, synced, bad, good = False, False, 0, 0
     for line in lines:
-        if re.search(r"(recvfrom|read)\(.*POST /v1/(decisions|feedback)", line):
+        if re.search(r"(recvfrom|read)(\(| resumed>).*POST /v1/(decisions|feedback)", line):
             waiting, synced = True, False
         elif waiting and re.search(r"f(data)?sync.*= 0", line) and ("-wal" in line or "resumed" in line):
             synced = True

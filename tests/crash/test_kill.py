@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from service_running import free_port
+from service_running import PATIENCE_S, free_port, until
 
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.eventlog.ledger import fold
@@ -48,14 +48,8 @@ class Servers:
         self.launcher.stdin.write("start\n")
         self.launcher.stdin.flush()
         child = int(self.launcher.stdout.readline())
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            try:
-                if call(self.port, "GET", "/health/ready")[0] == 200:
-                    return child
-            except OSError:
-                time.sleep(0.005)
-        raise AssertionError("the server did not start")
+        until(lambda: ready(self.port))
+        return child
 
     def end(self, child, how):
         os.kill(child, how)
@@ -63,12 +57,19 @@ class Servers:
 
     def close(self):
         self.launcher.stdin.close()
-        self.launcher.wait(10)
+        self.launcher.wait(PATIENCE_S)
         self.launcher.stdout.close()
 
 
+def ready(port):
+    try:
+        return call(port, "GET", "/health/ready")[0] == 200
+    except OSError:
+        return False
+
+
 def call(port, method, path, body=None, connection=None):
-    own = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    own = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         own.request(method, path, None if body is None else json.dumps(body).encode())
         response = own.getresponse()
@@ -86,7 +87,7 @@ class Load(threading.Thread):
         self.port, self.number, self.acked = port, number, acked
 
     def run(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             for step in range(100_000):
                 status, made = call(self.port, "POST", "/v1/decisions", {"task": {"id": str(step)}}, connection)
@@ -103,6 +104,12 @@ class Load(threading.Thread):
             connection.close()
 
 
+def under_load(acked, decisions, reports):
+    """Wait until so many more were acknowledged."""
+    goals = {"decisions": len(acked["decisions"]) + decisions, "feedback": len(acked["feedback"]) + reports}
+    until(lambda: all(len(acked[kind]) >= goal for kind, goal in goals.items()), pause_s=0.001)
+
+
 def kill_loop(folder, kills, *mode):
     """Run the loop; (what was acknowledged, live fingerprint at the end)."""
     rng, acked = random.Random(3), {"decisions": [], "feedback": []}  # noqa: S311
@@ -113,7 +120,8 @@ def kill_loop(folder, kills, *mode):
             workers = [Load(servers.port, number, acked) for number in range(4)]
             for worker in workers:
                 worker.start()
-            time.sleep(rng.uniform(0.01, 0.15))
+            under_load(acked, 6 + rng.randrange(25), 4)
+            time.sleep(rng.uniform(0.0, 0.02))
             servers.end(child, signal.SIGKILL)
             for worker in workers:
                 worker.join()

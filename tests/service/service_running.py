@@ -39,12 +39,12 @@ def free_port():
             return port
 
 
-def until(condition, seconds=PATIENCE_S):
+def until(condition, seconds=PATIENCE_S, pause_s=0.01):
     """What ``condition`` returns once that is something."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
+        time.sleep(pause_s)
     return found
 
 
