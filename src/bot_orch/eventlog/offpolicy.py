@@ -221,7 +221,11 @@ def _self_normalised(w: Floats, r: Floats) -> tuple[float, float]:
 
 
 def _design(features: Floats) -> Floats:
-    return np.column_stack([np.ones(len(features)), features])
+    """One and the features, each in its own standard deviations from its mean: ridge must not depend on units."""
+    centred = features - features.mean(axis=0)
+    spread = centred.std(axis=0)
+    varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=0.0)
+    return np.column_stack([np.ones(len(features)), np.where(varies, centred / np.where(varies, spread, 1.0), 0.0)])
 
 
 def _fit(x: Floats, r: Floats, pooled: float) -> tuple[Floats, Floats, float]:

@@ -59,6 +59,22 @@ def test_doubly_robust_is_narrower_than_ips():
     assert width["DR"] < width["IPS"] and width["SNIPS"] < width["IPS"]
 
 
+@pytest.mark.parametrize(("factor", "offset"), [(1e-6, 0.0), (1e6, 0.0), (1.0, 1e7)])
+def test_units_and_origin_of_features_do_not_matter(factor, offset):
+    logged, target, _ = world(1)
+    moved = Logged(logged.agent, logged.reward, logged.propensities, factor * logged.features + offset)
+    for one, other in zip(evaluate(logged, target), evaluate(moved, target), strict=True):
+        assert [other.value, other.low, other.high] == pytest.approx([one.value, one.low, one.high], abs=1e-6)
+
+
+def test_a_feature_that_never_changes_says_nothing():
+    logged, target, _ = world(1)
+    more = np.column_stack([logged.features, np.full(len(logged), 1.7e9)])
+    found = evaluate(Logged(logged.agent, logged.reward, logged.propensities, more), target)
+    for one, other in zip(evaluate(logged, target), found, strict=True):
+        assert other.value == pytest.approx(one.value)
+
+
 def test_thin_support_is_refused_with_a_reason():
     logged, target, _ = world(1)
     with pytest.raises(ThinSupportError, match="are worth"):
