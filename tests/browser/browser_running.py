@@ -23,7 +23,7 @@ def chromium_path():
     )
 
 
-def serve(database, label="good", answer_within_s=60.0):
+def serve(database, label="good", answer_within_s=600.0):
     """``label`` is what the agent called model says; it may be anything."""
     document = {
         "version": 1,
@@ -50,6 +50,12 @@ def submit(running, text="Is it?", **params):
 
 def output(running, task):
     return until(lambda: (v := running.get(f"/v1/tasks/{task}").json())["status"] != "running" and v)
+
+
+def settle(page, selector):
+    """Wait for something of the next page, and for its scripts: a key pressed before they run is lost."""
+    page.wait_for_selector(selector)
+    page.wait_for_load_state("load")
 
 
 def go(page, url):

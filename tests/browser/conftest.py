@@ -29,7 +29,7 @@ def page(browser):
     """A page on a desk; errors of scripts fail the test."""
     context = browser.new_context(viewport={"width": 1100, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(60_000)
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page

@@ -1,5 +1,7 @@
 """The dashboard in a real Chromium: it draws, it updates, it explains, it talks to nobody else."""
 
+import time
+
 CHARTS = ("share", "propensity", "reward", "regret", "distance", "survival", "cost")
 
 
@@ -21,6 +23,18 @@ def test_it_draws_every_chart_and_updates(running, page):
     work(running, 5)
     page.wait_for_function("t => document.querySelector('.tile dd').innerText !== t", arg=before)
     assert {url.partition("://")[2].partition("/")[0] for url in asked} == {f"127.0.0.1:{running.port}"}
+
+
+def test_a_single_moment_among_others_is_drawn(running, page):
+    """As when a decision and its outcome fall on two sides of a full second."""
+    made = running.post("/v1/decisions", {"eligible": ["model"]}).json()
+    time.sleep(1.1)
+    running.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0})
+    charts = running.get("/dashboard/live").json()["charts"]
+    assert len(charts["t"]) == 2 and charts["share"][0] == [1.0, None]
+    page.goto(f"{running.url}/")
+    page.wait_for_selector("[data-chart=share] path.area")
+    assert page.locator("[data-chart=share] path.area").first.bounding_box()["width"] > 1
 
 
 def test_pointing_shows_values(running, page):

@@ -1,6 +1,8 @@
 """The queue in a real Chromium: by keyboard alone, and on a phone."""
 
-from browser_running import go, output, submit
+from browser_running import go, output, settle, submit
+
+from bot_orch.service.queue_rules import QueueSettings
 
 CONTROLS = "main a, main button, main textarea, main input:not([type=hidden])"
 NUMBERS = "(window.all = [...document.querySelectorAll('*')], [...window.all.keys()])"
@@ -11,35 +13,37 @@ def focused(page):
 
 
 def test_claim_and_answer_by_keyboard_alone(running, page):
+    running.runtime.queue.settings = QueueSettings(lease_s=60.0, undo_s=60.0)
     task = submit(running, "What is 2 + 2?", drafts=[{"agent": "model", "text": "five"}])
     go(page, f"{running.url}/queue")
     page.keyboard.press("j")
     assert focused(page).startswith("/queue/")
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=Why a person")
+    settle(page, "text=Why a person")
     page.keyboard.press("c")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
     assert "five" in page.inner_text(".drafts")
     page.keyboard.press("a")
     page.keyboard.type("It is four, not n or s.")  # letters of shortcuts are only letters here
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector("text=Undo")
+    settle(page, "text=Undo")
     page.keyboard.press("u")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
+    running.runtime.queue.settings = QueueSettings(lease_s=60.0, undo_s=0.5)
     page.keyboard.press("a")
     page.keyboard.type("Four.")
     page.keyboard.press("Escape")
     page.keyboard.press("a")
     page.keyboard.press("Control+Enter")
     assert output(running, task)["output"] == "Four."
-    page.wait_for_selector("text=Answered by you")
+    settle(page, "text=Answered by you")
 
 
 def test_everything_can_be_reached_with_the_tab_key(running, page):
     submit(running, drafts=[{"agent": "model", "text": "draft"}])
     go(page, f"{running.url}/queue")
     page.keyboard.press("n")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
     wanted = set(page.evaluate(f"{NUMBERS}.filter(i => all[i].matches('{CONTROLS}'))"))
     seen = set()
     for _ in range(40):
@@ -53,15 +57,16 @@ def test_accept_edit_skip_and_reject_by_keyboard(running, page):
     first = submit(running, "accept me", drafts=draft)
     go(page, f"{running.url}/queue")
     page.keyboard.press("n")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
     page.keyboard.press("1")
     assert output(running, first)["output"] == "the draft"
     second = submit(running, "edit me", drafts=draft)
     go(page, f"{running.url}/queue")
     page.keyboard.press("n")
-    page.wait_for_selector("text=edit me")
+    settle(page, "text=Yours to answer")
+    assert "edit me" in page.inner_text("main")
     page.keyboard.press("e")
-    page.wait_for_selector("text=Edit the draft of model")
+    settle(page, "text=Edit the draft of model")
     page.keyboard.press("a")
     page.keyboard.press("Control+End")
     page.keyboard.type(", edited")
@@ -70,11 +75,11 @@ def test_accept_edit_skip_and_reject_by_keyboard(running, page):
     third = submit(running, "reject me")
     go(page, f"{running.url}/queue")
     page.keyboard.press("n")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
     page.keyboard.press("s")
-    page.wait_for_selector("text=Skipped by you")
+    settle(page, "text=Skipped by you")
     page.keyboard.press("n")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
     page.keyboard.press("r")
     page.keyboard.type("no way to know")
     page.keyboard.press("Enter")
@@ -82,21 +87,21 @@ def test_accept_edit_skip_and_reject_by_keyboard(running, page):
 
 
 def test_the_countdown_runs_and_a_lost_lease_is_told(running, page):
-    from bot_orch.service.queue_rules import QueueSettings
-
-    running.runtime.queue.settings = QueueSettings(lease_s=3.0, undo_s=1.0)
+    running.runtime.queue.settings = QueueSettings(lease_s=8.0, undo_s=1.0)
     submit(running, "slowly")
     go(page, f"{running.url}/queue")
     page.keyboard.press("n")
-    page.wait_for_selector("text=yours for")
+    settle(page, "text=yours for")
     before = page.inner_text(".clock >> nth=0")
     page.keyboard.press("a")
     page.keyboard.type("half an ans")
     page.wait_for_function("t => document.querySelector('.clock').innerText !== t", arg=before)
-    page.wait_for_selector("text=This ticket has changed")
+    settle(page, "text=This ticket has changed")
     page.click("text=Show it")
+    page.wait_for_selector("#changed", state="detached")
+    page.wait_for_load_state("load")
     page.keyboard.press("c")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
     assert page.input_value("textarea") == "half an ans"
 
 
@@ -111,7 +116,7 @@ def test_on_a_phone(running, browser):
     fits = "document.documentElement.scrollWidth <= window.innerWidth"
     assert page.evaluate(fits)
     page.tap("text=Claim next")
-    page.wait_for_selector("text=Yours to answer")
+    settle(page, "text=Yours to answer")
     assert page.evaluate(fits)
     sizes = page.eval_on_selector_all("main button", "all => all.map(e => e.getBoundingClientRect().height)")
     assert min(sizes) >= 44  # a thumb needs that much
@@ -135,6 +140,6 @@ def test_it_works_without_scripts(running, browser):
 
 def test_the_list_updates_by_itself(running, page):
     go(page, f"{running.url}/queue")
-    page.wait_for_selector("text=Nothing waits")
+    settle(page, "text=Nothing waits")
     submit(running, "brand new")
-    page.wait_for_selector("text=brand new")
+    settle(page, "text=brand new")

@@ -92,6 +92,10 @@ function linePath(points, x, y, step) {
 function areaPath(points, x, y) {
   const known = points.filter((p) => p[1] !== null);
   if (!known.length) return "";
+  if (known.length === 1) { // one moment between others without data: a bar, where an area would have no width
+    const [px, py, base] = known[0];
+    return `M${x(px).toFixed(1)} ${y(py).toFixed(1)}h3V${y(base).toFixed(1)}h-3Z`;
+  }
   const top = known.map(([px, py]) => `${x(px).toFixed(1)} ${y(py).toFixed(1)}`);
   const bottom = known.map(([px, , base]) => `${x(px).toFixed(1)} ${y(base).toFixed(1)}`).reverse();
   return `M${top.join("L")}L${bottom.join("L")}Z`;
