@@ -10,9 +10,11 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["check_shape", "in_unit", "names", "non_negative", "numbers", "zero_or_one"]
+__all__ = ["CELL", "check_shape", "in_unit", "names", "non_negative", "numbers", "words", "zero_or_one"]
 
 Array = npt.NDArray[Any]
+CELL = "a T x M array, one row per task and one column per agent"
+_ROUNDING = 1e-6  # of a single-precision mean
 
 
 def numbers(name: str, raw: Array) -> Floats:
@@ -35,13 +37,19 @@ def check_shape(name: str, values: Array, shape: tuple[int | None, ...], words: 
 
 
 def in_unit(name: str, values: Floats) -> Floats:
-    """Values in [0, 1] or NaN, not all of them NaN."""
+    """Values in [0, 1] or NaN, not all of them NaN; what rounding put outside is put back.
+
+    Examples
+    --------
+    >>> in_unit("reward", np.array([0.5, 1.0000001, -1e-9])).tolist()
+    [0.5, 1.0, 0.0]
+    """
     known = values[np.isfinite(values)]
     if not known.size:
         raise InvalidInputError(name, "holds no value", "at least one cell must be a number in [0, 1]")
-    if known.min() < 0.0 or known.max() > 1.0:
+    if known.min() < -_ROUNDING or known.max() > 1.0 + _ROUNDING:
         raise InvalidInputError(name, f"ranges from {known.min():g} to {known.max():g}", "rescale it to [0, 1]")
-    return values
+    return np.clip(values, 0.0, 1.0)
 
 
 def non_negative(name: str, values: Floats) -> Floats:
@@ -59,10 +67,22 @@ def zero_or_one(name: str, values: Floats) -> Floats:
     return values
 
 
+def words(name: str, raw: Array) -> npt.NDArray[np.str_]:
+    """``raw`` as text: strings, bytes in UTF-8, numbers or dates as they are printed."""
+    if raw.dtype.kind == "S":
+        try:
+            return np.char.decode(raw, "utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInputError(name, "holds bytes that are not UTF-8", "save it as an array of strings") from None
+    if raw.dtype.kind == "V":
+        raise InvalidInputError(name, f"holds {raw.dtype}, not words", "save it as an array of strings")
+    return raw.astype(str)
+
+
 def names(name: str, raw: Array, n: int) -> tuple[str, ...]:
     """``n`` distinct names."""
     check_shape(name, raw, (n,), f"{n} names, one per agent")
-    found = tuple(str(word) for word in raw)
+    found = tuple(str(word) for word in words(name, raw))
     if len(set(found)) < n:
         twice = next(word for word in found if found.count(word) > 1)
         raise InvalidInputError(name, f"holds {twice!r} twice", "give every agent a name of its own")

@@ -11,19 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bot_orch.arrays import Floats, Ints
+from bot_orch.arrays import Floats
 from bot_orch.environments.matrix import Matrix, Runtime
-from bot_orch.environments.matrix_check import check_shape, in_unit, names, non_negative, numbers, zero_or_one
+from bot_orch.environments.matrix_check import CELL, check_shape, in_unit, names, non_negative, numbers, words
+from bot_orch.environments.matrix_runtime import read_runtime
 from bot_orch.errors import InvalidInputError
-from bot_orch.survival.causes import REASONS, Cause
+from bot_orch.survival.causes import Cause
 
 __all__ = ["REWARD_KEYS", "matrix_from_arrays", "read_npz", "write_npz"]
 
 #: Names under which a file may hold its reward; the first one present counts.
 REWARD_KEYS = ("reward", "pass_rate", "success")
-_CELL = "a T x M array, one row per task and one column per agent"
-#: Not a failure of the agent but a run that did not take place.
-_NOT_RUN = ("missing", "not_applicable")
+#: Arrays of the format; whatever else a file holds is not read.
+_KNOWN = (
+    *REWARD_KEYS,
+    *("time_s", "event", "cutoff_s", "status", "status_name", "recorded_time_s", "latency_s", "duration_s"),
+    *("cost_usd", "agent_cost_per_10k", "true_reward", "features", "feature_name", "agent"),
+    *("output_embed", "reference_embed", "model_probs", "human_counts"),
+)
 
 Files = Mapping[str, npt.NDArray[Any]]
 
@@ -33,7 +38,8 @@ def read_npz(path: Path) -> Matrix:
     if not zipfile.is_zipfile(path):
         raise InvalidInputError(str(path), "is not an .npz archive", "save the arrays together with numpy.savez")
     with np.load(path, allow_pickle=False) as archive:
-        arrays = {key: _array(path, archive, key) for key in archive.files}
+        wanted = [key for key in archive.files if key in _KNOWN or key.startswith("task_")]
+        arrays = {key: _array(path, archive, key) for key in wanted}
     try:
         return matrix_from_arrays(path.stem, arrays)
     except InvalidInputError as error:
@@ -62,7 +68,7 @@ def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
     Traceback (most recent call last):
     bot_orch.errors.InvalidInputError: reward: ranges from 0 to 2; rescale it to [0, 1]
     """
-    runtime = _runtime(arrays)
+    runtime = read_runtime(arrays, needed=not any(key in arrays for key in REWARD_KEYS))
     reward, trials = _reward(arrays, runtime)
     t, m = reward.shape
     agents = names("agent", arrays["agent"], m) if "agent" in arrays else tuple(f"agent-{i}" for i in range(m))
@@ -119,8 +125,8 @@ def _reward(arrays: Files, runtime: Runtime | None) -> tuple[Floats, Floats | No
         return np.where(np.isnan(runtime.time_s), np.nan, runtime.reward), None
     values = numbers(key, arrays[key])
     if values.ndim not in (2, 3) or 0 in values.shape:
-        raise InvalidInputError(key, f"has shape {values.shape}", f"save it as {_CELL}, or T x M x K for K trials")
-    in_unit(key, values)
+        raise InvalidInputError(key, f"has shape {values.shape}", f"save it as {CELL}, or T x M x K for K trials")
+    values = in_unit(key, values)
     if runtime is not None and runtime.time_s.shape != values.shape[:2]:
         raise InvalidInputError("time_s", f"has shape {runtime.time_s.shape}", f"give it the shape of {key}")
     return (values, None) if values.ndim == 2 else (_trial_mean(values), values)
@@ -131,75 +137,6 @@ def _trial_mean(values: Floats) -> Floats:
     count = known.sum(axis=-1)
     total = np.where(known, values, 0.0).sum(axis=-1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _runtime(arrays: Files) -> Runtime | None:
-    if "time_s" not in arrays:
-        return None
-    for key in ("event", "cutoff_s"):
-        if key not in arrays:
-            if any(reward in arrays for reward in REWARD_KEYS):
-                return None  # the times are only reported
-            raise InvalidInputError(key, "is missing", "time_s needs event (1 completed, 0 censored) and cutoff_s")
-    time_s = non_negative("time_s", numbers("time_s", arrays["time_s"]))
-    check_shape("time_s", time_s, (None, None), _CELL)
-    event = zero_or_one("event", numbers("event", arrays["event"]))
-    check_shape("event", event, time_s.shape, f"{_CELL}, the shape of time_s {time_s.shape}")
-    cutoff_s = _cutoff(arrays["cutoff_s"], time_s.shape)
-    if np.any(np.isnan(time_s) & (event == 1.0)):
-        raise InvalidInputError("time_s", "is NaN where event is 1", "give every completed cell its time in seconds")
-    if np.any((event == 1.0) & (time_s > cutoff_s * (1 + 1e-6))):
-        raise InvalidInputError("time_s", "exceeds cutoff_s where event is 1", "set event to 0 there, time_s to cutoff")
-    cause = _cause(arrays, event)
-    watched = time_s
-    if "recorded_time_s" in arrays:
-        recorded = non_negative("recorded_time_s", numbers("recorded_time_s", arrays["recorded_time_s"]))
-        check_shape("recorded_time_s", recorded, time_s.shape, _CELL)
-        watched = np.where(np.isnan(recorded) | (cause == Cause.CENSORED), time_s, recorded)
-    gone = np.isnan(event) | (cause < 0)
-    return Runtime(np.where(gone, np.nan, np.minimum(watched, cutoff_s)), np.maximum(cause, 0), cutoff_s)
-
-
-def _cutoff(raw: npt.NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    values = numbers("cutoff_s", raw)
-    if values.ndim == 1 and values.shape[0] == shape[0]:
-        values = values[:, None]
-    try:
-        full = np.broadcast_to(values, shape)
-    except ValueError:
-        raise InvalidInputError(
-            "cutoff_s", f"has shape {values.shape}", "save one number, T numbers or T x M numbers"
-        ) from None
-    if not np.all(full > 0.0):
-        raise InvalidInputError("cutoff_s", "holds NaN, zero or a negative number", "pass positive seconds")
-    return full
-
-
-def _cause(arrays: Files, event: Floats) -> Ints:
-    """Why watching ended; -1 where the run did not take place."""
-    done = np.where(event == 1.0, int(Cause.COMPLETED), int(Cause.CENSORED)).astype(np.int64)
-    if "status" not in arrays:
-        return done
-    status = arrays["status"]
-    check_shape("status", status, event.shape, f"{_CELL}, the shape of event")
-    if status.dtype.kind in "iu":
-        if "status_name" not in arrays:
-            raise InvalidInputError("status_name", "is missing", "name the codes of status, such as ok and timeout")
-        words = arrays["status_name"].astype(str)
-        if status.size and (status.min() < 0 or status.max() >= len(words)):
-            raise InvalidInputError("status", "holds a code without a name", "give status_name one entry per code")
-        status = words[status.astype(np.int64)]
-    cause = done.copy()
-    for word in np.unique(status.astype(str)):
-        low = word.strip().lower()
-        if low in _NOT_RUN:
-            code = -1
-        elif low in ("censored", *REASONS):
-            code = int(REASONS.get(low, Cause.CENSORED))
-        else:
-            code = int(Cause.OTHER_FAILURE)
-        cause[(status == word) & (event == 0.0)] = int(Cause.CENSORED) if code == Cause.COMPLETED else code
-    return cause
 
 
 def _cells(arrays: Files, key: str, shape: tuple[int, int], *, unit: bool = False) -> Floats | None:
@@ -244,7 +181,7 @@ def _features(arrays: Files, t: int) -> tuple[Floats | None, tuple[str, ...]]:
         return features, ()
     found = arrays["feature_name"]
     check_shape("feature_name", found, features.shape[1:], f"{features.shape[1]} names, one per feature")
-    return features, tuple(str(word) for word in found)
+    return features, tuple(str(word) for word in words("feature_name", found))
 
 
 def _embeddings(arrays: Files, t: int, m: int) -> tuple[Floats | None, Floats | None]:
@@ -270,16 +207,21 @@ def _label_outputs(arrays: Files, t: int, m: int) -> Floats | None:
         probs = non_negative("model_probs", numbers("model_probs", arrays["model_probs"]))
         check_shape("model_probs", probs, (t, None, None), f"a {t} x agents x labels array")
         if probs.shape[1] > m:
-            raise InvalidInputError("model_probs", f"has {probs.shape[1]} agents", f"the reward has {m}")
+            raise InvalidInputError(
+                "model_probs", f"has {probs.shape[1]} agents", f"save those of the {m} agents of the reward, or fewer"
+            )
     if "human_counts" in arrays and (probs is None or probs.shape[1] == m - 1):
         labels = None if probs is None else probs.shape[2]
         counts = non_negative("human_counts", numbers("human_counts", arrays["human_counts"]))
         check_shape("human_counts", counts, (t, labels), f"a {t} x {labels or 'labels'} array")
-    known = [array for array in (probs, counts) if array is not None]
-    full = np.full((t, m, known[0].shape[-1]), np.nan)
+    n = max(array.shape[-1] for array in (probs, counts) if array is not None)
+    if n < 2:
+        key = "human_counts" if probs is None else "model_probs"
+        raise InvalidInputError(key, f"has {n} labels", "save one number per label, for two labels or more")
+    full = np.full((t, m, n), np.nan)
     if probs is not None:
         full[:, : probs.shape[1]] = probs
     if counts is not None:
         full[:, -1] = counts
     total = full.sum(axis=-1, keepdims=True)
-    return full / np.where(total > 0.0, total, 1.0)
+    return full / np.where(total > 0.0, total, np.nan)  # no label at all: nothing was put out

@@ -66,6 +66,18 @@ def test_runtime_costs_and_truth() -> None:
     assert metrics["true_reward"] == [0.75]
 
 
+def test_runs_that_did_not_take_place_are_not_counted_as_failures() -> None:
+    arrays = {
+        "reward": np.array([[0.5, 1.0], [0.5, 1.0]]),
+        "time_s": np.array([[1.0, 2.0], [3.0, 4.0]]),
+        "event": np.array([[1.0, np.nan], [1.0, 1.0]]),
+        "cutoff_s": np.array(10.0),
+    }
+    metrics = _score(matrix_from_arrays("toy", arrays), [1, 1])
+    assert metrics["solved"] == [1.0]
+    assert metrics["par10"] == [4.0]
+
+
 def test_without_headroom_there_is_no_normalised() -> None:
     assert "normalised" not in _score(Matrix("flat", ("a", "b"), np.full((3, 2), 0.5)), [0, 1, 0])
 

@@ -68,7 +68,10 @@ def score(replay: Replay, read: Reader) -> dict[str, Any]:
 
 def _extras(replay: Replay) -> dict[str, Floats]:
     m = replay.matrix
-    found = {} if m.runtime is None else {"solved": m.runtime.event, "par10": m.runtime.par10}
+    found: dict[str, Floats] = {}
+    if m.runtime is not None:
+        ran = np.isfinite(m.runtime.time_s)
+        found = {"solved": np.where(ran, m.runtime.event, np.nan), "par10": np.where(ran, m.runtime.par10, np.nan)}
     others = {"cost_usd": m.cost_usd, "mean_observed_time": m.elapsed_s, "true_reward": m.true_reward}
     target_s = replay.setup.latency_target_s
     if target_s is not None and m.elapsed_s is not None:
