@@ -12,6 +12,7 @@ from bot_orch.arrays import Floats
 __all__ = ["prepare"]
 
 _LIMIT = 4.0
+_LARGE = 1e100  # the fourth power of what is larger may overflow
 
 
 def prepare(features: Floats | None, components: int | None = 10) -> Floats | None:
@@ -33,6 +34,8 @@ def prepare(features: Floats | None, components: int | None = 10) -> Floats | No
     known = np.isfinite(features)
     columns = features[:, known.any(axis=0)]
     gaps = ~np.isfinite(columns)
+    largest = np.nanmax(np.abs(columns), axis=0)
+    columns = columns / np.where(largest > _LARGE, largest, 1.0)
     columns = np.where(gaps, np.nanmedian(columns, axis=0), columns)
     log = np.sign(columns) * np.log1p(np.abs(columns))
     columns = np.where(_kurtosis(log) < _kurtosis(columns), log, columns)
@@ -48,7 +51,12 @@ def prepare(features: Floats | None, components: int | None = 10) -> Floats | No
 
 
 def _principal(z: Floats, components: int) -> Floats:
-    values, vectors = np.linalg.eigh(z.T @ z / len(z))
+    if z.shape[1] > len(z):  # wide: the same axes without a matrix of columns by columns
+        values, rows = np.linalg.eigh(z @ z.T / len(z))
+        vectors = z.T @ rows
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=0), 1e-300)
+    else:
+        values, vectors = np.linalg.eigh(z.T @ z / len(z))
     keep = np.argsort(values)[::-1][:components]
     keep = keep[values[keep] > 1e-9 * values.max()]
     axes = vectors[:, keep]

@@ -7,6 +7,7 @@ Each round a policy is given :class:`Before`, what a live router would know of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -114,6 +115,12 @@ def task_order(matrix: Matrix, order: Order, rounds: int, seed: int) -> Ints:
     return np.concatenate(passes)[:rounds]
 
 
+@lru_cache(maxsize=4)
+def _context(matrix: Matrix, components: int | None) -> Floats | None:
+    """Prepared features, the same for every policy; wide ones take seconds."""
+    return prepare(matrix.features, components)
+
+
 class Replay:
     """One pass over a matrix for several seeds.
 
@@ -161,7 +168,7 @@ class Replay:
             raise InvalidInputError("rounds", f"is {n}, with {len(seeds)} seeds", "pass 1 or more of both")
         self.matrix, self.order, self.rounds, self.seeds = matrix, order, n, list(seeds)
         self.rows = np.stack([task_order(matrix, order, n, seed) for seed in self.seeds], axis=1)
-        self.context = prepare(matrix.features, components)
+        self.context = _context(matrix, components)
         self._draw_keys = derive_keys(["arena draw", matrix.name], self.seeds)
         self._trial_keys = derive_keys(["arena trial", matrix.name], self.seeds)
         self._player_keys = derive_keys(["arena player", matrix.name], self.seeds)

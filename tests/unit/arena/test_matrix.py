@@ -54,6 +54,22 @@ MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
     "cutoff zero": (RUNTIME | {"cutoff_s": np.array(0.0)}, "cutoff_s: holds NaN, zero"),
     "cutoff shape": (RUNTIME | {"cutoff_s": np.ones(7)}, "cutoff_s: has shape"),
     "status without names": (RUNTIME | {"status": np.zeros((3, 2), int)}, "status_name: is missing"),
+    "status code in between": (
+        RUNTIME | {"status": np.full((3, 2), 0.5), "status_name": np.array(["ok"])},
+        "status: holds a code",
+    ),
+    "status records": (RUNTIME | {"status": np.zeros((3, 2), [("a", "f8")])}, "status: holds [('a', '<f8')]"),
+    "status names in a table": (
+        RUNTIME | {"status": np.zeros((3, 2), int), "status_name": np.array([["ok"]])},
+        "status_name: has shape",
+    ),
+    "no task timed": ({k: v[:0] if k != "cutoff_s" else v for k, v in RUNTIME.items()}, "time_s: has shape (0, 2)"),
+    "nothing ran": (RUNTIME | {"event": np.full((3, 2), np.nan)}, "event: holds no run"),
+    "infinite cutoff": (RUNTIME | {"cutoff_s": np.array(np.inf)}, "cutoff_s: holds infinity; pass the longest"),
+    "one label": ({"reward": R, "model_probs": np.ones((3, 2, 1))}, "model_probs: has 1 labels"),
+    "too many distributions": ({"reward": R, "model_probs": np.ones((3, 5, 2))}, "model_probs: has 5 agents"),
+    "agents that are records": ({"reward": R, "agent": np.zeros(2, [("a", "f8")])}, "agent: holds [('a'"),
+    "agents in no encoding": ({"reward": R, "agent": np.array([b"a", b"\xff"])}, "agent: holds bytes"),
     "status code": (RUNTIME | {"status": np.full((3, 2), 5), "status_name": np.array(["ok"])}, "status: holds a code"),
     "output shape": ({"reward": R, "output_embed": np.zeros((3, 4))}, "output_embed: has shape"),
     "reference rows": ({"reward": R, "reference_embed": np.zeros((2, 4))}, "reference_embed: has shape"),
@@ -81,6 +97,32 @@ def test_object_arrays_are_not_unpickled(tmp_path: Path) -> None:
     np.savez(path, reward=R, agent=np.array(["a", None], dtype=object))
     with pytest.raises(InvalidInputError, match=r"objects\.npz: agent: cannot be read without unpickling"):
         read_npz(path)
+
+
+def test_arrays_outside_the_format_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.npz"
+    np.savez(path, reward=R, prompt=np.array([{"text": "hi"}] * 3, dtype=object))
+    assert np.array_equal(read_npz(path).reward, R)
+
+
+def test_what_rounding_put_outside_the_unit_interval_is_put_back() -> None:
+    reward = matrix_from_arrays("t", {"reward": np.array([[np.float32(1.0000001), -1e-9, np.nan]])}).reward
+    assert reward[0, :2].tolist() == [1.0, 0.0]
+    assert np.isnan(reward[0, 2])
+    with pytest.raises(InvalidInputError, match="ranges from 0 to 1.00001"):
+        matrix_from_arrays("t", {"reward": np.array([[0.0, 1.00001]])})
+
+
+def test_names_in_bytes_are_names() -> None:
+    arrays = {
+        "reward": R,
+        "agent": np.array(["é".encode(), b"b"]),
+        "features": R,
+        "feature_name": np.array([b"x", b"y"]),
+    }
+    matrix = matrix_from_arrays("t", arrays)
+    assert matrix.agents == ("é", "b")
+    assert matrix.feature_names == ("x", "y")
 
 
 def test_files_that_are_no_archive(tmp_path: Path) -> None:
@@ -146,6 +188,27 @@ def test_failures_are_told_from_timeouts_and_missing_runs_are_not_eligible() -> 
     assert matrix.eligible.tolist() == [[True, True, True], [True, False, True]]
 
 
+@pytest.mark.parametrize("kind", ["U7", "S7", float, np.int8])
+def test_status_in_words_bytes_or_codes_says_the_same(kind: Any) -> None:
+    names = np.array(["ok", "crash", "missing"])
+    codes = np.array([[0, 1], [2, 0], [0, 1]])
+    status = names[codes].astype(kind) if isinstance(kind, str) else codes.astype(kind)
+    matrix = matrix_from_arrays("t", RUNTIME | {"status": status, "status_name": names})
+    assert matrix.runtime is not None
+    assert matrix.runtime.cause.tolist() == [[1, Cause.CRASHED], [0, 1], [1, Cause.CRASHED]]
+    assert matrix.eligible.tolist() == [[True, True], [False, True], [True, True]]
+
+
+def test_a_recorded_time_counts_for_failures_only() -> None:
+    arrays = RUNTIME | {
+        "recorded_time_s": np.array([[0.5, 7.0], [60.0, 49.0], [9.5, np.nan]]),
+        "status": np.array([["ok", "memout"], ["timeout", "ok"], ["ok", "crash"]]),
+    }
+    matrix = matrix_from_arrays("t", arrays)
+    assert matrix.runtime is not None
+    assert matrix.runtime.time_s.tolist() == [[1.0, 7.0], [100.0, 50.0], [9.0, 100.0]]
+
+
 def test_written_and_read_back(tmp_path: Path) -> None:
     matrix = gaming_matrix(GamingSettings(tasks=20, agents=5))
     write_npz(tmp_path / "g.npz", matrix)
@@ -165,6 +228,14 @@ def test_label_outputs_put_the_human_last() -> None:
     probs = matrix_from_arrays("t", arrays).output_probs
     assert probs is not None
     assert probs.tolist() == [[[0.25, 0.75], [0.75, 0.25]]]
+
+
+def test_no_label_at_all_is_no_output() -> None:
+    arrays = {"reward": np.zeros((2, 1)), "human_counts": np.array([[0, 0], [1, 3]])}
+    probs = matrix_from_arrays("t", arrays).output_probs
+    assert probs is not None
+    assert np.isnan(probs[0, 0]).all()
+    assert probs[1, 0].tolist() == [0.25, 0.75]
 
 
 def test_human_counts_alone_are_the_last_agents_output() -> None:
@@ -193,6 +264,24 @@ def test_features_are_finite_whatever_they_were() -> None:
     assert np.abs(x).max() < 4.1
     assert prepare(np.full((5, 2), 1.0)) is None
     assert prepare(None) is None
+
+
+def test_wide_features_have_the_same_components_as_narrow_ones() -> None:
+    rng = np.random.default_rng(0)
+    raw = rng.normal(size=(60, 12))
+    wide = prepare(np.tile(raw, 6), components=4)  # 72 columns, 60 rows; every direction six times
+    narrow = prepare(raw, components=4)
+    assert wide is not None
+    assert narrow is not None
+    signs = np.sign((wide * narrow).sum(axis=0))
+    assert np.allclose(wide, narrow * signs, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_features_of_any_size_do_not_overflow() -> None:
+    x = prepare(np.random.default_rng(0).normal(size=(40, 3)) * [1e300, 1e9, 1e-6])
+    assert x is not None
+    assert np.isfinite(x).all()
 
 
 def test_features_never_read_an_outcome() -> None:
