@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,23 @@ from bot_orch.errors import InvalidInputError
 
 __all__ = ["Table", "parse_arff", "read_arff"]
 
+_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
+_NAME = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(\{{?)", re.IGNORECASE)
+_FIELD = re.compile(rf"\s*({_QUOTED}|(?:\\.|[^,\\])*?)\s*(,|$)")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Column names in lower case and rows of words; ``None`` where the file says ``?``."""
+    """Column names in lower case and rows of words; ``None`` where the file says ``?``.
+
+    ``nominal`` are the columns declared as a list of levels; ``source`` is what errors call the file.
+    """
 
     columns: tuple[str, ...]
     rows: list[list[str | None]]
+    nominal: frozenset[str] = frozenset()
+    source: str = ""
 
     def words(self, column: str) -> list[str | None]:
         """A column as it is written."""
@@ -31,18 +41,22 @@ class Table:
         try:
             return np.array([np.nan if word is None else float(word) for word in self.words(column)], dtype=float)
         except ValueError as error:
-            raise InvalidInputError(column, str(error), "the column must hold numbers or ?") from error
+            raise InvalidInputError(self.place(column), str(error), "the column must hold numbers or ?") from error
+
+    def place(self, column: str) -> str:
+        """File and column, for errors."""
+        return f"{self.source}: {column}" if self.source else column
 
     def _index(self, column: str) -> int:
         if column not in self.columns:
-            raise InvalidInputError(column, "is not a column", f"the file has {', '.join(self.columns)}")
+            raise InvalidInputError(self.place(column), "is not a column", f"the file has {', '.join(self.columns)}")
         return self.columns.index(column)
 
 
 def read_arff(path: Path) -> Table:
     """The table in a file; errors name file and line."""
     try:
-        return parse_arff(path.read_text(encoding="utf-8", errors="replace"))
+        return replace(parse_arff(path.read_text(encoding="utf-8-sig", errors="replace")), source=path.name)
     except InvalidInputError as error:
         raise InvalidInputError(f"{path.name}: {error.field}", error.problem, error.remedy) from error
 
@@ -56,32 +70,37 @@ def parse_arff(text: str) -> Table:
     >>> table.columns, table.rows
     (('a b', 'x'), [['it, is', '1.5'], ['q', None]])
     """
+    written: list[str] = []
     columns: list[str] = []
-    lines = iter(enumerate(text.splitlines(), 1))
+    nominal: set[str] = set()
+    lines = iter(enumerate(_LINE_END.split(text), 1))
     for number, line in lines:
         bare = line.strip()
         word = bare.split(None, 1)[0].lower() if bare else ""
         if word == "@attribute":
-            columns.append(_attribute(bare, number))
+            name, levels = _attribute(bare, number)
+            if name in written:
+                raise InvalidInputError(f"line {number}", f"names {name!r} again", "give every column its own name")
+            written.append(name)
+            low = name.lower()
+            columns.append(low if low not in columns else f"{low} ({len(columns) + 1})")  # apart by case only
+            nominal |= {columns[-1]} if levels else set()
         elif word == "@data":
             break
         elif bare and not bare.startswith("%") and word != "@relation":
             raise InvalidInputError(f"line {number}", f"is {bare[:40]!r}", "expected @attribute or @data")
     else:
         raise InvalidInputError("@data", "is missing", "an ARFF file has a line @data before its rows")
-    return Table(tuple(columns), list(_rows(lines, len(columns))))
+    return Table(tuple(columns), list(_rows(lines, len(columns))), frozenset(nominal))
 
 
-def _attribute(line: str, number: int) -> str:
-    rest = line.split(None, 1)[1].strip() if len(line.split(None, 1)) == 2 else ""
-    if rest[:1] in ("'", '"'):
-        end = rest.find(rest[0], 1)
-        name = rest[1:end] if end > 0 else ""
-    else:
-        name = rest.split(None, 1)[0] if rest else ""
-    if not name:
+def _attribute(line: str, number: int) -> tuple[str, bool]:
+    """Name of a column, and whether it is declared as a list of levels."""
+    found = _NAME.match(line)
+    name = _unquoted(found[1]) if found else ""
+    if found is None or not name:
         raise InvalidInputError(f"line {number}", "names no attribute", "write @attribute NAME TYPE")
-    return name.lower()
+    return name, bool(found[2])
 
 
 def _rows(lines: Iterator[tuple[int, str]], width: int) -> Iterator[list[str | None]]:
@@ -89,10 +108,36 @@ def _rows(lines: Iterator[tuple[int, str]], width: int) -> Iterator[list[str | N
         bare = line.strip()
         if not bare or bare.startswith("%"):
             continue
-        quote = "'" if "'" in bare else '"'
-        words = [w.strip() for w in next(csv.reader([bare], quotechar=quote, escapechar="\\", skipinitialspace=True))]
+        words = _fields(bare)
         if len(words) != width:
             raise InvalidInputError(
                 f"line {number}", f"has {len(words)} values", f"expected {width}, one per attribute"
             )
         yield [None if word == "?" else word for word in words]
+
+
+def _fields(line: str) -> list[str]:
+    r"""Words between commas, each of them bare or in quotes of either kind.
+
+    Examples
+    --------
+    >>> _fields('''"it's, one", 'two \\'2\\'' , 3''')
+    ["it's, one", "two '2'", '3']
+    """
+    if not any(mark in line for mark in "'\"\\"):
+        return [word.strip() for word in line.split(",")]
+    words: list[str] = []
+    at = 0
+    while at <= len(line):
+        found = _FIELD.match(line, at)
+        if found is None:  # a backslash at the end of the line
+            return [*words, line[at:].strip()]
+        words.append(_unquoted(found[1]))
+        at = found.end() + (0 if found[2] else 1)
+    return words
+
+
+def _unquoted(word: str) -> str:
+    if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
+        word = word[1:-1]
+    return re.sub(r"\\(.)", r"\1", word).strip()

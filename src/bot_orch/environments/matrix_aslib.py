@@ -16,12 +16,14 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.environments.arff import Table, read_arff
 from bot_orch.environments.matrix import Matrix
+from bot_orch.environments.matrix_aslib_description import read_description
 from bot_orch.environments.matrix_npz import matrix_from_arrays
+from bot_orch.environments.matrix_runtime import NOT_RUN
 from bot_orch.errors import InvalidInputError
 
 __all__ = ["is_scenario", "read_scenario"]
 
-_RUNS, _FEATURES, _DESCRIPTION = "algorithm_runs.arff", "feature_values.arff", "description.txt"
+_RUNS, _FEATURES = "algorithm_runs.arff", "feature_values.arff"
 _NOT_MEASURES = ("instance_id", "repetition", "algorithm", "runstatus")
 
 
@@ -31,66 +33,41 @@ def is_scenario(folder: Path) -> bool:
 
 
 def read_scenario(folder: Path) -> Matrix:
-    """The scenario as a matrix: runtimes right-censored at the cutoff, or a solution quality scaled to [0, 1]."""
+    """The scenario as a matrix: runtimes right-censored at the cutoff, or a solution quality in [0, 1].
+
+    Where nobody set a cutoff it is the longest time recorded.
+    """
     if not is_scenario(folder):
         raise InvalidInputError(str(folder / _RUNS), "is missing", "pass the folder of an ASlib scenario")
-    description = _description(folder / _DESCRIPTION)
-    runs = read_arff(folder / _RUNS)
-    tasks, agents = _distinct(runs, "instance_id"), _distinct(runs, "algorithm")
-    measure = _measure(runs, description)
-    values, status = _table(runs, measure, tasks, agents)
-    arrays: dict[str, npt.NDArray[Any]] = {"agent": np.array(agents), "task_id": np.array(tasks)}
-    if _first(description, "performance_type", "runtime").lower() == "runtime":
-        arrays |= _runtime(values, status, _cutoff(description))
-    else:
-        arrays["reward"] = _quality(values, _first(description, "maximize", "true").lower() == "true")
-    if (folder / _FEATURES).is_file():
-        arrays |= _feature_arrays(read_arff(folder / _FEATURES), tasks)
-    name = _first(description, "scenario_id", folder.name)
     try:
-        return matrix_from_arrays(name, arrays)
+        return _read(folder)
     except InvalidInputError as error:
         raise InvalidInputError(f"{folder.name}: {error.field}", error.problem, error.remedy) from error
 
 
-def _description(path: Path) -> dict[str, list[str]]:
-    """``key: value`` lines and ``- item`` lists of the scenario's description; nested keys are read as flat ones."""
-    if not path.is_file():
-        raise InvalidInputError(str(path), "is missing", "it must give performance_type and algorithm_cutoff_time")
-    found: dict[str, list[str]] = {}
-    key = ""
-    for raw in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        line = raw.strip()
-        if line.startswith("- "):
-            found.setdefault(key, []).append(_unquoted(line[2:]))
-        elif ":" in line and not line.startswith("#"):
-            key, _, value = line.partition(":")
-            key = key.strip()
-            if value.strip():
-                found.setdefault(key, []).append(_unquoted(value))
-    return found
+def _read(folder: Path) -> Matrix:
+    description = read_description(folder)
+    runs = read_arff(folder / _RUNS)
+    tasks, agents = _distinct(runs, "instance_id"), _distinct(runs, "algorithm")
+    if not tasks or not agents:
+        raise InvalidInputError(_RUNS, "holds no run", "write a row per instance and algorithm after @data")
+    measure = _measure(runs, description.measure)
+    values, status = _table(runs, measure, tasks, agents)
+    arrays: dict[str, npt.NDArray[Any]] = {"agent": np.array(agents), "task_id": np.array(tasks)}
+    if not np.isfinite(values).any() and description.cutoff_s is None:
+        raise InvalidInputError(runs.place(measure), "holds no number", "write what was measured, ? where nothing was")
+    if not description.is_runtime:
+        arrays["reward"] = _quality(values, status, description.maximize)
+    elif np.any(values < 0.0):
+        raise InvalidInputError(runs.place(measure), "holds a negative number", "write seconds, ? where unknown")
+    else:
+        arrays |= _runtime(values, status, description.cutoff_s or float(np.nanmax(values)))
+    if (folder / _FEATURES).is_file():
+        arrays |= _feature_arrays(read_arff(folder / _FEATURES), tasks)
+    return matrix_from_arrays(description.scenario_id, arrays)
 
 
-def _unquoted(text: str) -> str:
-    return text.strip().strip("'\"")
-
-
-def _first(description: dict[str, list[str]], key: str, default: str) -> str:
-    return next(iter(description.get(key, [])), default)
-
-
-def _cutoff(description: dict[str, list[str]]) -> float:
-    text = _first(description, "algorithm_cutoff_time", "?")
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInputError(
-            f"{_DESCRIPTION}: algorithm_cutoff_time", f"is {text!r}", "a runtime scenario needs a number of seconds"
-        ) from None
-
-
-def _measure(runs: Table, description: dict[str, list[str]]) -> str:
-    named = _first(description, "performance_measures", "").lower()
+def _measure(runs: Table, named: str) -> str:
     candidates = [column for column in runs.columns if column not in _NOT_MEASURES]
     if named in candidates or not candidates:
         return named or "runtime"
@@ -133,22 +110,49 @@ def _runtime(values: Floats, status: npt.NDArray[np.str_], cutoff_s: float) -> d
     }
 
 
-def _quality(values: Floats, maximize: bool) -> Floats:
-    low, high = np.nanmin(values), np.nanmax(values)
-    scaled = (values - low) / (high - low if high > low else 1.0)
-    return scaled if maximize else 1.0 - scaled
+def _quality(values: Floats, status: npt.NDArray[np.str_], maximize: bool) -> Floats:
+    """Higher is better: as it is within [0, 1], else scaled to it; a run that failed without a value earns nothing."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if low < 0.0 or high > 1.0:
+        values = (values - low) / (high - low if high > low else 1.0)
+    reward = values if maximize else 1.0 - values
+    failed = np.isnan(values) & ~np.isin(status, ("ok", *NOT_RUN))
+    return np.where(failed, 0.0, reward)
 
 
 def _feature_arrays(table: Table, tasks: list[str]) -> dict[str, npt.NDArray[Any]]:
     """Features of every task, the mean over repetitions; NaN for a task without any."""
-    columns = [name for name in table.columns if name not in ("instance_id", "repetition")]
+    columns = _columns(table)
     row = {name: i for i, name in enumerate(tasks)}
     at = np.array([row.get(name or "", -1) for name in table.words("instance_id")])
     features = np.full((len(tasks), len(columns)), np.nan)
-    for j, name in enumerate(columns):
-        values = table.numbers(name)
+    for j, values in enumerate(columns.values()):
         used = (at >= 0) & np.isfinite(values)
         total = np.bincount(at[used], values[used], len(tasks))
         count = np.bincount(at[used], minlength=len(tasks))
         features[:, j] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return {"features": features, "feature_name": np.array(columns)} if columns else {}
+    return {"features": features, "feature_name": np.array(list(columns))} if columns else {}
+
+
+def _columns(table: Table) -> dict[str, Floats]:
+    """Columns of numbers as they are; one column of 0 and 1 per level of a column of words."""
+    found: dict[str, Floats] = {}
+    for name in table.columns:
+        if name in ("instance_id", "repetition"):
+            continue
+        words = table.words(name)
+        levels = sorted({word for word in words if word is not None})
+        if name in table.nominal and not all(map(_is_number, levels)):
+            for level in levels:
+                found[f"{name}={level}"] = np.array([np.nan if w is None else float(w == level) for w in words])
+        else:
+            found[name] = table.numbers(name)
+    return found
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
