@@ -13,6 +13,7 @@ import pytest
 from bot_orch.cli import main
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix_npz import write_npz
+from bot_orch.experiments.arena.run import ArenaPlan, run_arena
 
 pytest.importorskip("matplotlib")
 
@@ -46,6 +47,33 @@ def test_writes_the_table_and_the_page(data: Path, tmp_path: Path, capsys: pytes
     page = (out / "index.html").read_text()
     assert "<h2>Given order</h2>" in page
     assert "http" not in page.replace("https://", "http").split("<body>")[1].split("base64")[0], "self-contained"
+
+
+@pytest.mark.filterwarnings("error")
+def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / r"$\frac{$ <b>, ü.npz"
+    names = np.array(["$$", "模型 $a_1$", "a/b, c"])
+    np.savez(path, reward=np.random.default_rng(0).random((20, 3)) * [0.2, 0.5, 0.9], agent=names)
+    out = tmp_path / "out"
+    assert _arena(path, "--policies", "ucb1", "--seeds", 2, "--jobs", 1, "--shares", "--out", out) == 0
+    rows = list(csv.DictReader((out / "arena.csv").read_text().splitlines()))
+    assert {row["metric"] for row in rows if row["metric"].startswith("share:")} == {f"share:{name}" for name in names}
+    assert "&lt;b&gt;, ü" in (out / "index.html").read_text()
+
+
+def test_one_agent_has_no_league_and_the_page_says_why(tmp_path: Path) -> None:
+    np.savez(tmp_path / "alone.npz", reward=np.full((5, 1), 0.5))
+    assert _arena(tmp_path / "alone.npz", "--policies", "ucb1", "--seeds", 1, "--out", tmp_path / "out") == 0
+    assert "normalised" not in (tmp_path / "out" / "arena.csv").read_text()
+    assert "no league" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_progress_names_the_work_and_comes_to_an_end(data: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    plan = ArenaPlan([data / "plain.npz"], ["ucb1"], tmp_path / "out", seeds=2)
+    run_arena(plan, lambda done, total, what: seen.append((done, total, what)))
+    assert (4, 4, "plain shuffled ucb1") in seen
+    assert seen[-1][0] == seen[-1][1], "the last figure is drawn"
 
 
 def test_same_bytes_for_any_number_of_jobs(data: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
@@ -33,6 +34,10 @@ _INTRO = (
     "(right-censored at the cutoff, failures as competing risks) and reported as "
     "event · (1 − log(1+t)/log(1+cutoff)).</p>"
 )
+_NO_LEAGUE = (
+    "<p>No data set here has a best single agent that beats a random one, so there is nothing to normalise by and no "
+    "league.</p>"
+)
 _DIGITS = {"par10": 0, "cost_usd": 5, "mean_observed_time": 2}
 
 
@@ -41,7 +46,8 @@ def write_page(out: Path, results: Results, command: str, progress: Progress) ->
     style = files("bot_orch.experiments").joinpath("report.css").read_text()
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
-    draw = _Drawer(out, progress, total=sum(2 + len(_datasets(results, order)) for order in orders))
+    figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
+    draw = _Drawer(out, progress, figures)
     parts = [_INTRO]
     parts += [_order_part(results, order, kinds, draw) for order in orders]
     parts.append(_facts(results, command))
@@ -52,6 +58,7 @@ def write_page(out: Path, results: Results, command: str, progress: Progress) ->
         f"<body><main>{''.join(parts)}</main></body></html>\n"
     )
     write_atomically(out / "index.html", page.encode())
+    progress(figures, figures, "drawn")
     return out / "index.html"
 
 
@@ -64,7 +71,9 @@ class _Drawer:
     def __call__(self, name: str, caption: str, draw: Callable[[], Any]) -> str:
         self._progress(self._done, self._total, f"drawing {name}")
         self._done += 1
-        png, svg = save_figure(draw, self._out / "figures" / name)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font does not have
+            png, svg = save_figure(draw, self._out / "figures" / name)
         data = base64.b64encode(png.read_bytes()).decode("ascii")
         text = escape(caption)
         return (
@@ -92,6 +101,8 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], draw: _Draw
                 partial(draw_curves, results, standings, order),
             ),
         ]
+    else:
+        parts.append(_NO_LEAGUE)
     for index, dataset in enumerate(_datasets(results, order)):
         caption = f"{dataset}, {order} order: normalised reward and who got the work."
         figure = draw(f"set-{order}-{index:02d}", caption, partial(draw_set, results, dataset, order))

@@ -71,12 +71,14 @@ def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> 
                 curve = results[dataset, order, policy]["curve"]
                 axis.plot(curve["round"], np.array(curve["mean"], float), label=policy, **look(policy, names))
         _yard_lines(axis, results, dataset, order)
-        axis.set_title(dataset)
+        axis.set_title(dataset, parse_math=False)
         axis.set_xlabel("round")
     for row in axes:
         row[0].set_ylabel("normalised so far")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(len(labels), 1)))
+    shown = {
+        label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=min(5, max(len(shown), 1)))
     return figure
 
 
@@ -85,6 +87,8 @@ def _yard_lines(axis: Any, results: Results, dataset: str, order: str) -> None:
         level = mean_std(results[dataset, order, name]["metrics"].get("normalised", [math.nan]))[0]
         if math.isfinite(level):
             axis.axhline(level, label=name, **look(name, []))
+        elif name == "random":
+            axis.text(0.5, 0.5, "best single = random", transform=axis.transAxes, ha="center")
     settled = np.concatenate([np.asarray(line.get_ydata(), float)[-50:] for line in axis.get_lines()])
     settled = settled[np.isfinite(settled)]  # the first rounds are noise and may leave the frame
     if settled.size:
@@ -126,7 +130,7 @@ def _share_bar(axis: Any, payload: dict[str, Any], position: float) -> None:
         axis.barh(position, value, 0.72, left=left, color=color, edgecolor="black", linewidth=0.5)
         if value > 0.04 + 0.017 * len(agent[:18]):
             ink = "white" if index == 0 else "black"
-            axis.text(left + 0.01, position, agent[:18], va="center", fontsize=6.5, color=ink)
+            axis.text(left + 0.01, position, agent[:18], va="center", fontsize=6.5, color=ink, parse_math=False)
         left += value
 
 

@@ -130,7 +130,10 @@ def _preflight(plan: ArenaPlan) -> None:
 def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:
     """Run the units that the folder's log does not hold, on the engine asked for."""
     jobs = [(f"{__name__}:run_one", Unit(" ".join(_key(unit)), unit)) for unit in plan.units()]
-    done = run_missing(plan.out, jobs, make_engine(plan.engine, plan.jobs, plan.address), progress)
+    engine = make_engine(plan.engine, plan.jobs, plan.address)
+    done = run_missing(
+        plan.out, jobs, engine, lambda n, total, what: progress(n, total, what.removeprefix(f"{jobs[0][0]} "))
+    )
     return {_key(job[1].params): done[job[0], job[1].key] for job in jobs}
 
 
