@@ -53,14 +53,15 @@ class Server:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
-        psutil.wait_procs(processes, timeout=10)
+        psutil.wait_procs(processes, timeout=60)
 
     def revive(self):
         """Start it again; it recovers from its write-ahead log."""
         import psycopg
 
         self.server.ensure_postgres_running()
-        for _ in range(200):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
             with contextlib.suppress(psycopg.OperationalError):
                 return self.execute("SELECT 1")
             time.sleep(0.05)

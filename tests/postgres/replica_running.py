@@ -32,7 +32,7 @@ agents:
 """
 
 
-def call(port, method, path, body=None, headers=None, timeout=20):
+def call(port, method, path, body=None, headers=None, timeout=60):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(method, path, None if body is None else json.dumps(body).encode(), headers or {})
@@ -63,7 +63,7 @@ class Replica:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             with contextlib.suppress(OSError, http.client.HTTPException):
-                if call(self.port, "GET", "/health/ready", timeout=2)[0] == 200:
+                if call(self.port, "GET", "/health/ready", timeout=10)[0] == 200:
                     return
             time.sleep(0.02)
         raise AssertionError("the replica is not ready")
@@ -77,7 +77,7 @@ class Replica:
         if self.child is not None:
             self.end(signal.SIGKILL)
         self.launcher.stdin.close()
-        self.launcher.wait(10)
+        self.launcher.wait(60)
         self.launcher.stdout.close()
 
 
@@ -160,7 +160,7 @@ def check(database, acked, states):
 
 def final_states(replicas):
     """The states of both, once both have folded everything."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         states = [call(replica.port, "GET", "/v1/admin/state")[1] for replica in replicas]
         if states[0]["seq"] == states[1]["seq"]:

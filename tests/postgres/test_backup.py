@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from service_running import BASE, Running
+from service_running import BASE, Running, until
 
 from bot_orch.config import parse_config
 from bot_orch.eventlog.postgres import open_log
@@ -38,8 +38,7 @@ def test_a_dump_of_a_running_log_is_a_sound_log(pg, tmp_path):
 
     client = threading.Thread(target=load)
     client.start()
-    while len(acked) < 50:
-        done.wait(0.01)
+    until(lambda: len(acked) >= 50)
     before = list(acked)
     subprocess.run([tool(pg, "pg_dump"), "--format=custom", "--schema=bot_orch", f"--file={dump}", url], check=True)
     done.set()

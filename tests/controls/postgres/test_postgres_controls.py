@@ -1,5 +1,6 @@
 """Broken variants of the shared log that the checks must catch."""
 
+import functools
 import importlib.util
 import random
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "postgres"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "service"))
 
 from pg_running import need
+from service_running import until
 
 pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
 
@@ -25,11 +28,16 @@ def checks():
     return module
 
 
-def write_without_the_lock(url, number, groups, rng):
+def write_without_the_lock(url, number, groups, rng, seen):
     """Draws its numbers from a sequence and commits when it likes, as a table with BIGSERIAL does."""
     from bot_orch.eventlog.postgres_connect import connect
 
     connection = connect(url)
+    if number == 1:  # the first one likes to commit after others whose numbers are larger
+        drawn = connection.execute("INSERT INTO events SELECT nextval('numbers'), 1, 'k@1', '', '' RETURNING seq")
+        mine = drawn.fetchone()[0]
+        until(lambda: all(found and found[-1].seq > mine for found in seen))
+        connection.commit()
     for group in range(groups):
         for i in range(rng.randint(1, 3)):
             connection.execute(
@@ -46,7 +54,8 @@ def test_a_follower_of_writers_without_the_lock_misses_events():
     suite.connect_log(url).close()
     with suite.psycopg.connect(url) as connection:
         connection.execute("CREATE SEQUENCE bot_orch.numbers")
-    seen = suite.six_writers_two_followers(url, write_without_the_lock, 40)
+    seen = ([], [])
+    suite.six_writers_two_followers(url, functools.partial(write_without_the_lock, seen=seen), 40, seen)
     log = suite.open_log(url)
     rows = list(log.read())
     log.close()
@@ -60,7 +69,7 @@ def test_writers_that_number_rows_without_the_lock_clash():
     from bot_orch.eventlog.log import LogConflictError
     from bot_orch.eventlog.postgres import PostgresLog
 
-    url, clashes = need().database(), []
+    url, clashes, start = need().database(), [], threading.Barrier(4)
 
     class Unlocked(PostgresLog):
         def begin(self, after):
@@ -71,8 +80,10 @@ def test_writers_that_number_rows_without_the_lock_clash():
 
     def write(number):
         log, rng = Unlocked(url, writer=number), random.Random(number)  # noqa: S311
-        for _ in range(30):
+        for turn in range(30):
             rows = log.begin(0)
+            if turn == 0:
+                start.wait(60)  # all know the same rows
             try:
                 log.append([checks_row(len(rows) + 1)])
                 time.sleep(rng.uniform(0, 0.002))
