@@ -197,15 +197,24 @@ def geometry_from_spec(document: Mapping[str, Any]) -> Geometry:
     >>> from bot_orch.transport import Scalars
     >>> geometry_from_spec(Scalars(order=2).spec()) == Scalars(order=2)
     True
+    >>> geometry_from_spec({"name": "labels", "label": 3})
+    Traceback (most recent call last):
+    ...
+    bot_orch.errors.InvalidInputError: geometry.label: is not a setting of labels; choose from labels
     """
     name = document.get("name")
     if name not in _REGISTRY:
         raise InvalidInputError("geometry.name", f"is {name!r}", f"pass one of {', '.join(sorted(_REGISTRY))}")
     arguments = {key: _frozen(value) for key, value in document.items() if key != "name"}
+    known = [field.name for field in fields(_REGISTRY[name]) if field.init]
+    for key in arguments:
+        if key not in known:
+            raise InvalidInputError(f"geometry.{key}", f"is not a setting of {name}", f"choose from {', '.join(known)}")
     try:
         return _REGISTRY[name](**arguments)
     except TypeError as error:
-        raise InvalidInputError(f"geometry {name}", f"is malformed ({error})", "see its spec()") from error
+        remedy = f"its settings are {', '.join(known)}"
+        raise InvalidInputError(f"geometry {name}", f"is malformed ({error})", remedy) from error
 
 
 def distance(geometry: Geometry, mu: Measure, nu: Measure) -> float:

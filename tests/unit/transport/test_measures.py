@@ -104,5 +104,5 @@ def test_specifications_are_plain_and_come_back(geometry):
 def test_unknown_specifications_are_refused():
     with pytest.raises(InvalidInputError, match=r"geometry\.name"):
         tr.geometry_from_spec({"name": "taxi"})
-    with pytest.raises(InvalidInputError, match="malformed"):
+    with pytest.raises(InvalidInputError, match="not a setting of"):
         tr.geometry_from_spec({"name": "scores", "colour": 1})
