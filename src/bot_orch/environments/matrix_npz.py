@@ -37,7 +37,12 @@ def read_npz(path: Path) -> Matrix:
     """The matrix in a file; a malformed file raises an error that names the array."""
     if not zipfile.is_zipfile(path):
         raise InvalidInputError(str(path), "is not an .npz archive", "save the arrays together with numpy.savez")
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+            problem, remedy = "is a damaged archive", "save the file again with numpy.savez"
+            raise InvalidInputError(str(path), problem, remedy) from error
         wanted = [key for key in archive.files if key in _KNOWN or key.startswith("task_")]
         arrays = {key: _array(path, archive, key) for key in wanted}
     try:
@@ -49,7 +54,7 @@ def read_npz(path: Path) -> Matrix:
 def _array(path: Path, archive: Any, key: str) -> npt.NDArray[Any]:
     try:
         found: npt.NDArray[Any] = np.asarray(archive[key])
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         damaged = "allow_pickle" not in str(error)
         problem = "is damaged" if damaged else "cannot be read without unpickling"
         remedy = "save the file again" if damaged else "save plain numbers or strings, not objects"

@@ -145,6 +145,22 @@ def test_a_damaged_array_is_named(tmp_path: Path) -> None:
         read_npz(path)
 
 
+@pytest.mark.parametrize("marker", [b"PK\x01\x02", b"PK\x03\x04", b"\x93NUMPY"])
+@pytest.mark.parametrize("at", range(0, 32, 2))
+def test_damage_anywhere_is_one_line(marker: bytes, at: int, tmp_path: Path) -> None:
+    path = tmp_path / "torn.npz"
+    np.savez(path, reward=np.zeros((5, 2)))
+    data = bytearray(path.read_bytes())
+    data[data.index(marker) + at] ^= 0x5A
+    path.write_bytes(bytes(data))
+    try:
+        matrix = read_npz(path)
+    except InvalidInputError as error:
+        assert str(error).count("\n") == 0  # noqa: PT017  (not every byte matters)
+    else:
+        assert matrix.reward.shape == (5, 2)
+
+
 def test_trials_are_averaged_and_kept() -> None:
     values = np.array([[[0.0, 1.0, np.nan], [np.nan] * 3]])
     matrix = matrix_from_arrays("t", {"success": values})
