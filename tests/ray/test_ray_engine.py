@@ -55,10 +55,10 @@ def cluster(machines):
     return machines.address
 
 
-def test_units_run_on_every_node_each_once(cluster):
+def test_units_run_on_every_node_each_once(cluster, tmp_path):
     import ray
 
-    found = list(engines_ray.run_ray(jobs("where", 8, sleep_s=0.2), 1, cluster))
+    found = list(engines_ray.run_ray(jobs("where", 8, folder=str(tmp_path), nodes=2), 1, cluster))
     assert sorted(job[1].key for job, _ in found) == [str(i) for i in range(8)]
     assert {payload["value"] for _, payload in found} == {i**2 for i in range(8)}
     assert len({payload["node"] for _, payload in found}) == 2
@@ -88,17 +88,18 @@ def test_a_sweep_gives_the_same_bytes(cluster, tmp_path):
 def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_path, monkeypatch):
     notes = tmp_path / "notes"
     notes.mkdir()
-    experiment = _experiment(monkeypatch, notes, count=12, sleep_s=0.3)
+    experiment = _experiment(monkeypatch, notes, count=12, sleep_s=0.05)
+    (notes / "doomed-unit").write_text("4")
     killed = []
     killer = threading.Thread(target=_kill_first, args=(notes, killed))
     killer.start()
     plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=cluster)
     runner.reproduce(plan, lambda *_: None)
     killer.join()
-    assert len(killed) == 1
+    assert killed == ["4"]
     units = [json.loads(line)["unit"] for line in (tmp_path / "ray/results.jsonl").read_text().splitlines()]
     assert sorted(units) == sorted(str(i) for i in range(12)), "each unit once"
-    assert len(list(notes.glob(f"{killed[0]}.*"))) >= 2, "the unit of the dead worker ran again"
+    assert len(list(notes.glob("4.*"))) >= 2, "the unit of the dead worker ran again"
     runner.reproduce(runner.Plan([experiment], tmp_path / "local", Scale()), lambda *_: None)
     assert (tmp_path / "ray/tables.csv").read_bytes() == (tmp_path / "local/tables.csv").read_bytes()
 
@@ -107,8 +108,9 @@ def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, tmp_path, 
     """A whole node goes while units run on it: its raylet and its workers at once, without a word."""
     notes = tmp_path / "notes"
     notes.mkdir()
-    experiment = _experiment(monkeypatch, notes, count=16, sleep_s=0.5)
+    experiment = _experiment(monkeypatch, notes, count=16, sleep_s=0.05)
     lost = machines.add_node(**{**NODE, "num_cpus": 2})
+    (notes / "doomed-node").write_text(lost.node_id)
     machines.wait_for_nodes()
     struck = []
     striker = threading.Thread(target=_remove, args=(machines, lost, notes, struck))
@@ -120,7 +122,7 @@ def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, tmp_path, 
     units = [json.loads(line)["unit"] for line in (tmp_path / "ray/results.jsonl").read_text().splitlines()]
     assert sorted(units) == sorted(str(i) for i in range(16)), "each unit once"
     for unit in struck:
-        again = [note.read_text().split()[1] for note in notes.glob(f"{unit}.*")]
+        again = [note.read_text().split()[2] for note in notes.glob(f"{unit}.*")]
         assert len(again) >= 2 and again.count(lost.node_id) == 1, "it ran again, elsewhere"
     runner.reproduce(runner.Plan([experiment], tmp_path / "local", Scale()), lambda *_: None)
     assert (tmp_path / "ray/tables.csv").read_bytes() == (tmp_path / "local/tables.csv").read_bytes()
@@ -176,33 +178,31 @@ def _experiment(monkeypatch, notes, *, count, sleep_s):
 
 
 def _kill_first(notes, killed):
-    """Kill the process of the fifth unit that starts, while it works."""
-    deadline = time.monotonic() + 60
+    """Kill the process of the doomed unit, while it works."""
+    deadline = time.monotonic() + 80
     while time.monotonic() < deadline:
-        found = sorted(notes.glob("*.0"), key=lambda note: note.stat().st_mtime_ns)
-        if len(found) >= 5 and found[-1].read_text():
-            killed.append(found[-1].name.split(".")[0])
-            os.kill(int(found[-1].read_text().split()[0]), signal.SIGKILL)
+        if (notes / "4.0").exists():
+            unit, process, _ = (notes / "4.0").read_text().split()
+            killed.append(unit)
+            os.kill(int(process), signal.SIGKILL)
             return
         time.sleep(0.02)
 
 
 def _remove(machines, node, notes, struck):
-    """Take a node away while a unit works there; ``struck`` are the units that did."""
+    """Take a node away while units work there; ``struck`` are the units that did."""
     import psutil
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 80
     while time.monotonic() < deadline:
-        there = {
-            note.name.split(".")[0]: text for note in notes.glob("*.0") if node.node_id in (text := note.read_text())
-        }
-        young = [unit for unit in there if time.time() - (notes / f"{unit}.0").stat().st_mtime < 0.2]
-        if young:
-            struck += young
+        found = [note.read_text().split() for note in notes.glob("*.0")]
+        there = {unit: int(process) for unit, process, where in found if where == node.node_id}
+        if there:
+            struck += there
             machines.remove_node(node, allow_graceful=False)
-            for unit in young:  # they would notice and leave; a lost machine does not give them the time
+            for process in there.values():  # they would notice and leave; a lost machine does not give them the time
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    psutil.Process(int(there[unit].split()[0])).kill()
+                    psutil.Process(process).kill()
             return
         time.sleep(0.02)
 
