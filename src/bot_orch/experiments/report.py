@@ -65,7 +65,8 @@ def _summary(sections: Sequence[Section]) -> str:
         '<span class="out">Orange</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
         "then the published value. What the paper calls a 95 % confidence interval is a standard deviation over seeds "
         "(recomputed from its triage tables); except in its synthetic lambda ablation.</p>"
-        f"<table class=summary><tr><th>Experiment</th><th>Agreement</th><th>Why</th></tr>{''.join(lines)}</table>"
+        "<div class=scroll><table class=summary><tr><th>Experiment</th><th>Agreement</th><th>Why</th></tr>"
+        f"{''.join(lines)}</table></div>"
         f"<ul>{''.join(f'<li>{_PROTOCOLS[name]}</li>' for name in _used_protocols(sections))}</ul>"
     )
 
@@ -88,7 +89,8 @@ def _used_protocols(sections: Sequence[Section]) -> list[str]:
 
 def _facts(facts: dict[str, str]) -> str:
     items = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
-    return f"<details><summary>How this page was made</summary><table class=facts>{items}</table></details>"
+    table = f"<div class=scroll><table class=facts>{items}</table></div>"
+    return f"<details><summary>How this page was made</summary>{table}</details>"
 
 
 def _section(section: Section) -> str:
