@@ -24,6 +24,9 @@ __all__ = ["run_ray"]
 #: How often a unit whose worker died is run again before it is blamed for it.
 _RETRIES = 5
 _CONNECT_S = 10.0
+#: Ray speaks HTTP/2: a greeting with an empty frame of settings, which is answered by such a frame.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_FRAME_BYTES, _SETTINGS = 9, 4
 #: Payloads are kilobytes; Ray would reserve a third of the machine's memory for them.
 _OBJECT_STORE_BYTES = 128 * 2**20
 
@@ -119,11 +122,24 @@ def _probe(address: str) -> None:
     if not host or not port.isdigit():
         return  # a word, such as auto: Ray knows at once
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S) as there:
+            found = _greet(there)
     except (OSError, OverflowError) as error:
         raise BotOrchError(
             f"--address: no Ray cluster at {address} ({error}); start it, or correct the address"
         ) from error
+    if not found:
+        raise BotOrchError(f"--address: what listens at {address} is not Ray; pass what 'ray start --head' has printed")
+
+
+def _greet(there: socket.socket) -> bool:
+    """Whether the other side may be Ray."""
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+        return True  # it does not answer in plain
+    there.sendall(_GREETING)
+    with there.makefile("rb") as answers:
+        frame = answers.read(_FRAME_BYTES)
+    return len(frame) == _FRAME_BYTES and frame[3] == _SETTINGS
 
 
 def _import_ray() -> Any:
