@@ -124,6 +124,15 @@ def test_errors_are_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert not (tmp_path / "out").exists(), "nothing is written before the input is understood"
 
 
+def test_a_missing_library_is_told_before_the_first_round(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert _arena(data, "--policies", "ucb1", "--seeds", 2, "--jobs", 1, "--out", tmp_path / "out") == 2
+    assert "pip install" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_latency_target_is_part_of_the_settings(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

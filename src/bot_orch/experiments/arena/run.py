@@ -18,6 +18,7 @@ from bot_orch.experiments.arena.players import play
 from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
 from bot_orch.experiments.engines import make_engine
 from bot_orch.experiments.experiment import Unit
+from bot_orch.experiments.figures import new_figure
 from bot_orch.experiments.runner import Progress, open_folder, run_missing
 from bot_orch.files import write_atomically
 from bot_orch.rng import derive_keys
@@ -119,6 +120,7 @@ def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
 
 def _preflight(plan: ArenaPlan) -> None:
     """Fail before the first unit: unreadable files, missing libraries."""
+    new_figure(1, 1, 1, 1)  # matplotlib, for the page at the end
     for path in plan.paths:
         load_matrix(path)
     setup = Setup(2, 1, 1, derive_keys(["preflight"], [0]))
