@@ -365,11 +365,17 @@ def test_the_terminal_does_what_the_browser_does(start, capsys, monkeypatch):
     ticket = waiting(running)[0]["id"]
     out = run("list")[1].out
     assert ticket in out and "\x1b" not in out
-    assert run("answer", ticket, "too early")[0] == 2
+    assert "claim it first" in run("answer", ticket, "too early")[1].err
     assert "yours for" in run("claim")[1].out
     assert run("release", ticket)[0] == 0
     assert run("claim", ticket)[0] == 0
     assert run("answer", ticket, "--accept", "0")[0] == 2
+    running.runtime.queue.settings = QueueSettings(lease_s=120.0, undo_s=60.0)
+    assert "edit by local: yes, twice" in run("answer", ticket, "--edit", "1", "yes, twice")[1].out
+    assert run("undo", ticket)[0] == 0
+    assert "edit by local: yes, thrice" in run("answer", ticket, "yes, thrice", "--edit", "1")[1].out
+    assert run("undo", ticket)[0] == 0
+    running.runtime.queue.settings = QueueSettings(lease_s=120.0, undo_s=0.05)
     assert "accept by local: yes" in run("answer", ticket, "--accept", "1")[1].out
     assert ended(running, task)["output"] == "yes"
     assert run("show", "nobody")[0] == 2

@@ -23,6 +23,7 @@ examples:
   bot-orch queue claim                      the most urgent
   bot-orch queue answer TICKET "42"
   bot-orch queue answer TICKET --accept 1   the first draft as it is
+  bot-orch queue answer TICKET --edit 1 "42, to be precise"
   bot-orch queue answer TICKET --reject "not enough to go on"
   bot-orch queue release TICKET"""
 _TIMEOUT_S = 30.0
@@ -62,8 +63,8 @@ def add(commands: Any) -> None:
     answer.add_argument("ticket", metavar="TICKET")
     answer.add_argument("text", nargs="?", default="", metavar="TEXT", help="- reads it from standard input")
     way = answer.add_mutually_exclusive_group()
-    way.add_argument("--accept", type=int, metavar="N", help="answer with draft N, from 1")
-    way.add_argument("--edit", type=int, metavar="N", help="TEXT is draft N, edited")
+    way.add_argument("--accept", metavar="N", help="answer with draft N, from 1")
+    way.add_argument("--edit", nargs="+", metavar=("N", "TEXT"), help="TEXT is draft N, edited")
     way.add_argument("--reject", metavar="REASON", help="nobody should answer this, and why")
     parser.set_defaults(run=run)
 
@@ -87,15 +88,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _answer_body(arguments: argparse.Namespace) -> dict[str, Any]:
-    text = sys.stdin.read() if arguments.text == "-" else arguments.text
     if arguments.reject is not None:
         return {"action": "reject", "reason": arguments.reject}
-    for action, number in (("accept", arguments.accept), ("edit", arguments.edit)):
-        if number is not None:
-            if number < 1:
-                raise InvalidInputError(f"--{action}", f"is {number}", "drafts are counted from 1")
-            return {"action": action, "draft": number - 1, "text": text}
-    return {"action": "answer", "text": text}
+    if arguments.accept is not None:
+        return {"action": "accept", "draft": _draft("--accept", arguments.accept)}
+    if arguments.edit is not None:
+        number, *words = arguments.edit
+        return {"action": "edit", "draft": _draft("--edit", number), "text": _text(" ".join(words) or arguments.text)}
+    return {"action": "answer", "text": _text(arguments.text)}
+
+
+def _draft(option: str, number: str) -> int:
+    if not number.isdecimal() or int(number) < 1:
+        raise InvalidInputError(option, f"is {number}", "drafts are counted from 1")
+    return int(number) - 1
+
+
+def _text(words: str) -> str:
+    return sys.stdin.read() if words == "-" else words
 
 
 def _ask(arguments: argparse.Namespace, method: str, path: str, body: Any = None) -> Any:

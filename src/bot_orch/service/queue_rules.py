@@ -180,7 +180,7 @@ def _held(state: QueueState, ticket_id: str, who: Person, now_us: int, number: i
         raise QueueError("stale", "it was answered already")
     mine = ticket.status == "claimed" and ticket.holder == who.name and ticket.lease_until_us > now_us
     if not mine or (number is not None and number != ticket.claim):
-        raise QueueError("stale", "your claim has ended; claim it again")
+        raise QueueError("stale", "your claim has ended; claim it again" if ticket.claim else "claim it first")
     return ticket
 
 
