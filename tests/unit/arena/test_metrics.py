@@ -108,6 +108,24 @@ def test_league_orders_counts_and_leaves_yardsticks_out() -> None:
     assert (second.policy, second.mean) == ("q", pytest.approx(0.475))
 
 
+def test_curves_end_within_the_frame_and_titles_over_their_panel() -> None:
+    pytest.importorskip("matplotlib")
+    from bot_orch.experiments.arena.plots import draw_curves
+
+    def curve(level: float) -> dict[str, Any]:
+        return _payload([level]) | {"curve": {"round": [1, 2], "mean": [50.0, level], "std": [0.0, 0.0]}}
+
+    name = "x" * 99
+    results = {(name, "given", policy): curve(v) for policy, v in (("p", 9.0), ("q", -3.0), ("r", 0.5))}
+    for yardstick_name, level in (("best-single", 1.0), ("random", 0.0)):
+        results[name, "given", yardstick_name] = _payload([level], "yardstick")
+    figure = draw_curves(results, league(results, "given"), "given")
+    low, high = figure.axes[0].get_ylim()
+    assert low < -3.0
+    assert high > 9.0
+    assert len(figure.axes[0].get_title()) == 40
+
+
 def test_csv_has_exactly_these_columns() -> None:
     text = csv_text({("x", "given", "p"): _payload([1.0, 2.0])}, shares=True)
     lines = text.splitlines()

@@ -20,6 +20,7 @@ _COLORS = (
 _LINES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (8, 2)))
 _YARD = {"best-single": "#000000", "random": "#9e9e9e", "oracle": "#000000"}
 _LEADERS = 8
+_TITLE = 40  # characters over a panel
 
 
 def look(policy: str, policies: Sequence[str]) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> 
                 curve = results[dataset, order, policy]["curve"]
                 axis.plot(curve["round"], np.array(curve["mean"], float), label=policy, **look(policy, names))
         _yard_lines(axis, results, dataset, order)
-        axis.set_title(dataset, parse_math=False)
+        axis.set_title(dataset if len(dataset) <= _TITLE else f"{dataset[: _TITLE - 3]}...", parse_math=False)
         axis.set_xlabel("round")
     for row in axes:
         row[0].set_ylabel("normalised so far")
@@ -92,7 +93,9 @@ def _yard_lines(axis: Any, results: Results, dataset: str, order: str) -> None:
     settled = np.concatenate([np.asarray(line.get_ydata(), float)[-50:] for line in axis.get_lines()])
     settled = settled[np.isfinite(settled)]  # the first rounds are noise and may leave the frame
     if settled.size:
-        axis.set_ylim(max(-1.0, min(-0.1, settled.min() - 0.05)), min(4.0, max(1.1, settled.max() + 0.05)))
+        ends = np.array([line.get_ydata()[-1] for line in axis.get_lines()], dtype=float)  # these may not
+        low, high = min(-1.0, np.nanmin(ends) - 0.05), max(4.0, np.nanmax(ends) + 0.05)
+        axis.set_ylim(max(low, min(-0.1, settled.min() - 0.05)), min(high, max(1.1, settled.max() + 0.05)))
 
 
 def draw_set(results: Results, dataset: str, order: str) -> Any:
