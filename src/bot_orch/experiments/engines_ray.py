@@ -81,10 +81,10 @@ def _payload(ray: Any, reference: Any, job: Job) -> dict[str, Any]:
     except ray.exceptions.RayTaskError as error:
         raise error.as_instanceof_cause() from None
     except ray.exceptions.RayError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise BotOrchError(
-            f"{job[1].key}: its worker died {_RETRIES + 1} times ({reason}); run the same command again to go on"
-        ) from error
+        crashed = isinstance(error, ray.exceptions.WorkerCrashedError)
+        what = f"its worker died {_RETRIES + 1} times" if crashed else "Ray gave it up"
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BotOrchError(f"{job[1].key}: {what} ({reason}); run the same command again to go on") from error
     return read_answer(text)
 
 

@@ -1,13 +1,15 @@
-"""An address at which there is no Ray is said to be wrong at once; Ray itself would wait for minutes."""
+"""A Ray that is not there, and one that goes away, are told in one line; Ray itself would wait for minutes."""
 
 import http.server
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from bot_orch.errors import BotOrchError
 from bot_orch.experiments import engines_ray
+from bot_orch.experiments.experiment import Unit
 
 
 @pytest.fixture
@@ -56,3 +58,17 @@ def test_with_tls_it_is_left_to_ray(website, monkeypatch):
 def test_nobody_there(port):
     with pytest.raises(BotOrchError, match="no Ray cluster at .*; start it, or correct the address"):
         engines_ray._probe(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("WorkerCrashedError", "k: its worker died 6 times"), ("LocalRayletDiedError", "k: Ray gave it up")],
+)
+def test_who_died_is_said_as_it_is(name, said):
+    exceptions = pytest.importorskip("ray").exceptions
+
+    def get(_):
+        raise getattr(exceptions, name)
+
+    with pytest.raises(BotOrchError, match=rf"^{said} \(.+\); run the same command again to go on$"):
+        engines_ray._payload(SimpleNamespace(get=get, exceptions=exceptions), None, ("run", Unit("k", {})))
