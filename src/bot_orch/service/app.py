@@ -19,7 +19,7 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the service", "service") from _error
 
-from bot_orch.service.build import optional_module
+from bot_orch.service import dashboard, queue
 from bot_orch.service.http import Endpoint, Request
 from bot_orch.service.openapi import document
 from bot_orch.service.problems import Problem, Reply, json_reply, problem_reply
@@ -28,8 +28,6 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.tasks import resume
 
 __all__ = ["make_app"]
-
-_PARTS = ("queue", "dashboard")
 
 
 class _App(Starlette):
@@ -84,11 +82,7 @@ def _routes(runtime: Runtime) -> list[BaseRoute]:
         for spec in ROUTES
     ]
     routes.append(Route("/openapi.json", Endpoint(runtime, _openapi, "/openapi.json", None), methods=["GET"]))
-    for name in _PARTS:
-        module: Any = optional_module(f"bot_orch.service.{name}")
-        if module is not None:
-            routes += module.routes(runtime)
-    return routes
+    return [*routes, *queue.routes(runtime), *dashboard.routes(runtime)]
 
 
 async def _openapi(_: Request) -> Reply:

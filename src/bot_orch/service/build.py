@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -32,23 +30,24 @@ from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.types import Agent
 
-__all__ = ["check", "make_guard", "make_log", "make_orchestrator", "optional_module"]
+__all__ = ["check", "make_guard", "make_log", "make_orchestrator"]
 
 T = TypeVar("T")
 
 
 def make_log(database: str) -> Log:
-    """The log behind ``database``: a path, or ``:memory:``."""
+    """The log behind ``database``: a path, ``:memory:``, or a URL of PostgreSQL."""
     if database == ":memory:":
         return MemoryLog()
     if "://" not in database:
         return SqliteLog(database)
     scheme = database.partition("://")[0]
-    module = optional_module("bot_orch.eventlog.postgres") if scheme in ("postgres", "postgresql") else None
-    if module is None:
-        raise InvalidInputError("config.database", f"has the scheme {scheme!r}", "write a path, or :memory:")
-    log: Log = module.connect_log(database)
-    return log
+    if scheme not in ("postgres", "postgresql"):
+        remedy = "write a path, postgresql://..., or :memory:"
+        raise InvalidInputError("config.database", f"has the scheme {scheme!r}", remedy)
+    from bot_orch.eventlog.postgres import connect_log  # of an extra
+
+    return connect_log(database)
 
 
 def make_orchestrator(config: Config) -> Orchestrator:
@@ -93,11 +92,6 @@ def check(config: Config) -> None:
         make_guard(agent, queue=_NoQueue())
     if config.router.reference is not None:
         measure_from_dict(config.router.reference)
-
-
-def optional_module(name: str) -> Any:
-    """A module that may not be there."""
-    return importlib.import_module(name) if importlib.util.find_spec(name) is not None else None
 
 
 def _policy(settings: RouterConfig) -> Policy:

@@ -14,12 +14,10 @@ from bot_orch.service.runtime import Runtime
 __all__ = ["make_queue", "routes"]
 
 
-def make_queue(runtime: Runtime, settings: QueueSettings | None = None) -> Desk:
+def make_queue(runtime: Runtime) -> Desk:
     """The queue of a service that is starting."""
-    configured = getattr(runtime.config, "queue", None)
-    if settings is None and configured is not None:
-        settings = QueueSettings(configured.lease_s, configured.undo_s, configured.blind)
-    desk = Desk(runtime, settings or QueueSettings())
+    configured = runtime.config.queue
+    desk = Desk(runtime, QueueSettings(configured.lease_s, configured.undo_s, configured.blind))
     desk.start()
     return desk
 

@@ -29,7 +29,7 @@ from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.service.auth import Gate
-from bot_orch.service.build import make_guard, make_log, make_orchestrator, optional_module
+from bot_orch.service.build import make_guard, make_log, make_orchestrator
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.replica import make_writer
 from bot_orch.service.replica_member import Member, join
@@ -100,6 +100,8 @@ class Runtime:
 
     async def start(self) -> None:
         """Open the log, fold it, bring it to the settings, build the agents."""
+        from bot_orch.service.queue import make_queue  # its handlers need this module
+
         log = self._given_log or make_log(self.config.database)
         try:
             self._writer = make_writer(log, self._clock, grouped=self._grouped)
@@ -112,8 +114,7 @@ class Runtime:
         change = change_to(self.ledger.router if self.ledger.configured else None, make_orchestrator(self.config))
         if change is not None:
             await self.writer.stage(self.writer.stamp(), change, "").durable()
-        module = optional_module("bot_orch.service.queue")
-        self.queue = module.make_queue(self) if module is not None else None
+        self.queue = make_queue(self)
         for agent in self.config.agents:
             self.guards[agent.id] = make_guard(agent, queue=self.queue, observer=self._on_attempt)
         self.replica = join(self)
