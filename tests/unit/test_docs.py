@@ -15,6 +15,16 @@ def blocks(text):
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
+def prose_of(page):
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+def headings(page):
+    """As they are written in links."""
+    found = re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-") for heading in found}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_run(page, capsys):
     for block in blocks(page.read_text()):
@@ -35,10 +45,18 @@ def test_the_readme_demo_explains_every_choice(capsys):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_local_links_lead_somewhere(page):
-    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+    for target in re.findall(r"\]\(([^)]+)\)", prose_of(page)):
+        path, _, heading = target.partition("#")
         if not target.startswith(("http", "mailto")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            found = page.parent / path if path else page
+            assert found.exists(), f"{page.name}: {target}"
+            assert not heading or heading in headings(found), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_are_named_exist(page):
+    for name in re.findall(r"`((?:tests|src|benchmarks|examples|docs)/[\w/.-]+)", prose_of(page)):
+        assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
