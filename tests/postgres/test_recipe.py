@@ -1,7 +1,9 @@
 """What is written down for containers and in the manual fits the program."""
 
 import json
+import os
 import re
+import subprocess
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
@@ -55,6 +57,18 @@ def test_the_configuration_in_compose_is_valid_and_holds_no_secret():
     assert config.database == f"postgresql://{user}:{'x' * 32}@postgres:5432/{database}" and config.tokens
     for value in COMPOSE["services"]["one"]["environment"].values():
         assert re.fullmatch(r"\$\{[A-Z_]+:\?.*\}", value), "secrets come from the environment"
+
+
+def test_the_first_lines_of_compose_make_every_secret_once(tmp_path):
+    (command,) = re.findall(r"^#   (.+)$", (ROOT / "compose.yaml").read_text(), re.MULTILINE)
+    (tmp_path / "openssl").write_text("#!/bin/sh\nod -An -N24 -tx1 /dev/urandom | tr -d ' \\n'\n")
+    (tmp_path / "openssl").chmod(0o755)
+    found = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, env=found, check=True)
+    made = dict(line.split("=") for line in (tmp_path / ".env").read_text().splitlines())
+    assert set(made) == set(COMPOSE["services"]["one"]["environment"]) and len(set(made.values())) == 3
+    assert all(re.fullmatch("[0-9a-f]{48}", value) for value in made.values()), "nothing that a URL would misread"
+    assert ".env" in (ROOT / ".gitignore").read_text().split() and "docker compose up --build" in PAGE
 
 
 def test_the_dockerfile_copies_what_is_there_and_starts_what_exists():
