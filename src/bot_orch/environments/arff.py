@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -34,7 +35,8 @@ class Table:
 
     def words(self, column: str) -> list[str | None]:
         """A column as it is written."""
-        return [row[self._index(column)] for row in self.rows]
+        index = self._index(column)
+        return [row[index] for row in self.rows]
 
     def numbers(self, column: str) -> Floats:
         """A column as numbers; NaN where the file says ``?``."""
@@ -124,8 +126,10 @@ def _fields(line: str) -> list[str]:
     >>> _fields('''"it's, one", 'two \\'2\\'' , 3''')
     ["it's, one", "two '2'", '3']
     """
-    if not any(mark in line for mark in "'\"\\"):
-        return [word.strip() for word in line.split(",")]
+    quotes = [mark for mark in "'\"" if mark in line]
+    if len(quotes) < 2 and "\\" not in line and len(line) < csv.field_size_limit():  # fast
+        rows = csv.reader([line], quotechar=quotes[0] if quotes else "'", doublequote=False, skipinitialspace=True)
+        return [word.strip() for word in next(rows)]
     words: list[str] = []
     at = 0
     while at <= len(line):

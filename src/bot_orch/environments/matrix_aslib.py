@@ -140,9 +140,9 @@ def _columns(table: Table) -> dict[str, Floats]:
     for name in table.columns:
         if name in ("instance_id", "repetition"):
             continue
-        words = table.words(name)
+        words = table.words(name) if name in table.nominal else []
         levels = sorted({word for word in words if word is not None})
-        if name in table.nominal and not all(map(_is_number, levels)):
+        if not all(map(_is_number, levels)):
             for level in levels:
                 found[f"{name}={level}"] = np.array([np.nan if w is None else float(w == level) for w in words])
         else:
