@@ -6,9 +6,14 @@ import time
 import pytest
 from service_running import BASE, Running, free_port
 
+from bot_orch.clock import SystemClock
 from bot_orch.config import parse_config
+from bot_orch.errors import StateFormatError
+from bot_orch.eventlog.log import Row
+from bot_orch.eventlog.postgres import PostgresLog
 from bot_orch.eventlog.postgres_connect import SCHEMA, prepare
 from bot_orch.eventlog.postgres_roster import Roster
+from bot_orch.service.replica import make_writer
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
 
@@ -69,3 +74,14 @@ def test_a_service_that_was_forgotten_goes_on(database):
         two.stop()
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM bot_orch.replicas").fetchone() == (0,), "both signed out"
+
+
+def test_one_that_cannot_fold_the_log_signs_out(database):
+    log = PostgresLog(database)
+    log.append([Row(1, 10, "decision@1", "r", b"not an event")])
+    log.commit()
+    with pytest.raises(StateFormatError, match="cannot be read"):
+        make_writer(log, SystemClock())
+    log.close()
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM bot_orch.replicas").fetchone() == (0,)

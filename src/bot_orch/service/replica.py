@@ -53,8 +53,12 @@ def make_writer(log: Log, clock: Clock, *, grouped: bool = True) -> Writer:
     if not isinstance(log, PostgresLog):
         return Writer(log, clock, grouped=grouped)
     roster = Roster(log.url, log.schema)
-    log.writer = roster.join(f"{socket.gethostname()}:{os.getpid()}", log.last()[0])
-    return ReplicaWriter(log, clock, roster, grouped=grouped)
+    try:
+        log.writer = roster.join(f"{socket.gethostname()}:{os.getpid()}", log.last()[0])
+        return ReplicaWriter(log, clock, roster, grouped=grouped)
+    except BaseException:
+        roster.leave()
+        raise
 
 
 class ReplicaWriter(Writer):
