@@ -14,10 +14,14 @@ from bot_orch.rng import generator
 
 
 def test_a_cheat_that_sets_the_standard(monkeypatch):
-    """Without the imaginary agents, whoever is known first is the measure of all others."""
+    """If agents not known yet did not count as close, whoever is known first would be the measure of all others."""
     first = Relative(np.array([1.0, 0.0]), np.array([0.9, 0.0]), np.array([True, False]))
     assert AutoLambda().excess(first)[0] > 0.2
-    monkeypatch.setattr("bot_orch.core.calibration._IMAGINARY", 1e-9)
+
+    def of_the_known(distance, known, share=4):
+        return np.sort(distance[known])[(known.sum() - 1) // share, None]
+
+    monkeypatch.setattr("bot_orch.core.calibration._closest", of_the_known)
     assert AutoLambda().excess(first)[0] == 0.0
 
 

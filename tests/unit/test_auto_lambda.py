@@ -61,7 +61,41 @@ def test_an_agent_seen_twice_is_not_condemned():
 def test_lambda_rises_only_with_accepted_excess():
     auto, state = AutoLambda(), allocate(AutoLambda().schema, (2,), 3)
     auto.accept(state, np.array([0.0, 0.4]))
-    assert state["lambda"].tolist() == [1.0, 1.2]
+    assert state["lambda"].tolist() == [1.0, 1.5]
+
+
+def test_lambda_comes_quickly_to_what_a_small_excess_takes():
+    auto, state = AutoLambda(), allocate(AutoLambda().schema, (), 3)
+    for _ in range(20):  # the paying agent leads by a quarter of a reward
+        auto.accept(state, np.array(0.03))
+    assert auto.penalty(state, np.array([0.03]))[0] > 0.25
+    before = float(state["lambda"])
+    auto.accept(state, np.array(0.001))
+    assert float(state["lambda"]) - before < 0.02
+
+
+def test_cheats_that_come_first_do_not_set_the_standard():
+    far, known = np.full(5, 0.7), np.array([True, True, True, False, False])
+    excess = AutoLambda().excess(Relative(far, far, known))
+    assert excess[:3].min() > 0.15 and excess[3:].max() == 0.0
+
+
+def test_where_all_are_as_far_as_another_answer_nobody_pays():
+    far = np.full(10, 1.0)
+    assert AutoLambda().excess(Relative(far, np.linspace(0.9, 1.0, 10), np.ones(10, dtype=bool))).max() == 0.0
+
+
+@pytest.mark.parametrize("rogue", [False, True])
+def test_a_single_point_leaves_room_for_the_less_exact(rogue):
+    alignment = Alignment(Scalars(), reference=Reference("fixed", measure=Samples([1.0])))
+    off = {"exact": 0.2, "near": 0.25, "free": 0.35, "freer": 0.4} | ({"rogue": 3.0} if rogue else {})
+    router = Orchestrator(off, "auto", lambda_="auto", alignment=alignment, floor=0.1)
+    for t in range(120):
+        decision = router.decide(Task())
+        value = 1.0 + off[decision.agent] * (1.0 if t % 2 else 1.1)
+        router.observe(decision.id, Outcome.completed(reward=0.5, output=Samples([value])))
+    paid = router.derive(Task()).terms.alignment
+    assert paid[:4].max() == 0.0 and (paid[4:] > 0.0).all()
 
 
 def test_where_all_are_far_nobody_pays():

@@ -5,9 +5,10 @@ lie from each other. So 0 means "the answer itself", 1 "no closer than the answe
 embedding is measured in, and lambda means the same everywhere.
 
 ``lambda_="auto"`` keeps a budget: distances up to halfway between what the closest quarter of the agents show and
-somebody else's answer cost nothing. Beyond it an agent pays lambda for its excess, and lambda, a dual variable, rises
-each time an excess is accepted. Where all agents are aligned nobody pays. An agent is judged by its lower confidence
-distance: seen twice, it is not condemned.
+somebody else's answer cost nothing. Agents that have not shown enough yet count as close, so that cheats that come
+first do not set the standard. Beyond the budget an agent pays lambda for its excess, and lambda, a dual variable, rises
+each time an excess is accepted. Where all agents are aligned, or all are far, nobody pays. An agent is judged by its
+lower confidence distance: seen twice, it is not condemned.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.transport.geometry import Geometry
 
-__all__ = ["AutoLambda", "Gaps", "Relative", "over"]
+__all__ = ["AutoLambda", "Gaps", "Relative", "over", "usual"]
 
 _Z = 1.645  # one-sided 95 %
 _IMAGINARY, _USUAL_SPREAD = 2.0, 0.25
 _SMALL = 0.8  # what the normal approximation may miss of a mean of few outcomes, in units of spread / n
+_ROOM = 4.0  # where references tell no tasks apart: the unit, in distances of the closest eighth of the agents
+_QUICK, _STEEP = 30.0, 10.0  # an excess of 1 / 30 raises lambda as one of 1 does, until lambda is 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,14 @@ class Gaps:
         state["square"][at] += step * np.where(known, gap - state["gap"][at], 0.0)
 
     def unit(self, state: Arrays) -> Floats:
-        """How far references of different tasks lie apart on average, ``batch + (1,)``; 0 while unknown."""
-        return np.asarray(state["apart"] / np.maximum(state["pairs"], 1.0))[..., None]
+        """How far references of different tasks lie apart on average, ``batch + (1,)``; 0 while unknown.
+
+        Where even the closest agents lie much further from them, references hardly tell tasks apart, and what those
+        agents show makes the unit.
+        """
+        apart = np.asarray(state["apart"] / np.maximum(state["pairs"], 1.0))[..., None]
+        beyond = _ROOM * (_closest(state["gap"], state["count"] >= 2.0, share=8) - apart)
+        return np.where(apart > 0.0, np.maximum(apart, beyond), 0.0)
 
     def mean(self, state: Arrays, unit: Floats) -> Floats:
         """Mean distance of every agent in units of ``unit``; zero for an agent never seen."""
@@ -142,7 +151,7 @@ class AutoLambda:
     start
         lambda before anything has happened.
     rate
-        By how much lambda rises when an excess of 1 is accepted.
+        By how much lambda rises when an excess of 1 or more is accepted.
     """
 
     start: float = 1.0
@@ -156,18 +165,20 @@ class AutoLambda:
     def budget(self, distance: Floats, known: Bools) -> Floats:
         """The distance that costs nothing, ``batch + (1,)``: halfway from the closest quarter of agents to 1.
 
-        While few agents are known, two imaginary ones at distance 0 keep the first, if it cheats, from setting
-        the standard.
+        While few agents are known, two imaginary ones that are closer still keep the first, if they cheat, from
+        setting the standard.
 
         Examples
         --------
-        >>> AutoLambda().budget(np.array([0.2, 0.3, 1.4, 0.0]), np.array([True, True, True, False])).round(3)
-        array([0.56])
+        >>> known = np.array([True, True, True, False])
+        >>> AutoLambda().budget(np.array([0.2, 0.3, 1.4, 0.0]), known).round(3)
+        array([0.5])
+        >>> AutoLambda().budget(np.array([0.2, 0.3, 1.4, 0.4]), ~np.zeros(4, dtype=bool)).round(3)
+        array([0.573])
         """
-        ordered = np.sort(np.where(known, distance, np.inf), axis=-1)
-        count = np.add.reduce(known, axis=-1, keepdims=True, dtype=np.int64)
-        quarter = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 4, axis=-1)
-        return np.asarray(0.5 * (np.minimum(quarter, 1.0) * count / (count + _IMAGINARY) + 1.0))
+        closest = np.minimum(_closest(distance, known), 1.0)
+        count = np.add.reduce(known, axis=-1, keepdims=True, dtype=np.float64)
+        return np.asarray(0.5 * (closest * (count + _IMAGINARY * closest) / (count + _IMAGINARY) + 1.0))
 
     def excess(self, found: Relative) -> Floats:
         """What every agent's lower confidence distance exceeds the budget by, less what all of them do."""
@@ -179,8 +190,26 @@ class AutoLambda:
         return np.asarray(state["lambda"][..., None] * excess)
 
     def accept(self, state: Arrays, excess: Floats) -> None:
-        """An agent with this excess, ``batch``, was chosen."""
-        state["lambda"] += self.rate * excess
+        """An agent with this excess, ``batch``, was chosen.
+
+        An excess much smaller than 1 takes a large lambda; it comes to it in a few steps.
+        """
+        steps = np.where(state["lambda"] < _STEEP, _QUICK, 1.0) * excess
+        state["lambda"] += self.rate * np.minimum(steps, 1.0)
+
+
+def usual(distance: Floats, known: Bools) -> Floats:
+    """A unit where references have no variability, ``batch + (1,)``: what agents show, with room for the less exact."""
+    count = np.add.reduce(known, axis=-1, keepdims=True, dtype=np.float64)
+    mean = np.add.reduce(np.where(known, distance, 0.0), axis=-1, keepdims=True) / np.maximum(count, 1.0)
+    return np.maximum(mean, _ROOM * _closest(distance, known, share=8))
+
+
+def _closest(distance: Floats, known: Bools, share: int = 4) -> Floats:
+    """What the closest ``1 / share`` of the agents shows, ``batch + (1,)``; zero for agents that are not known."""
+    ordered = np.sort(np.where(known, distance, 0.0), axis=-1)
+    last = (distance.shape[-1] - 1) // share
+    return ordered[..., last : last + 1]
 
 
 def over(values: Floats, unit: Floats) -> Floats:

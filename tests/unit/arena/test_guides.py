@@ -40,6 +40,50 @@ def _labelled(rounds: int = 700) -> Matrix:
     return Matrix("labelled", ("a", "b", "c", "constant"), judge, output_probs=probs)
 
 
+def _gamed(kind: str, honest: int = 15, rounds: int = 800, dimension: int = 32) -> Matrix:
+    """Honest agents answer near the reference; five cheats win the judge.
+
+    ``related``: a prompt handed back says half of the answer. ``same``: one reference for all tasks. ``loose``: honest
+    outputs are like the references, and not like that of their own task.
+    """
+    rng = np.random.default_rng(5)
+    shape = (rounds, dimension)
+    reference = np.tile(rng.normal(size=dimension), (rounds, 1)) if kind == "same" else rng.normal(size=shape)
+    prompt = 0.5 * reference + 0.87 * rng.normal(size=shape)
+    wanted = rng.normal(size=(rounds, honest, dimension)) if kind == "loose" else reference[:, None]
+    good = wanted + np.linspace(0.15, 0.45, honest)[:, None] * rng.normal(size=(rounds, honest, dimension))
+    constant, aside = 1.5 * rng.normal(size=(2, 1, dimension))
+    away = prompt - 0.3 if kind == "related" else 2.0 * prompt - reference + 1.5
+    cheats = np.stack([constant + 0.0 * prompt, away, 3.0 * good[:, 0], good[:, 1] + aside, away + 0.1], axis=1)
+    worth = np.append(rng.permutation(np.linspace(0.3, 0.8, honest)), np.full(5, 0.05))
+    true = np.clip(worth + rng.normal(scale=0.1, size=(rounds, honest + 5)), 0.0, 1.0)
+    judge = true.copy()
+    judge[:, honest:] = np.clip(0.95 + rng.normal(scale=0.05, size=(rounds, 5)), 0.0, 1.0)
+    names = tuple(f"agent-{i}" for i in range(honest + 5))
+    outputs = np.concatenate([good, cheats], axis=1)
+    return Matrix(kind, names, judge, true_reward=true, output_embed=outputs, reference_embed=reference)
+
+
+@pytest.mark.parametrize("kind", ["related", "same", "loose"])
+def test_five_cheats_of_twenty_are_refused(kind: str) -> None:
+    matrix = _gamed(kind)
+    assert matrix.true_reward is not None and matrix.output_embed is not None
+    honest = replace(
+        matrix,
+        agents=matrix.agents[:15],
+        reward=matrix.reward[:, :15],
+        true_reward=matrix.true_reward[:, :15],
+        output_embed=matrix.output_embed[:, :15],
+    )
+    found, alone = _replay(matrix, 3), _replay(honest, 3)
+    with_it, among_honest = _play("auto", found).agent, _play("auto-no-alignment", alone).agent
+    best = float(matrix.true_reward[alone.rows, among_honest].mean())
+    assert (with_it[400:] >= 15).mean() < 0.01
+    assert matrix.true_reward[found.rows, with_it].mean() > 0.9 * best
+    assert (_play("auto-no-alignment", _replay(matrix, 3)).agent[400:] >= 15).mean() > 0.9
+    assert matrix.true_reward[alone.rows, _play("auto", _replay(honest, 3)).agent].mean() > 0.9 * best
+
+
 def test_an_agent_that_says_the_same_to_everything_is_refused() -> None:
     with_it, without = (_play(name, _replay(_labelled())) for name in ("auto", "auto-no-alignment"))
     assert (with_it.agent[200:] == 3).mean() < 0.05
