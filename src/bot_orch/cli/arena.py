@@ -110,6 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _names(words: list[str] | None) -> list[str]:
     """Names apart, whether by spaces or by commas."""
+    for word in words or []:
+        if word.endswith(".npz") or Path(word).is_dir():
+            raise InvalidInputError("--policies", f"takes {word!r} for a policy", "write PATH before --policies")
     return [name for word in words or [] for name in word.split(",") if name]
 
 

@@ -36,7 +36,7 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     names = [dataset_name(path) for path in found]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidInputError("PATH", f"two data sets are called {name!r}", "rename one")
+            raise InvalidInputError("PATH", f"two data sets are called {name!r}", "pass it once, or rename one")
     return found
 
 

@@ -112,6 +112,9 @@ def test_errors_are_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     for words, text in (
         ([data / "broken.npz"], "broken.npz: reward: ranges from 7 to 7"),
         ([data / "plain.npz", "--policies", "nobody"], "no policy 'nobody'"),
+        (["--policies", "ucb1", data / "plain.npz"], "write PATH before --policies"),
+        (["--policies", "ucb1", data], "write PATH before --policies"),
+        ([data / "plain.npz", data / "plain.npz"], "two data sets are called 'plain'; pass it once"),
         ([data / "plain.npz", "--seeds", 0], "--seeds: is 0"),
         ([data / "plain.npz", "--latency-target", 0], "--latency-target: is 0"),
         ([data / "plain.npz", "--cost-weight", -1], "--cost-weight: is -1"),
