@@ -164,6 +164,12 @@ run_and_exit()
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _fonts_are_known():
+    """Else a process that draws may say first that it looks for fonts."""
+    import matplotlib.font_manager  # noqa: F401
+
+
 @pytest.fixture
 def _ctrl_c_works():
     """A process started in the background of a script is deaf to Ctrl-C, and so are its children."""
