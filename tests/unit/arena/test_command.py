@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,19 @@ def test_a_missing_library_is_told_before_the_first_round(
     assert _arena(data, "--policies", "ucb1", "--seeds", 2, "--jobs", 1, "--out", tmp_path / "out") == 2
     assert "pip install" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_that_is_killed_is_one_line(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def killed(*_: object) -> None:
+        raise BrokenProcessPool("a process in the pool was terminated abruptly")
+
+    monkeypatch.setattr("bot_orch.experiments.arena.run.run_missing", killed)
+    assert _arena(data / "plain.npz", "--policies", "ucb1", "--seeds", 2, "--jobs", 2, "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert "a worker process was killed; run the same command again" in error
+    assert error.count("\n") == 1
 
 
 def test_a_latency_target_is_part_of_the_settings(

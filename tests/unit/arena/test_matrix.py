@@ -309,6 +309,7 @@ def test_features_never_read_an_outcome() -> None:
 
 def test_expand_finds_files_folders_and_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_npz(tmp_path / "one.npz", gaming_matrix(GamingSettings(tasks=5)))
+    (tmp_path / "._one.npz").write_bytes(b"what a desktop leaves behind")
     assert [p.name for p in expand([tmp_path])] == ["one.npz"]
     assert load_matrix(tmp_path / "one.npz").n_tasks == 5
     monkeypatch.setenv("BOT_ORCH_DATA", str(tmp_path))

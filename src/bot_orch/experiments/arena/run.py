@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.environments.matrix_find import dataset_name, load_matrix
 from bot_orch.environments.replay import Order, Replay, Setup
+from bot_orch.errors import BotOrchError
 from bot_orch.experiments.arena.league import Results, csv_text
 from bot_orch.experiments.arena.metrics import chosen, score, yardstick
 from bot_orch.experiments.arena.players import play
@@ -133,10 +135,16 @@ def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:
     """Run the units that the folder's log does not hold, on the engine asked for."""
     jobs = [(f"{__name__}:run_one", Unit(" ".join(_key(unit)), unit)) for unit in plan.units()]
     engine = make_engine(plan.engine, plan.jobs, plan.address)
-    done = run_missing(
-        plan.out, jobs, engine, lambda n, total, what: progress(n, total, what.removeprefix(f"{jobs[0][0]} "))
-    )
-    return {_key(job[1].params): done[job[0], job[1].key] for job in jobs}
+
+    def tell(done: int, total: int, what: str) -> None:
+        progress(done, total, what.removeprefix(f"{__name__}:run_one "))
+
+    try:
+        results = run_missing(plan.out, jobs, engine, tell)
+    except BrokenProcessPool as error:
+        remedy = "run the same command again to go on, with fewer --jobs if memory is short"
+        raise BotOrchError(f"--jobs: a worker process was killed; {remedy}") from error
+    return {_key(job[1].params): results[job[0], job[1].key] for job in jobs}
 
 
 def _key(unit: Mapping[str, Any]) -> tuple[str, str, str]:
