@@ -342,7 +342,11 @@ def _check_numbers(config: Config) -> None:
         ("limits.body_bytes", config.limits.body_bytes, 1, most),
         ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),
         ("limits.depth", config.limits.depth, 4, 500),
+        ("limits.early_feedback", config.limits.early_feedback, 0, most),
+        ("limits.open_tasks", config.limits.open_tasks, 1, most),
+        ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
     ]
     for name, value, low, high in bounds:
         if value is not None and not (low <= value <= high and value < most):
-            raise InvalidInputError(f"config.{name}", f"is {value}", f"set a finite number from {low:g} to {high:g}")
+            span = f"{low:g} or more" if high == most else f"from {low:g} to {high:g}"
+            raise InvalidInputError(f"config.{name}", f"is {value}", f"set a finite number, {span}")

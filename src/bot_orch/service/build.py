@@ -18,7 +18,7 @@ from bot_orch.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, 
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reference import Reference
-from bot_orch.core.reward import reward_from_spec
+from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.memory import MemoryLog
@@ -28,7 +28,7 @@ from bot_orch.policies.registry import make_policy
 from bot_orch.transport.geometry import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
-from bot_orch.types import Agent
+from bot_orch.types import Agent, Task
 
 __all__ = ["check", "make_guard", "make_log", "make_orchestrator"]
 
@@ -39,15 +39,20 @@ def make_log(database: str) -> Log:
     """The log behind ``database``: a path, ``:memory:``, or a URL of PostgreSQL."""
     if database == ":memory:":
         return MemoryLog()
+    _check_scheme(database)
     if "://" not in database:
         return SqliteLog(database)
-    scheme = database.partition("://")[0]
-    if scheme not in ("postgres", "postgresql"):
-        remedy = "write a path, postgresql://..., or :memory:"
-        raise InvalidInputError("config.database", f"has the scheme {scheme!r}", remedy)
     from bot_orch.eventlog.postgres import connect_log  # of an extra
 
     return connect_log(database)
+
+
+def _check_scheme(database: str) -> None:
+    """Refuse URLs of what is not PostgreSQL."""
+    scheme = database.partition("://")[0]
+    if "://" in database and scheme not in ("postgres", "postgresql"):
+        remedy = "write a path, postgresql://..., or :memory:"
+        raise InvalidInputError("config.database", f"has the scheme {scheme!r}", remedy)
 
 
 def make_orchestrator(config: Config) -> Orchestrator:
@@ -62,7 +67,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
         n_features=r.n_features,
         floor=r.floor,
         alignment=None if r.alignment is None else _alignment(r.alignment),
-        reward=None if r.reward is None else reward_from_spec(r.reward),
+        reward=None if r.reward is None else _reward(r.reward),
     )
 
 
@@ -86,8 +91,13 @@ def make_guard(
 
 
 def check(config: Config) -> None:
-    """Build every part once, so that a mistake is found before anything starts."""
-    make_orchestrator(config)
+    """Build every part once and decide once, so that a mistake is found before anything starts."""
+    router = make_orchestrator(config)
+    try:
+        router.decide(Task("check", features=(0.0,) * config.router.n_features))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
+    _check_scheme(config.database)
     for agent in config.agents:
         make_guard(agent, queue=_NoQueue())
     if config.router.reference is not None:
@@ -96,6 +106,13 @@ def check(config: Config) -> None:
 
 def _policy(settings: RouterConfig) -> Policy:
     return make_policy(settings.policy, **settings.settings)
+
+
+def _reward(spec: dict[str, Any]) -> RewardModel:
+    try:
+        return reward_from_spec(spec)
+    except TypeError as error:
+        raise InvalidInputError("config.router.reward", f"is malformed ({error})", "see docs/operating.md") from error
 
 
 def _alignment(settings: AlignmentConfig) -> Alignment:
