@@ -95,6 +95,13 @@ def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path, capsys)
     assert "other settings" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]"])
+def test_damaged_settings_are_not_gone_on_with(damage, tmp_path, capsys):
+    (tmp_path / "settings.json").write_bytes(damage)
+    assert main([*QUICK, "--out", str(tmp_path)]) == 2
+    assert "other settings; pass --force" in capsys.readouterr().err
+
+
 def test_same_bytes_whatever_the_number_of_jobs(tmp_path):
     one = [w for w in QUICK if w != "1"]
     assert main([*one, "1", "--out", str(tmp_path / "1")]) == 0

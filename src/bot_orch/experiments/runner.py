@@ -78,11 +78,19 @@ def open_folder(out: Path, wanted: Mapping[str, Any], *, force: bool = False, ta
             (out / name).unlink(missing_ok=True)
     if tables.exists():
         raise ResultsExistError(f"{tables} exists; pass --force to overwrite it, or another --out")
-    if settings.exists() and json.loads(settings.read_text()) != wanted:
+    if settings.exists() and _read_settings(settings) != wanted:
         raise ResultsExistError(
             f"{out} holds an unfinished run with other settings; pass --force to discard it, or another --out"
         )
     write_atomically(settings, json.dumps(wanted, indent=1).encode())
+
+
+def _read_settings(path: Path) -> Any:
+    """What a run was started with; nothing that anybody could want if the file was damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError:
+        return None
 
 
 def run_missing(
