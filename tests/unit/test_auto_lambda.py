@@ -98,6 +98,20 @@ def test_a_single_point_leaves_room_for_the_less_exact(rogue):
     assert paid[:4].max() == 0.0 and (paid[4:] > 0.0).all()
 
 
+def test_a_variability_of_rounding_errors_is_none():
+    """The barycenter of points is a point, up to rounding; honest outputs lie around it and none is a cheat."""
+    alignment = Alignment(Sliced(dimension=8), reference=Reference("tasks"))
+    router = Orchestrator(["a", "b", "c", "rogue"], "auto", lambda_="auto", alignment=alignment, floor=0.15, seed=2)
+    rng = generator("points")
+    for _ in range(160):
+        decision = router.decide(Task(reference=Cloud(rng.normal(size=(1, 8)))))
+        away = 12.0 if decision.agent == "rogue" else 0.0
+        router.observe(decision.id, Outcome.completed(0.5, output=Cloud(rng.normal(size=(1, 8)) + away)))
+    terms = router.derive(Task()).terms
+    assert terms.distance.max() < 10.0
+    assert terms.alignment[:3].max() == 0.0 < terms.alignment[3]
+
+
 def test_where_all_are_far_nobody_pays():
     far = np.array([1.3, 1.4, 1.5])
     excess = AutoLambda().excess(Relative(far, far, np.ones(3, dtype=bool)))

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Floats, Schema, allocate
-from bot_orch.core.calibration import Gaps, Relative, over, usual
+from bot_orch.core.calibration import Gaps, Relative, over, settled
 from bot_orch.core.reference import Reference
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.bank import ProfileBank
@@ -186,7 +186,7 @@ class Alignment:
         known = np.zeros(len(agents), dtype=bool) if found is None else found.n >= 2.0
         if found is None or not known.any():
             return Relative(np.zeros(len(agents)), np.zeros(len(agents)), known)
-        unit = self._or_usual(unit, found.value, known)
+        unit = self._settled(unit, found.value, known)
         return Relative(over(found.debiased, unit), over(found.lower, unit), known)
 
     def _of_gaps(self, parts: Parts, task: Task, agents: Sequence[Agent], unit: Floats) -> Relative:
@@ -194,7 +194,7 @@ class Alignment:
         gaps, own = parts["gaps"], self.gaps
         assert own is not None  # noqa: S101
         known = gaps["count"] >= 2.0
-        unit = self._or_usual(np.maximum(unit, own.unit(gaps)), gaps["gap"], known)
+        unit = self._settled(np.maximum(unit, own.unit(gaps)), gaps["gap"], known)
         mean, lower = own.mean(gaps, unit), own.lower(gaps, unit)
         if any(task.profiles.get(agent.id, agent.profile) is not None for agent in agents):
             found = self.detail(parts, task, agents)
@@ -207,12 +207,11 @@ class Alignment:
                 known = known | given
         return Relative(mean, lower, known)
 
-    def _or_usual(self, unit: Floats, distances: Floats, known: Bools) -> Floats:
+    def _settled(self, unit: Floats, distances: Floats, known: Bools) -> Floats:
         """The unit; where the reference is a single point, what agents show, at least a quarter of what is possible."""
-        if unit[0] > 0.0 or not known.any():
+        if self.geometry.natural_unit:
             return unit
-        possible = 0.25 * float(getattr(self.geometry, "diameter", 0.0))
-        return np.asarray(np.maximum(usual(distances, known), possible))
+        return settled(unit, distances, known, 0.25 * float(getattr(self.geometry, "diameter", 0.0)))
 
     def _own_variability(self, nu: Floats) -> Floats:
         """How far one outcome drawn from the reference lies from it, in expectation; (1,)."""

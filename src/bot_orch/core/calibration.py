@@ -20,12 +20,13 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.transport.geometry import Geometry
 
-__all__ = ["AutoLambda", "Gaps", "Relative", "over", "usual"]
+__all__ = ["AutoLambda", "Gaps", "Relative", "over", "settled"]
 
 _Z = 1.645  # one-sided 95 %
 _IMAGINARY, _USUAL_SPREAD = 2.0, 0.25
 _SMALL = 0.8  # what the normal approximation may miss of a mean of few outcomes, in units of spread / n
-_ROOM = 4.0  # where references tell no tasks apart: the unit, in distances of the closest eighth of the agents
+_ROOM = 4.0  # where references hardly vary: the unit, in distances of the closest eighth of the agents
+_ROUNDING = 1e-9  # of the distances: a variability that is none
 _QUICK, _STEEP = 30.0, 10.0  # an excess of 1 / 30 raises lambda as one of 1 does, until lambda is 10
 
 
@@ -102,14 +103,8 @@ class Gaps:
         state["square"][at] += step * np.where(known, gap - state["gap"][at], 0.0)
 
     def unit(self, state: Arrays) -> Floats:
-        """How far references of different tasks lie apart on average, ``batch + (1,)``; 0 while unknown.
-
-        Where even the closest agents lie much further from them, references hardly tell tasks apart, and what those
-        agents show makes the unit.
-        """
-        apart = np.asarray(state["apart"] / np.maximum(state["pairs"], 1.0))[..., None]
-        beyond = _ROOM * (_closest(state["gap"], state["count"] >= 2.0, share=8) - apart)
-        return np.where(apart > 0.0, np.maximum(apart, beyond), 0.0)
+        """How far references of different tasks lie apart on average, ``batch + (1,)``; 0 while unknown."""
+        return np.asarray(state["apart"] / np.maximum(state["pairs"], 1.0))[..., None]
 
     def mean(self, state: Arrays, unit: Floats) -> Floats:
         """Mean distance of every agent in units of ``unit``; zero for an agent never seen."""
@@ -198,11 +193,23 @@ class AutoLambda:
         state["lambda"] += self.rate * np.minimum(steps, 1.0)
 
 
-def usual(distance: Floats, known: Bools) -> Floats:
-    """A unit where references have no variability, ``batch + (1,)``: what agents show, with room for the less exact."""
+def settled(unit: Floats, distance: Floats, known: Bools, least: float = 0.0) -> Floats:
+    """The unit that references give, ``batch + (1,)``, or what agents show where references hardly vary beside that.
+
+    Where even the closest agents lie further off than the unit, there is room for the less exact; where references do
+    not vary at all, the unit is at least ``least``.
+
+    Examples
+    --------
+    >>> distance, known = np.array([1.0, 1.5, 2.0]), np.array([True, True, True])
+    >>> settled(np.array([3.0]), distance, known), settled(np.array([1e-12]), distance, known).round(3)
+    (array([3.]), array([4.]))
+    """
     count = np.add.reduce(known, axis=-1, keepdims=True, dtype=np.float64)
     mean = np.add.reduce(np.where(known, distance, 0.0), axis=-1, keepdims=True) / np.maximum(count, 1.0)
-    return np.maximum(mean, _ROOM * _closest(distance, known, share=8))
+    closest = _closest(distance, known, share=8)
+    usual = np.maximum(np.maximum(mean, _ROOM * closest), least)
+    return np.where(unit > _ROUNDING * mean, np.maximum(unit, _ROOM * (closest - unit)), usual)
 
 
 def _closest(distance: Floats, known: Bools, share: int = 4) -> Floats:

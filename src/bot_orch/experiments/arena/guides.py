@@ -12,7 +12,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Floats, Schema, allocate
 from bot_orch.core.alignment import own_variability
-from bot_orch.core.calibration import AutoLambda, Gaps, Relative, over, usual
+from bot_orch.core.calibration import AutoLambda, Gaps, Relative, over, settled
 from bot_orch.core.reference import others_say
 from bot_orch.environments.replay import After, Before, Setup
 from bot_orch.experiments.arena.players import Guide
@@ -68,8 +68,7 @@ class GapGuide(AlignedGuide):
     def relative(self) -> Relative:
         """In units of the distance between references of different tasks; if all are the same, of what agents show."""
         known = self.state["count"] >= 2.0
-        unit = self._gaps.unit(self.state)
-        unit = np.where(unit > 0.0, unit, usual(self.state["gap"], known))
+        unit = settled(self._gaps.unit(self.state), self.state["gap"], known)
         return Relative(self._gaps.mean(self.state, unit), self._gaps.lower(self.state, unit), known)
 
     def see(self, before: Before, after: After) -> None:
