@@ -159,11 +159,20 @@ def test_gaming_agents_lose_to_alignment(tmp_path):
         ("policies: [{name: bot, settings: {etta: 3}}]\nenvironments: [triage-iid]", "bot.etta: is not known; did you"),
         ("policies: [{name: bot, grid: {eta: []}}]\nenvironments: [triage-iid]", "bot.grid.eta: is empty"),
         ("policies: [{name: bot, settings: {eta: -1}}]\nenvironments: [bernoulli]", "pass a positive number"),
-        ("policies: [{name: ucb1, settings: {scale: x}}]\nenvironments: [bernoulli]", "correct the settings"),
+        (
+            "policies: [{name: ucb1, settings: {scale: x}}]\nenvironments: [bernoulli]",
+            "ucb1.scale: is 'x'; write",
+        ),
+        ("policies: [{name: bot, settings: {estimator: 3}}]\nenvironments: [bernoulli]", "bot.estimator: is 3; write"),
+        ("policies: [{name: bot, settings: {eta: [1]}}]\nenvironments: [bernoulli]", "bot"),
         ("policies: [bot, bot]\nenvironments: [bernoulli]", "policies: 'bot' occurs twice"),
         ("policies: [bot]\nenvironments: [bernoulli]\nlambda: 1e3", "such as 0.5 or 1.0e+3"),
         ("policies: [bot]\nenvironments: [bernoulli]\nseeds: true", "seeds: is True; write a whole number"),
         ("policies: [bot]\nenvironments: [bernoulli]\nseeds: 1\nseeds: 2", "seeds: occurs twice"),
+        (
+            "policies: [bot]\nenvironments: [bernoulli]\nseeds: 99999999999",
+            "1 to 10,000,000",
+        ),
         ("policies: [bot]\nenvironments: [{name: bernoulli, settings: {means: [2]}}]", "bernoulli.means: do not fit"),
         ("policies: [bot]\nenvironments: [{name: triage-iid, settings: {protocol: x}}]", "write paper or deployable"),
         ("policies: [bot", "grid.yaml:"),
@@ -202,6 +211,12 @@ def test_list_names_policies_and_environments(capsys):
     out = capsys.readouterr().out
     assert all(f"environment  {name}" in out for name in sweep_environments.environments())
     assert main(["sweep"]) == 2
+
+
+def test_a_file_that_is_not_text_gets_one_line(tmp_path, capsys):
+    (tmp_path / "grid.yaml").write_bytes(b"\xff\xfe\x00")
+    assert main(["sweep", str(tmp_path / "grid.yaml"), "--dry-run"]) == 2
+    assert "grid.yaml: is not UTF-8 (byte 0); pass a YAML file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", sorted(set(sweep_environments.environments()) - {"matrix"}))

@@ -23,6 +23,7 @@ _KEYS = ("name", "policies", "environments", "lambda", "seeds", "rounds", "score
 #: A unit plays about this many rounds: a second of work, a few hundred megabytes.
 _ROUNDS_PER_UNIT = 2_000_000
 _MOST_SEEDS_PER_UNIT = 500
+_MOST_SEEDS = 10_000_000
 _FAMILIES = {"estimator": "estimator", "history": "history"}
 
 
@@ -165,7 +166,7 @@ def read_sweep(path: Path) -> Sweep:
         contestants,
         places,
         lambdas,
-        count("seeds", top.get("seeds", 20)),
+        count("seeds", top.get("seeds", 20), most=_MOST_SEEDS),
         number("score_lambda", top.get("score_lambda", max(lambdas))),
         count("seeds_per_unit", top["seeds_per_unit"]) if "seeds_per_unit" in top else None,
     )
@@ -185,9 +186,24 @@ def _contestants(item: Any) -> list[Contestant]:
         picked = dict(zip(grid, values, strict=True))
         tail = ",".join(f"{key}={_short(value)}" for key, value in picked.items())
         made.append(Contestant(f"{label}({tail})" if tail else label, name, {**settings, **picked}))
-        check_keys(f"policies.{name}", made[-1].settings, policy_settings(name))
-        build(name, made[-1].settings)
+        _check_settings(made[-1])
     return made
+
+
+def _check_settings(contestant: Contestant) -> None:
+    name, settings, where = contestant.name, contestant.settings, f"policies.{contestant.label}"
+    check_keys(f"policies.{name}", settings, policy_settings(name))
+    for key, value in settings.items():
+        if key in _FAMILIES and not isinstance(value, Mapping):
+            raise InvalidInputError(f"{where}.{key}", f"is {value!r}", "write keys and values, such as {id: mean}")
+        if isinstance(value, str):
+            raise InvalidInputError(f"{where}.{key}", f"is {value!r}", "write a number, or keys and values")
+    try:
+        build(name, settings)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}.{error.field}", error.problem, error.remedy) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidInputError(where, str(error), "correct its settings") from error
 
 
 def _places(item: Any, rounds: Sequence[int], folder: Path) -> list[Place]:

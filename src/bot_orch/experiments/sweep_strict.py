@@ -17,7 +17,10 @@ __all__ = ["check_keys", "count", "listed", "load", "mapping", "nearest", "numbe
 
 def load(path: Path) -> Any:
     """The contents of a YAML or JSON file; a key that occurs twice is refused."""
-    written = path.read_text()
+    try:
+        written = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(path.name, f"is not UTF-8 (byte {error.start})", "pass a YAML file") from error
     if path.suffix == ".json":
         try:
             return json.loads(written, object_pairs_hook=_unique)
@@ -84,10 +87,11 @@ def number(where: str, value: Any) -> float:
     return float(value)
 
 
-def count(where: str, value: Any) -> int:
+def count(where: str, value: Any, most: float = math.inf) -> int:
     """``value`` if it is a whole number, 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(where, f"is {value!r}", "write a whole number, 1 or more")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        range_ = "1 or more" if most == math.inf else f"1 to {most:,}"
+        raise InvalidInputError(where, f"is {value!r}", f"write a whole number, {range_}")
     return value
 
 
