@@ -15,8 +15,8 @@ from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, generator, uniform
 
 
-def simulate(policy, reward, context=None, penalty=None, seeds=6):
-    """Agents chosen, (T, seeds), where ``reward`` is (T, M) probabilities of success."""
+def simulate(policy, reward, context=None, penalty=None, seeds=6, prices_known=False):
+    """Agents chosen, (T, seeds), where ``reward`` is (T, M) probabilities of success; ``penalty`` may be a price."""
     rounds, m = reward.shape
     state = allocate(policy.schema(0 if context is None else context.shape[-1]), (seeds,), m)
     draw, coin = (derive_keys(["auto", name], range(seeds)) for name in ("draw", "coin"))
@@ -24,7 +24,8 @@ def simulate(policy, reward, context=None, penalty=None, seeds=6):
     fixed = np.zeros((seeds, m)) if penalty is None else np.broadcast_to(penalty, (seeds, m))
     for t in range(rounds):
         x = None if context is None else np.broadcast_to(context[t], (seeds, context.shape[-1]))
-        drawn = pipeline.decide(policy, state, Situation(t + 1, fixed, None, x), uniform(draw, t))
+        situation = Situation(t + 1, fixed, None, x, cost=fixed if prices_known else None)
+        drawn = pipeline.decide(policy, state, situation, uniform(draw, t))
         earned = (uniform(coin, t) < reward[t, drawn.agent]).astype(float)
         pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, earned))
         chosen[t] = drawn.agent
@@ -87,6 +88,31 @@ def test_costs_count():
     router = Orchestrator([Agent("dear", cost=0.5), "cheap"], "auto")
     picks = [play(router, {"dear": 0.9, "cheap": 0.7}) for _ in range(200)]
     assert picks[100:].count("cheap") > 90
+
+
+@pytest.mark.parametrize("features", [0, 2])
+def test_a_dear_agent_is_tried_and_found_to_be_worth_it(features):
+    reward, price = np.tile([0.6, 0.9], (300, 1)), np.array([0.05, 0.2])
+    context = generator("auto", "dear").normal(size=(300, features)) if features else None
+    known = simulate(Auto(), reward, context, price, seeds=10, prices_known=True)
+    blind = simulate(Auto(), reward, context, price, seeds=10)
+    net = [(expected(reward, chosen) - price[chosen]).mean() for chosen in (known, blind)]
+    assert net[0] > 0.66, "the best agent has 0.7, the cheap one 0.55"
+    assert net[0] > net[1], "without the prior that it is worth its price it is found later"
+    assert features or net[1] < 0.6
+
+
+def test_a_dear_agent_that_is_not_worth_it_costs_little():
+    reward, price = np.tile([0.6, 0.6], (300, 1)), np.array([0.05, 0.2])
+    chosen = simulate(Auto(), reward, None, price, seeds=10, prices_known=True)
+    assert (expected(reward, chosen) - price[chosen]).mean() > 0.55 - 0.025
+
+
+def test_before_anything_is_known_prices_do_not_decide():
+    router = Orchestrator([Agent("dear", cost=0.5), "cheap", Agent("between", cost=0.2)], "auto")
+    first = router.decide(Task("t"))
+    assert first.propensities == pytest.approx(np.full(3, 1 / 3))
+    assert first.terms.exploration - first.terms.cost == pytest.approx(np.full(3, first.terms.exploration[1]))
 
 
 def play(router, means, features=()):

@@ -118,7 +118,8 @@ class Orchestrator:
         counter = self._state.rounds
         mask = None if eligible is None else self._mask(eligible)
         distance, alignment, lambda_ = self._aligned(task)
-        situation = Situation(counter + 1, alignment + self._costs, mask, self._context(task), self._waiting)
+        penalty, cost = alignment + self._costs, self._costs if self._priced else None
+        situation = Situation(counter + 1, penalty, mask, self._context(task), self._waiting, cost)
         u = uniform(self._stream, counter)
         drawn = pipeline.decide(self.policy, self._state.parts["policy"], situation, u, self.floor)
         choice = drawn.choice
@@ -259,6 +260,7 @@ class Orchestrator:
         self._index = {name: index for index, name in enumerate(self._names)}
         self._costs: Floats = np.array([agent.cost for agent in agents], dtype=float)
         self._no_distance: Floats = np.zeros(len(agents))
+        self._priced = bool(self._costs.any())
         self._costs.flags.writeable = self._no_distance.flags.writeable = False
         self._waiting: Floats = np.zeros(len(agents))
         for decision in self._state.pending.values():

@@ -27,7 +27,8 @@ class Auto(Policy):
 
     Rewards are estimated by :class:`~bot_orch.policies.contextual_memory.Memory`; with features the estimate depends on
     the task, without them it is a shrunken mean. An agent's score is its estimate, minus its penalty, plus a random
-    number of standard deviations that is the same for all agents: see :func:`shared_optimism`.
+    number of standard deviations that is the same for all agents: see :func:`shared_optimism`. Before it is known, an
+    agent is expected to be worth its price; otherwise a dear one would not be tried.
 
     Parameters
     ----------
@@ -68,8 +69,11 @@ class Auto(Policy):
         """Probability matching."""
         found = _memory(self).predict(state, situation.context, situation.t, situation.pending)
         sd = self.scale * np.sqrt(state["noise"][..., None] * found.variance)
-        p = shared_optimism(found.value - situation.penalty, sd, situation.eligible)
-        return Choice(p, found.value, sd)
+        if situation.cost is None:
+            return Choice(shared_optimism(found.value - situation.penalty, sd, situation.eligible), found.value, sd)
+        trust = found.unknown * situation.cost
+        p = shared_optimism(found.value - (situation.penalty - trust), sd, situation.eligible)
+        return Choice(p, found.value, sd + trust)
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
         """Remember the chosen agent's outcome, or everybody's under full feedback."""

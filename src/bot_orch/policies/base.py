@@ -36,6 +36,8 @@ class Situation:
         Features of the task, for contextual policies.
     pending
         How many choices of each agent still wait for their outcome; ``None`` means none.
+    cost
+        The part of the penalty that was known beforehand, the agents' prices; ``None`` means none.
     """
 
     t: int
@@ -43,6 +45,7 @@ class Situation:
     eligible: Bools | None = None
     context: Floats | None = None
     pending: Floats | None = None
+    cost: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,15 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the memory says about a task: ``value`` and ``variance`` (in units of noise) are ``batch + (M,)``."""
+    """What the memory says about a task, ``batch + (M,)``.
+
+    ``variance`` is in units of noise. ``unknown`` is the share that the prior has in what is known of an agent as such,
+    wherever it was seen; 1 for an agent never seen.
+    """
 
     value: Floats
     variance: Floats
+    unknown: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,7 @@ class Memory:
         own = np.add.reduce(weights * np.add.reduce(parts[:, :4], axis=-1), axis=-1)[:, None]
         value = np.repeat(flat["mean"][:, None], m, axis=1)
         information = np.zeros_like(value) if pending is None else np.array(pending, dtype=float).reshape(-1, m)
+        times = information.copy()
         if n:
             query = None if context is None else context.reshape(len(own), 1, -1)
             nears, recent = self._likeness(flat, n, query, np.array([float(t)]))
@@ -130,8 +136,10 @@ class Memory:
                 value += np.add.reduce(alpha * _common(part, near, recent), axis=-1)[:, None]
                 kernel += weight * ours
             information += _sum_by(place, (kernel / own) ** 2, m)
+            times += _sum_by(place, np.ones_like(kernel), m)
         variance = 1.0 / (1.0 / own + information)
-        return Prediction(value.reshape(*batch, m), variance.reshape(*batch, m))
+        shape = (*batch, m)
+        return Prediction(value.reshape(shape), variance.reshape(shape), 1.0 / (1.0 + own * times).reshape(shape))
 
     def learn(self, state: Arrays, agent: Ints, reward: Floats, context: Floats | None, t: int) -> None:
         """Take in one outcome per batch element, in place."""
