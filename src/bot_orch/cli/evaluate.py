@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from bot_orch.eventlog.offpolicy import ThinSupportError
     from bot_orch.eventlog.postgres_open import open_log
 
+    _check(arguments)
     lambdas = None if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]
     log = open_log(arguments.log)
     refused = 0
@@ -74,6 +75,15 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         log.close()
     return 1 if refused else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if not 0.0 <= arguments.max_missing <= 1.0:
+        raise InvalidInputError("--max-missing", f"is {arguments.max_missing}", "pass a share, 0 to 1")
+    if not arguments.min_effective >= 1.0:
+        raise InvalidInputError("--min-effective", f"is {arguments.min_effective}", "pass a number, 1 or more")
+    if arguments.paths < 1:
+        raise InvalidInputError("--paths", f"is {arguments.paths}", "pass a whole number, 1 or more")
 
 
 def _lambda(text: str) -> Lambda:
@@ -100,7 +110,8 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
         found = evaluate_log(log, target, **_settings(arguments))
         known = f"{found.decisions} decisions, {found.missing} without reward, logged mean {found.logged_mean:.4f}"
         learned = "" if found.learned is None else f", learned from {found.learned}"
-        lines = [f"{target} ({known}{learned})"]
+        earlier = f"; {found.earlier} earlier ones were made among other agents" if found.earlier else ""
+        lines = [f"{target} ({known}{learned}{earlier})"]
         for e in found.estimates:
             interval = f"[{e.low:.4f}, {e.high:.4f}]"
             lines.append(f"  {e.method:<6}{e.value:>8.4f}  {interval}  effective n {e.effective_n:.0f}")

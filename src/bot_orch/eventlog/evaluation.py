@@ -35,7 +35,10 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Estimates for a target, beside what the log itself earned. ``learned``: from how many decisions, if it learns."""
+    """Estimates for a target, beside what the log itself earned.
+
+    ``learned``: from how many decisions, if it learns; ``earlier``: how many were left out, made among other agents.
+    """
 
     target: str
     decisions: int
@@ -43,6 +46,7 @@ class Evaluation:
     logged_mean: float
     estimates: tuple[Estimate, ...]
     learned: int | None = None
+    earlier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ def evaluate_log(
     found = _target(rounds, target, paths)
     estimates = evaluate(logged, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
     missing = len(rounds.made) - len(logged)
-    return Evaluation(target, len(logged), missing, float(logged.reward.mean()), estimates, found.learned)
+    mean = float(logged.reward.mean())
+    return Evaluation(target, len(logged), missing, mean, estimates, found.learned, rounds.earlier)
 
 
 def scores(rounds: Rounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:
@@ -99,10 +104,14 @@ def scores(rounds: Rounds, *, max_missing: float = 0.5, audited: bool = False) -
     if not keep or (not audited and rounds.missing > max_missing * len(rounds.made)):
         raise InvalidInputError(
             "log",
-            f"{rounds.missing} of {len(rounds.made)} decisions have no reward",
+            f"{rounds.missing} of {len(rounds.made)} decisions have no reward{_left_out(rounds)}",
             "send feedback for more decisions, or raise --max-missing if silence does not depend on the outcome",
         )
     return keep, logged
+
+
+def _left_out(rounds: Rounds) -> str:
+    return f" ({rounds.earlier} earlier ones were made among other agents)" if rounds.earlier else ""
 
 
 def learning_target(

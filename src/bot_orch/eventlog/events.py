@@ -17,7 +17,6 @@ from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Decision, Measure, Outcome, RandomKey, Task, Terms
 
 __all__ = [
-    "EVENTS_VERSION",
     "AttemptEnded",
     "Censored",
     "Configured",
@@ -36,8 +35,6 @@ __all__ = [
     "record_decision",
     "record_task",
 ]
-
-EVENTS_VERSION = 1
 
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

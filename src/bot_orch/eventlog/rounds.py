@@ -44,6 +44,8 @@ class Rounds:
         By decision, the *last* reward given, revisions and late reports included: what the decision is scored with.
     revised
         Decisions whose reward was given again after the first time.
+    earlier
+        How many decisions were left out because they were made among other agents.
     settings
         The document of the newest settings for these agents, as :class:`bot_orch.eventlog.events.Configured` holds it.
     """
@@ -54,6 +56,7 @@ class Rounds:
     rewards: dict[str, float]
     revised: frozenset[str]
     settings: str
+    earlier: int = 0
 
     @property
     def missing(self) -> int:
@@ -122,6 +125,7 @@ class _Reading:
     revised: set[str] = field(default_factory=set)
     newest: str = ""
     used: str = ""
+    earlier: int = 0
 
     def take(self, event: Event) -> None:
         match event:
@@ -138,7 +142,8 @@ class _Reading:
         agents, known = self.made[-1].agents, {event.id for event in self.made}
         lessons = {key: lesson for key, lesson in self.lessons.items() if key in known}
         rewards = {key: reward for key, reward in self.rewards.items() if key in known}
-        return Rounds(agents, self.made, lessons, rewards, frozenset(self.revised & known), self._settings(agents))
+        revised, settings = frozenset(self.revised & known), self._settings(agents)
+        return Rounds(agents, self.made, lessons, rewards, revised, settings, self.earlier)
 
     def _settings(self, agents: tuple[str, ...]) -> str:
         """The newest settings, unless they are for other agents than those of the last decision."""
@@ -149,6 +154,7 @@ class _Reading:
 
     def _decision(self, event: DecisionMade) -> None:
         if self.made and event.agents != self.made[-1].agents:
+            self.earlier += len(self.made)
             self.made, self.lessons = [], {}
         self.made.append(event)
         self.used = self.newest

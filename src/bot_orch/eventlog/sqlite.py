@@ -196,7 +196,9 @@ def _check_version(connection: Any, path: Path) -> None:
     except sqlite3.DatabaseError as error:
         raise StateFormatError(f"log: {path} is not a log ({error}); pass a file written by the service") from error
     newest = len(migrations("sqlite"))
-    if not 1 <= version <= newest:
+    if version == 0:
+        raise StateFormatError(f"log: {path} is not a log (it holds none); pass a file written by the service")
+    if version > newest:
         raise StateFormatError(f"log: {path} has version {version}, this release reads 1 to {newest}; upgrade")
 
 

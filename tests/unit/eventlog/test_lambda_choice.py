@@ -273,6 +273,23 @@ def test_first_outcomes_teach_and_last_rewards_score():
     assert collect(writer.log).configured().lambda_ == 2.0  # nobody has decided with the third agent yet
 
 
+def test_decisions_among_other_agents_are_left_out_and_counted():
+    writer = Writer()
+    for agents, n in (("ab", 5), ("abc", 60)):
+        router = Orchestrator(agents, "random", seed=n)
+        writer.put(Configured(router.to_json()))
+        for number in range(n):
+            made = router.decide(Task(f"{agents}{number}"))
+            writer.put(record_decision(made.id, made, record_task(Task(f"t{number}"))), made.id)
+            if agents == "ab" or number < 40:
+                writer.put(FeedbackGiven(f"{agents}{number}", made.id, "learned", 0.5), made.id)
+    writer.log.commit()
+    found = evaluate_log(writer.log, "uniform", min_effective=10)
+    assert (found.decisions, found.missing, found.earlier) == (40, 20, 5)
+    with pytest.raises(InvalidInputError, match=r"20 of 60 decisions have no reward \(5 earlier ones"):
+        evaluate_log(writer.log, "uniform", max_missing=0.1)
+
+
 @pytest.fixture
 def database(tmp_path):
     log = SqliteLog(tmp_path / "log.sqlite")
@@ -302,6 +319,9 @@ def test_the_command_prints_a_table_and_a_recommendation(database, capsys):
         (["--policy", "no-ot", "--lambdas", "1"], "policy: 'no-ot' does not use lambda; name a policy that does"),
         (["--policy", "bott", "--lambdas", "1"], "policy: 'bott' is not known; choose one of"),
         (["--policy", "bot", "--lambdas", "1", "--paths", "0"], "paths: is 0; pass a whole number"),
+        (["--policy", "uniform", "--paths", "0"], "--paths: is 0; pass a whole number"),
+        (["--policy", "uniform", "--max-missing", "7"], "--max-missing: is 7.0; pass a share"),
+        (["--policy", "uniform", "--min-effective", "-1"], "--min-effective: is -1.0; pass a number"),
         (["--policy", "bot", "--lambdas", "1", "--confidence", "2"], "confidence: is 2.0; pass a number"),
     ],
 )

@@ -130,6 +130,10 @@ def test_what_is_not_a_log_is_refused(tmp_path):
     text.write_text("x" * 5000)
     with pytest.raises(StateFormatError, match="not a log"):
         open_log(text)
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(StateFormatError, match="not a log"):
+        open_log(empty)
     other = tmp_path / "other"
     with sqlite3.connect(other) as connection:
         connection.execute("PRAGMA user_version = 99")
