@@ -29,6 +29,9 @@ def main() -> None:
     parser.add_argument("table", choices=("league", "ablation", "lambda"))
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
     arguments = parser.parse_args()
+    for folder in arguments.folders:
+        if not (folder / "results.jsonl").is_file():
+            parser.error(f"{folder} holds no results.jsonl; pass a folder that bot-orch arena has written")
     found: Found = {}
     for folder in arguments.folders:
         found |= read(folder)

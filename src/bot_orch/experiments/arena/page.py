@@ -119,7 +119,7 @@ def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:
         lines.append(
             f"<tr><td>{place}</td><th style=text-align:left>{escape(s.policy)}</th><td>{kinds[s.policy]}</td>"
             f"<td>{s.mean:.3f} ± {s.error:.3f}</td>"
-            f"<td>{s.best_or_draw} of {s.sets}</td><td>{s.worst:.2f}</td><td>{about}</td></tr>"
+            f"<td>{s.best_or_draw} of {s.sets}</td><td>{_two_digits(s.worst)}</td><td>{about}</td></tr>"
         )
     head = "<tr><th></th><th>policy</th><th></th><th>mean normalised ± s.e.</th><th>best or draw</th><th>worst set</th>"
     return f"<div class=scroll><table class=summary>{head}<th>settings</th></tr>{''.join(lines)}</table></div>"
@@ -144,7 +144,11 @@ def _shaded(values: Any, best: bool) -> str:
     if values is None:
         return "<td></td>"
     shade = ' class="in"' if best else ""
-    return f"<td{shade}>{values.mean():.2f}</td>"
+    return f"<td{shade}>{_two_digits(values.mean())}</td>"
+
+
+def _two_digits(value: float) -> str:
+    return f"{round(float(value), 2) + 0.0:.2f}"  # zero without a sign
 
 
 def _metric_table(results: Results, dataset: str, order: str) -> str:

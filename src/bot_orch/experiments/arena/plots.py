@@ -60,7 +60,7 @@ def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> 
     """Normalised reward so far against rounds, one panel per data set, the leaders of the league."""
     datasets = list(dict.fromkeys(key[0] for key in results if key[1] == order))
     leaders = [s.policy for s in standings[:_LEADERS]]
-    names = [s.policy for s in standings]
+    names = sorted({key[2] for key in results})  # the same look in either order of tasks
     columns = min(3, len(datasets))
     rows = math.ceil(len(datasets) / columns)
     figure, axes = new_figure(rows, columns, 3.7 * columns, 2.5 * rows + 0.7)
