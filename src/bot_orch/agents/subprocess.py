@@ -128,14 +128,17 @@ async def _write(process: Process, payload: bytes) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input
         pipe.write(payload)
         await pipe.drain()
-        pipe.close()
-        await pipe.wait_closed()
+        pipe.close()  # not waited for: that could not be cancelled
 
 
 async def _end(process: Process) -> None:
     _kill_group(process)
+    transport = process._transport  # type: ignore[attr-defined]
+    for pipe in (transport.get_pipe_transport(0), transport.get_pipe_transport(1)):
+        if pipe is not None:  # else we would wait for one that an escaped helper holds, or that nobody reads any more
+            pipe.close()
     await process.wait()
-    process._transport.close()  # type: ignore[attr-defined]  # pipes that an escaped helper still holds
+    transport.close()
 
 
 def _kill_group(process: Process) -> None:

@@ -190,6 +190,18 @@ def test_programs_that_fail(code, ending):
     assert failed(SubprocessRunner(program(code), Limits(max_reply_bytes=200_000))).ending is ending
 
 
+def test_a_flood_that_nobody_reads_any_more_does_not_keep_us_waiting(monkeypatch):
+    """Its pipe is full, and reading from it was paused: its end would not be noticed."""
+
+    async def slow(self, process):
+        await asyncio.sleep(0.5)
+        raise CallFailure(Ending.TOO_LARGE)
+
+    monkeypatch.setattr(SubprocessRunner, "_read", slow)
+    failure = failed(SubprocessRunner(program("while True: print('x' * 100000)")), Limits(total_s=15.0))
+    assert failure.ending is Ending.TOO_LARGE
+
+
 def test_program_that_cannot_start_or_is_misnamed():
     failure = failed(SubprocessRunner(SubprocessSettings(("/no/such/program",))))
     assert (failure.ending, failure.started) == (Ending.CRASHED, False)
