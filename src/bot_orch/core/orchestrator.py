@@ -105,8 +105,9 @@ class Orchestrator:
         if self.alignment is not None:
             self.alignment.see_task(self._state.parts, task, decision.key.counter)
         if self._dual is not None:
-            paid = decision.terms.alignment[self._index[decision.agent]]
-            self._dual.accept(self._state.parts["lambda"], paid / decision.lambda_)
+            paid = float(decision.terms.alignment[self._index[decision.agent]])
+            if paid > 0.0:  # nobody pays as a rule, and nothing changes then
+                self._dual.accept(self._state.parts["lambda"], np.asarray(paid / decision.lambda_))
         self._state.pending[decision.id] = decision
         self._waiting[self._index[decision.agent]] += 1.0
         self._state.rounds += 1

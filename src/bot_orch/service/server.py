@@ -39,6 +39,7 @@ def make_server(config: Config, **options: Any) -> Any:
         lifespan="on",
         timeout_graceful_shutdown=5,
         server_header=False,
+        proxy_headers=False,  # nothing here depends on where a caller says that it comes from
         date_header=False,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
         http="httptools" if importlib.util.find_spec("httptools") else "h11",
