@@ -85,9 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
         raise InvalidInputError("--cost-weight", f"is {arguments.cost_weight}", "pass a number, 0 or more")
+    entrants = find_entrants(_names(arguments.policies))  # first: a path among them is missing from the paths
     plan = ArenaPlan(
         expand(arguments.paths),
-        find_entrants(_names(arguments.policies)),
+        entrants,
         arguments.out,
         arguments.seeds,
         arguments.rounds,
