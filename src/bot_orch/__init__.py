@@ -8,24 +8,40 @@ Examples
 >>> router.observe(decision.id, Outcome.completed(reward=0.9))
 """
 
+from typing import TYPE_CHECKING, Any
+
 from bot_orch._version import __version__
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.errors import BotOrchError, ConcurrentUseError, InvalidInputError
 from bot_orch.policies.registry import available_policies, make_policy, register_policy
 from bot_orch.transport.measures import Labels
 from bot_orch.types import Agent, Decision, Outcome, Task
 
+if TYPE_CHECKING:
+    from bot_orch.router import Router
+
 __all__ = [
     "Agent",
     "BotOrchError",
+    "ConcurrentUseError",
     "Decision",
     "InvalidInputError",
     "Labels",
     "Orchestrator",
     "Outcome",
+    "Router",
     "Task",
     "__version__",
     "available_policies",
     "make_policy",
     "register_policy",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the router, and with it asyncio, when it is first asked for."""
+    if name == "Router":
+        from bot_orch.router import Router
+
+        return Router
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

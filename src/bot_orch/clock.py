@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "MonotoneStamp", "SystemClock"]
+__all__ = ["Clock", "ManualClock", "MonotoneStamp", "SteadyClock", "SystemClock"]
 
 
 class Clock(Protocol):
@@ -22,6 +22,17 @@ class SystemClock:
     def now_us(self) -> int:
         """The time now."""
         return time.time_ns() // 1000
+
+
+class SteadyClock:
+    """The machine's wall time when it was made, and from then on seconds that never jump: for measuring how long."""
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def now_us(self) -> int:
+        """The time now."""
+        return (self._offset_ns + time.monotonic_ns()) // 1000
 
 
 class ManualClock:

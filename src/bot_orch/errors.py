@@ -51,6 +51,17 @@ class UnknownAgentError(InvalidInputError):
     """A name does not belong to any registered agent."""
 
 
+class ConcurrentUseError(BotOrchError, RuntimeError):
+    """Two calls on an object that takes one at a time overlapped; the later one was refused and changed nothing."""
+
+    def __init__(self, call: str) -> None:
+        super().__init__(
+            f"{call}: another call on the same object is under way; it is not thread-safe: share a bot_orch.Router "
+            "between threads, or hold one lock around every call"
+        )
+        self.call = call
+
+
 class StateFormatError(BotOrchError, ValueError):
     """A saved state cannot be read by this version."""
 

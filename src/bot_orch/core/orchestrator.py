@@ -14,6 +14,7 @@ from bot_orch.arrays import Bools, Floats, Schema, allocate, insert_agent, remov
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.calibration import AutoLambda
+from bot_orch.core.exclusive import exclusive
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.state import FORMAT, VERSION, State, parse
 from bot_orch.errors import InvalidInputError, UnknownAgentError, UnknownDecisionError
@@ -28,6 +29,10 @@ __all__ = ["Orchestrator"]
 
 class Orchestrator:
     """Routes tasks to agents and learns from outcomes, late or out of order.
+
+    Not thread-safe: it takes one call at a time. A call that would change it, or write it down, while another one is
+    under way raises :class:`~bot_orch.errors.ConcurrentUseError` and changes nothing. Threads share a
+    :class:`bot_orch.Router`.
 
     Parameters
     ----------
@@ -78,6 +83,7 @@ class Orchestrator:
         self.seed, self.n_features = seed, n_features
         self.alignment = None if alignment is None else self._in_units(alignment)
         self.reward = reward or BoundedReward()
+        self._under_way: dict[str, object] = {}
         self._stream = derive_key("orchestrator", seed)
         self._name = policy_name(self.policy)
         self._schema = self.policy.schema(n_features)
@@ -98,6 +104,7 @@ class Orchestrator:
         """Ids of decisions whose outcome is awaited, oldest first."""
         return tuple(self._state.pending)
 
+    @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and remember that an outcome is due."""
         self._expect("task.reference", task.reference)
@@ -138,6 +145,7 @@ class Orchestrator:
             features=task.features,
         )
 
+    @exclusive
     def observe(self, decision_id: str, outcome: Outcome) -> None:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
         decision, parts = self._pending(decision_id), self._state.parts
@@ -157,6 +165,7 @@ class Orchestrator:
             rewards = np.full(len(self._names), reward)
             pipeline.apply(self.policy, parts["policy"], self._feedback(decision, index, observed, rewards))
 
+    @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """Full feedback: what every agent would have earned (the printed algorithms, and the theory)."""
         decision = self._pending(decision_id)
@@ -169,6 +178,7 @@ class Orchestrator:
             observed = np.ones(len(self._names), dtype=bool)
             pipeline.apply(self.policy, self._state.parts["policy"], self._feedback(decision, index, observed, values))
 
+    @exclusive
     def add_agent(self, agent: str | Agent) -> None:
         """Let a new agent take part from the next decision on."""
         new = agent if isinstance(agent, Agent) else Agent(agent)
@@ -181,6 +191,7 @@ class Orchestrator:
         self._state.seq += 1
         self._refresh()
 
+    @exclusive
     def remove_agent(self, agent_id: str) -> None:
         """Take an agent out; outcomes still due for it are accepted and ignored."""
         index = self._find(agent_id)
@@ -205,6 +216,7 @@ class Orchestrator:
         """A hash of the state, equal for equal states."""
         return self._state.fingerprint()
 
+    @exclusive
     def to_json(self) -> str:
         """Settings and state as one versioned JSON document."""
         settings = {

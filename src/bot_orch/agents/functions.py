@@ -1,0 +1,97 @@
+"""Agents that are functions of a task, called by the program that routes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bot_orch.agents.base import CallFailure
+from bot_orch.agents.endings import Ending
+from bot_orch.errors import InvalidInputError, UnknownAgentError
+from bot_orch.survival.causes import Cause
+from bot_orch.types import Decision, Outcome, Task
+
+__all__ = [
+    "Function",
+    "Judge",
+    "Verdict",
+    "ask",
+    "check_function",
+    "check_sync",
+    "ending_of",
+    "is_async",
+    "noting",
+    "outcome_of",
+]
+
+Function = Callable[[Task], Any]
+Verdict = float | Outcome | None
+Judge = Callable[[Task, Any], Verdict | Awaitable[Verdict]]
+
+
+def check_function(name: str, function: Function, agents: Collection[str]) -> None:
+    """Raise unless it is callable and belongs to one of ``agents``."""
+    if name not in agents:
+        raise UnknownAgentError(f"functions.{name}", "belongs to no agent", f"choose from {agents}")
+    if not callable(function):
+        raise InvalidInputError(f"functions.{name}", f"is {function!r}", "pass a function of a task")
+
+
+def is_async(function: Callable[..., Any] | None) -> bool:
+    """Whether the function, or the ``__call__`` of an object, is ``async``."""
+    return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
+
+
+def check_sync(name: str, function: Callable[..., Any] | None) -> None:
+    """Raise if it can only be awaited."""
+    if is_async(function):
+        raise InvalidInputError(name, "is async", "use acall")
+
+
+async def ask(function: Function, task: Task) -> Any:
+    """The answer; a function that is not ``async`` runs in a thread, and may return an awaitable."""
+    answer = function(task) if is_async(function) else await asyncio.to_thread(function, task)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def ending_of(error: BaseException) -> Ending:
+    """How a call ended that raised ``error``; a :class:`CallFailure` says so itself.
+
+    Examples
+    --------
+    >>> ending_of(ValueError()), ending_of(KeyboardInterrupt()), ending_of(CallFailure(Ending.RATE_LIMITED))
+    (<Ending.CRASHED: 'crashed'>, <Ending.CANCELLED_BY_CALLER: 'cancelled_by_caller'>,
+     <Ending.RATE_LIMITED: 'rate_limited'>)
+    """
+    if isinstance(error, CallFailure):
+        return error.ending
+    if isinstance(error, MemoryError):
+        return Ending.OUT_OF_MEMORY
+    return Ending.CRASHED if isinstance(error, Exception) else Ending.CANCELLED_BY_CALLER
+
+
+def outcome_of(ending: Ending, elapsed_s: float) -> Outcome:
+    """What to learn from a call without an answer: a failure earns 0, one that was cut off says nothing about it.
+
+    Examples
+    --------
+    >>> outcome_of(Ending.CRASHED, 1.5)
+    Outcome(event=False, reward=0.0, elapsed_s=1.5, reason='crashed', output=None)
+    >>> outcome_of(Ending.TIMEOUT_TOTAL, 1.5)
+    Outcome(event=False, reward=None, elapsed_s=1.5, reason='timeout', output=None)
+    """
+    failed = ending.meaning.attempted and ending.meaning.cause > Cause.COMPLETED
+    return Outcome(False, 0.0 if failed else None, elapsed_s, ending.meaning.reason)
+
+
+@contextmanager
+def noting(decision: Decision) -> Iterator[None]:
+    """Whatever goes wrong after the answer, say which decision it belongs to."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"nothing was learned from decision {decision.id} (agent {decision.agent!r})")
+        raise
