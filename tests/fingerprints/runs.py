@@ -17,7 +17,7 @@ def run(name: str) -> dict[str, Any]:
     case, seed = CASES[name], 1000 + list(CASES).index(name)
     router, rounds = case.build(seed), world(seed, case.kind, case.n_features, references=case.references)
     due: dict[int, list[tuple[Decision, Round]]] = {}
-    decisions = [_play(case, router, rounds, due, t) for t in range(ROUNDS)]
+    decisions = [play(case, router, rounds, due, t) for t in range(ROUNDS)]
     last = router.derive(Task("last", features=rounds[0].task.features, reference=rounds[0].task.reference))
     return {
         "chosen": "".join(decision.agent for decision in decisions),
@@ -33,9 +33,10 @@ def run(name: str) -> dict[str, Any]:
     }
 
 
-def _play(
+def play(
     case: Case, router: Orchestrator, rounds: list[Round], due: dict[int, list[tuple[Decision, Round]]], t: int
 ) -> Decision:
+    """Decide in round ``t`` and learn what is due by then."""
     if case.roster and t == ADDED:
         router.add_agent(case.agent("d"))
     if case.roster and t == REMOVED:
@@ -72,4 +73,4 @@ def _numbers(values: np.ndarray) -> list[float | str]:
     return [_number(float(value)) for value in values]
 
 
-__all__ = ["AGENTS", "run"]
+__all__ = ["AGENTS", "play", "run"]
