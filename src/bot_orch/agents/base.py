@@ -102,8 +102,8 @@ class CallReply:
     usage, cost_usd
         Tokens, and what they cost at the agent's price.
     elapsed_s, first_byte_s
-        Time spent waiting for the agent, in all and until its first byte; a slow reader of a stream is not charged
-        to the agent.
+        Time spent waiting for the agent, in all and until its first byte (of a stream: the first piece with a part of
+        the answer in it); a slow reader of a stream is not charged to the agent.
     status
         HTTP status, where there is one.
     raw
@@ -146,12 +146,33 @@ class CallReply:
 class Chunk:
     """A piece of a streamed answer. The last one carries the whole ``reply``; a stream without it raised.
 
-    ``raw`` is the upstream event's JSON as received; ``None`` for pieces that only this side asked for.
+    Parameters
+    ----------
+    text
+        What it adds to the answer's text.
+    raw
+        An OpenAI-compatible event's JSON as received, for a gateway that passes it on. Such events bring their own
+        role, finish reasons and token counts; ``None`` for a piece that is only text.
+    reply
+        The whole answer, in the last piece.
+    more
+        Whether ``raw`` holds a part of the answer beside ``text``: a tool call, a finish reason, another choice.
+
+    Examples
+    --------
+    >>> Chunk("").begins, Chunk("yes").begins, Chunk(raw=b"{...}", more=True).begins
+    (False, True, True)
     """
 
     text: str = ""
     raw: bytes | None = None
     reply: CallReply | None = None
+    more: bool = False
+
+    @property
+    def begins(self) -> bool:
+        """Whether an answer has begun with it: a role or an empty text alone promises nothing."""
+        return bool(self.text) or self.more or self.reply is not None
 
 
 class CallFailure(BotOrchError):  # noqa: N818  an attempt that ended without an answer is not always an error

@@ -87,7 +87,7 @@ def _m(reason: str, what: str, *, trips: bool = False, retryable: bool = False, 
 MEANING: Mapping[Ending, Meaning] = MappingProxyType(
     {
         Ending.COMPLETED: _m("completed", "a whole answer came back"),
-        Ending.TIMEOUT_FIRST_BYTE: _m("timeout", "nothing came back within the agent's first-byte timeout", trips=True),
+        Ending.TIMEOUT_FIRST_BYTE: _m("timeout", "no part of an answer came within the first-byte timeout", trips=True),
         Ending.TIMEOUT_TOTAL: _m("timeout", "not finished within the agent's total timeout", trips=True),
         Ending.CANCELLED_BY_CALLER: _m("cancelled", "the caller went away"),
         Ending.CALLER_DEADLINE: _m("timeout", "the caller's own deadline, shorter than the agent's timeout, passed"),

@@ -34,7 +34,8 @@ _HEARD_S = 60.0
 class Cell:
     """One fault met in one mode, and what must come of it.
 
-    ``text`` is what reaches the caller before it ends; ``caller`` says what the caller does of its own accord.
+    ``text`` is what reaches the caller before it ends (without any, no piece at all reaches it, so another agent may be
+    asked); ``caller`` says what the caller does of its own accord.
     """
 
     fault: str
@@ -76,6 +77,13 @@ MATRIX: tuple[Cell, ...] = (
     Cell("hang_midstream", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "The ", limits=_QUICK_TOTAL),
     Cell("slow_drip", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
     Cell("slow_drip", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "drip ", limits=_QUICK_TOTAL),
+    Cell("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    Cell("role_then_hang", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    Cell("role_then_close", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
+    Cell("role_then_error", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
+    Cell("empty_drip", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    Cell("end_mark_alone", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    Cell("half_of_two", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The "),
     Cell("truncated", "call", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
     Cell("truncated", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
     Cell("no_end_mark", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
@@ -107,10 +115,12 @@ async def problems_in(cell: Cell, make: GuardFactory = guard_for) -> list[str]:
         settings = OpenAISettings(server.base_url(cell.fault), "m", allow_private=True)
         guard = make(settings, cell.limits, BreakerSettings(failures=1, open_s=60.0))
         try:
-            ending, text, cause = await _meet(cell, guard, server)
+            ending, texts, cause = await _meet(cell, guard, server)
+            text = "".join(texts)
             found = {
                 "ending": (ending, cell.ending),
                 "text": (text[: len(cell.text)] if "drip" in cell.text else text, cell.text),
+                "begun": (bool(texts), bool(cell.text)),
                 "cause": (cause, cell.cause),
                 "breaker": (guard.breaker.state, cell.breaker),
                 "in flight": (guard.view().in_flight, 0),
@@ -123,7 +133,7 @@ async def problems_in(cell: Cell, make: GuardFactory = guard_for) -> list[str]:
     return [f"{what}: {got!r}, expected {want!r}" for what, (got, want) in found.items() if got != want]
 
 
-async def _meet(cell: Cell, guard: Guard, server: FaultServer) -> tuple[Ending | None, str, Cause | None]:
+async def _meet(cell: Cell, guard: Guard, server: FaultServer) -> tuple[Ending | None, list[str], Cause | None]:
     """How one call ended, what reached the caller, and what the router learns."""
     attempts: list[Attempt] = []
     guard.observer = attempts.append
@@ -142,9 +152,9 @@ async def _meet(cell: Cell, guard: Guard, server: FaultServer) -> tuple[Ending |
         heard = [failure.ending]
     said = [attempt.ending for attempt in attempts]
     if len(said) != 1 or (heard and heard != said):  # what the caller hears and what the log says must agree
-        return None, "".join(texts), None
+        return None, texts, None
     outcome = attempts[0].outcome()
-    return said[0], "".join(texts), None if outcome is None else cause_of(outcome)
+    return said[0], texts, None if outcome is None else cause_of(outcome)
 
 
 async def _consume(mode: Mode, guard: Guard, request: CallRequest, texts: list[str]) -> None:

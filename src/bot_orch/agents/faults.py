@@ -129,6 +129,53 @@ async def _slow_drip(x: _Exchange) -> None:
     x.server.gone.set()
 
 
+async def _role(x: _Exchange) -> None:
+    """What most endpoints send before the model has said anything."""
+    await x.chunked()
+    await x.event(_delta({"role": "assistant", "content": ""}))
+
+
+async def _role_then_hang(x: _Exchange) -> None:
+    await _role(x)
+    await x.hang()
+
+
+async def _role_then_close(x: _Exchange) -> None:
+    await _role(x)
+    x.writer.close()
+
+
+async def _role_then_error(x: _Exchange) -> None:
+    await _role(x)
+    await x.event(json.dumps({"error": {"message": "late", "code": 500}}))
+
+
+async def _empty_drip(x: _Exchange) -> None:
+    """Signs of life, but never a part of an answer."""
+    await x.chunked()
+    while not x.reader.at_eof() and not x.writer.is_closing():
+        await x.event(_delta({"role": "assistant", "content": ""}))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(x.reader.read(1), 0.02)
+    x.server.gone.set()
+
+
+async def _end_mark_alone(x: _Exchange) -> None:
+    await x.chunked()
+    await x.event("[DONE]")
+    await x.send(b"0\r\n\r\n")
+
+
+async def _half_of_two(x: _Exchange) -> None:
+    """The first of two choices finishes, the other does not."""
+    await x.chunked()
+    await x.words(_WORDS[0])
+    other = {"index": 1, "delta": {"content": "Four "}, "finish_reason": None}
+    await x.event(json.dumps({"id": "c-1", "object": "chat.completion.chunk", "choices": [other]}))
+    await x.event(_delta({}, "stop"))
+    await x.send(b"0\r\n\r\n")
+
+
 async def _truncated(x: _Exchange) -> None:
     if x.seen.streams:
         await x.chunked()
@@ -206,6 +253,12 @@ FAULTS: Mapping[str, Callable[[_Exchange], Awaitable[None]]] = MappingProxyType(
         "hang": _hang,
         "hang_midstream": _hang_midstream,
         "slow_drip": _slow_drip,
+        "role_then_hang": _role_then_hang,
+        "role_then_close": _role_then_close,
+        "role_then_error": _role_then_error,
+        "empty_drip": _empty_drip,
+        "end_mark_alone": _end_mark_alone,
+        "half_of_two": _half_of_two,
         "truncated": _truncated,
         "no_end_mark": _no_end_mark,
         "malformed": _malformed,

@@ -159,13 +159,20 @@ class Guard:
             self._leave(attempt)
 
     async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
+        """One try. Pieces before the first that begins the answer are held back: so far another may take over."""
         attempt = await self._admit(run)
+        held: list[Chunk] = []
         try:
             async with aclosing(self.runner.stream(run.request)) as source:
                 while (chunk := await self._next(attempt.watch, source)).reply is None:
-                    yield chunk
+                    held.append(chunk)
+                    if attempt.watch.first_byte_s is not None:
+                        for piece in held:
+                            yield piece
+                        held.clear()
                 reply = self._complete(attempt, chunk.reply)
-            yield replace(chunk, reply=reply)
+            for piece in (*held, replace(chunk, reply=reply)):
+                yield piece
         except BaseException as error:
             failure = self._fail(attempt, error)
             if failure is None:
@@ -179,7 +186,8 @@ class Guard:
             chunk = await watch.wait(source.__anext__, first=watch.first_byte_s is None)
         except StopAsyncIteration:
             raise CallFailure(Ending.TRUNCATED_STREAM) from None
-        watch.mark_first_byte()
+        if chunk.begins:
+            watch.mark_first_byte()
         return chunk
 
     async def _admit(self, run: _Run) -> _Try:

@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from bot_orch.agents.address import check_url
-from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk, Usage
+from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits
-from bot_orch.agents.replies import encode, load_json, reply_from_completion, usage_from
+from bot_orch.agents.replies import encode, reply_from_completion
 from bot_orch.agents.sse import EventReader
+from bot_orch.agents.streamed import StreamedAnswer, asks_for_counts
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ class OpenAIRunner:
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """One request, many events. Whole once the endpoint said so: ``[DONE]`` or a finish reason."""
         payload = self._payload(request, stream=True)
-        asked_by_caller = "stream_options" in request.params
-        answer = _Answer()
+        answer = StreamedAnswer(counts=asks_for_counts(request.params))
         async with self._exchange(payload, accept="text/event-stream") as (response, pieces):
             if response.content_type != "text/event-stream":
                 raise CallFailure(Ending.MALFORMED, "the answer is not an event stream", status=response.status)
@@ -108,13 +108,11 @@ class OpenAIRunner:
             async for piece in pieces:
                 for event in reader.feed(piece):
                     chunk = answer.add(event)
-                    if chunk is not None and (asked_by_caller or not answer.only_counts):
+                    if chunk is not None:
                         yield chunk
                 if answer.done:
                     await _drain(pieces)
                     break
-        if not (answer.done or answer.finished):
-            raise CallFailure(Ending.TRUNCATED_STREAM, status=response.status)
         yield Chunk(reply=answer.reply(response.status))
 
     async def close(self) -> None:
@@ -133,8 +131,9 @@ class OpenAIRunner:
         }
         if stream:
             document["stream"] = True
-            if self._settings.stream_usage:
-                document.setdefault("stream_options", {"include_usage": True})
+            options = document.get("stream_options") or {}
+            if self._settings.stream_usage and isinstance(options, Mapping):  # to know what the call cost
+                document["stream_options"] = {**options, "include_usage": True}
         else:
             document.pop("stream_options", None)
         return encode(document, self._limits.max_request_bytes)
@@ -171,52 +170,6 @@ class OpenAIRunner:
             private = self._settings.allow_private
             self._session = _connection().open_session(allow_private=private, lookup=self._lookup)
         return self._session
-
-
-class _Answer:
-    """A streamed answer as it grows."""
-
-    def __init__(self) -> None:
-        self._text: list[str] = []
-        self._usage = Usage()
-        self.done = self.finished = self.only_counts = False
-
-    def add(self, event: bytes) -> Chunk | None:
-        """The chunk of one event, or ``None`` for the end mark."""
-        if event.strip() == b"[DONE]":
-            self.done = True
-            return None
-        document = load_json(event)
-        if not isinstance(document, dict):
-            raise CallFailure(Ending.MALFORMED)
-        if document.get("error"):
-            raise CallFailure(Ending.UPSTREAM_5XX, "an error inside the stream", raw=event[:_ERROR_BODY_BYTES])
-        choices = document.get("choices")
-        if not isinstance(choices, list):
-            raise CallFailure(Ending.MALFORMED, "an event has no choices")
-        if document.get("usage"):
-            self._usage = usage_from(document["usage"])
-        self.only_counts = not choices
-        text = "".join(self._read(choice) for choice in choices)
-        return Chunk(text, raw=event)
-
-    def _read(self, choice: Any) -> str:
-        """Text of one choice; only the first choice counts as the answer."""
-        if not isinstance(choice, dict):
-            raise CallFailure(Ending.MALFORMED, "a choice is not an object")
-        if choice.get("index", 0) != 0:
-            return ""
-        self.finished = self.finished or choice.get("finish_reason") is not None
-        delta = choice.get("delta")
-        content = delta.get("content") if isinstance(delta, dict) else None
-        if not isinstance(content, str):
-            return ""
-        self._text.append(content)
-        return content
-
-    def reply(self, status: int) -> CallReply:
-        """The whole answer."""
-        return CallReply("".join(self._text), usage=self._usage, status=status)
 
 
 async def _drain(pieces: AsyncGenerator[bytes, None]) -> None:

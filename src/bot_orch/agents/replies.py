@@ -89,9 +89,28 @@ def reply_from_completion(data: bytes, status: int) -> CallReply:
 
 
 async def in_one_piece(reply: CallReply) -> AsyncGenerator[Chunk, None]:
-    """The stream of an agent that answers all at once."""
-    yield Chunk(reply.text)
+    """The stream of an agent that answers all at once; tool calls and finish reasons of a chat completion stay."""
+    event = None if reply.raw is None else _as_event(reply.raw)
+    yield Chunk(reply.text, raw=event, more=event is not None)
     yield Chunk(reply=reply)
+
+
+def _as_event(raw: bytes) -> bytes | None:
+    """A chat completion as the only event of its stream; ``None`` for any other document."""
+    try:
+        document = load_json(raw)
+        choices = [_as_delta(choice) for choice in document["choices"]]
+    except (CallFailure, TypeError, KeyError, ValueError, AttributeError):
+        return None
+    return json.dumps({**document, "object": "chat.completion.chunk", "choices": choices}).encode() if choices else None
+
+
+def _as_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
+    delta = dict(choice["message"])
+    calls = delta.get("tool_calls")
+    if calls:
+        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+    return {**{name: value for name, value in choice.items() if name != "message"}, "delta": delta}
 
 
 def usage_from(value: Any) -> Usage:

@@ -63,7 +63,7 @@ class Watch:
             self._timer.reschedule(self._now())
 
     def mark_first_byte(self) -> None:
-        """The first piece has arrived."""
+        """The first piece of the answer has arrived."""
         if self.first_byte_s is None:
             self.first_byte_s = self.waited_s
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from bot_orch.agents.base import CallReply, CallRequest, Chunk
+from bot_orch.agents.streamed import asks_for_counts
 from bot_orch.eventlog.events import TaskRecord
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.bodies import ChatAside, ChatHints
@@ -86,55 +88,76 @@ async def _streamed(request: Request, round_: Round) -> Stream:
 
 
 async def _events(round_: Round, first: Chunk | None, chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
+    events = _Events(_frame(round_, "chat.completion.chunk"), asks_for_counts(round_.call.params))
     try:
         if first is not None:
-            yield _event(round_, first)
+            yield events.of(first)
         async for chunk in chunks:
-            piece = _event(round_, chunk)
+            piece = events.of(chunk)
             if piece:
                 yield piece
     except Exception as error:
         problem = problem_of(error)
         if problem is None:
             raise
-        yield b"data: " + _encode(problem.document()) + b"\n\n"
+        yield _event(_encode(problem.document()))
         return
     finally:
         close = getattr(chunks, "aclose", None)
         if close is not None:
             await close()
-    yield b"data: [DONE]\n\n"
+    yield _event(b"[DONE]")
 
 
-def _event(round_: Round, chunk: Chunk) -> bytes:
-    if chunk.raw is not None:
-        return b"data: " + chunk.raw + b"\n\n"
-    if chunk.reply is not None and not chunk.text:
-        if chunk.reply.raw is not None:
-            return b""  # the upstream's own last event has been passed on
-        return b"data: " + _encode(_chunk_document(round_, {}, "stop")) + b"\n\n"
-    if not chunk.text:
-        return b""
-    return b"data: " + _encode(_chunk_document(round_, {"role": "assistant", "content": chunk.text}, None)) + b"\n\n"
+@dataclass(slots=True)
+class _Events:
+    """The pieces of one answer as events.
+
+    An upstream's events pass as they came, with its id, model and finish reasons, as its document does when the answer
+    is not streamed. Where there are none they are made here: the role once, one finish, counts if asked for.
+    """
+
+    frame: dict[str, Any]
+    counts: bool
+    passed: bool = False
+    begun: bool = False
+
+    def of(self, chunk: Chunk) -> bytes:
+        if chunk.raw is not None:
+            self.passed = True
+            return _event(chunk.raw)
+        made = [self._text(chunk.text)] if chunk.text else []
+        if chunk.reply is not None and not self.passed:
+            made += self._end(chunk.reply)
+        return b"".join(_event(_encode({**self.frame, **part})) for part in made)
+
+    def _text(self, text: str) -> dict[str, Any]:
+        role = {} if self.begun else {"role": "assistant"}
+        self.begun = True
+        return {"choices": [{"index": 0, "delta": {**role, "content": text}, "finish_reason": None}]}
+
+    def _end(self, reply: CallReply) -> list[dict[str, Any]]:
+        delta = {} if self.begun else {"role": "assistant", "content": ""}
+        finish = {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+        return [finish, {"choices": [], "usage": _usage(reply)}] if self.counts else [finish]
 
 
-def _chunk_document(round_: Round, delta: dict[str, str], finish: str | None) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {**_frame(round_, "chat.completion.chunk"), "choices": [choice]}
+def _event(data: bytes) -> bytes:
+    return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
 
 
 def _document(round_: Round, reply: CallReply) -> dict[str, Any]:
-    usage = reply.usage
     message = {"role": "assistant", "content": reply.text}
     return {
         **_frame(round_, "chat.completion"),
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {
-            "prompt_tokens": usage.input_tokens,
-            "completion_tokens": usage.output_tokens,
-            "total_tokens": usage.input_tokens + usage.output_tokens,
-        },
+        "usage": _usage(reply),
     }
+
+
+def _usage(reply: CallReply) -> dict[str, int]:
+    read, written = reply.usage.input_tokens, reply.usage.output_tokens
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
 def _frame(round_: Round, kind: str) -> dict[str, Any]:

@@ -116,6 +116,30 @@ class ForgetsCancellations(Guard):
         return super()._fail(attempt, error) if isinstance(error, Exception) else None
 
 
+class CountsARoleAsTheFirstByte(Guard):
+    """Passes on whatever comes first, and the first-byte timeout ends with it."""
+
+    async def _next(self, watch, source):
+        chunk = await super()._next(watch, source)
+        watch.mark_first_byte()
+        return chunk
+
+
+class AsksOneChoiceOnly(OpenAIRunner):
+    """Takes the end of the first choice for the end of the answer."""
+
+    async def stream(self, request):
+        finished = False
+        try:
+            async for chunk in super().stream(request):
+                finished = finished or b'"finish_reason": "stop"' in (chunk.raw or b"")
+                yield chunk
+        except CallFailure:
+            if not finished:
+                raise
+            yield type(chunk)(reply=CallReply("The "))
+
+
 def blaming(kind):
     return lambda settings, limits, breaker: kind(
         "agent", OpenAIRunner(settings, limits), limits, retry=Retry(tries=1), breaker=breaker
@@ -138,6 +162,10 @@ BROKEN = {
     "believes a stream without an end": (cells("truncated", "no_end_mark"), with_runner(BelievesAnyEnd)),
     "reads without a cap": (cells("huge"), with_runner(ReadsWithoutCap)),
     "blames the agent": (cells("hang", ending=Ending.CALLER_DEADLINE), blaming(BlamesTheAgent)),
+    "takes a role for the first byte: hang": (cells("role_then_hang"), blaming(CountsARoleAsTheFirstByte)),
+    "takes a role for the first byte: close": (cells("role_then_close"), blaming(CountsARoleAsTheFirstByte)),
+    "takes a role for the first byte: drip": (cells("empty_drip"), blaming(CountsARoleAsTheFirstByte)),
+    "believes one choice of two": (cells("half_of_two"), with_runner(AsksOneChoiceOnly)),
     "forgets cancellations": (cells("hang", ending=Ending.CANCELLED_BY_CALLER), blaming(ForgetsCancellations)),
 }
 

@@ -197,6 +197,59 @@ def test_concurrency_cap_refuses_or_waits():
     asyncio.run(scenario())
 
 
+class RoleFirst(Scripted):
+    """A role, then the script's next failure or the answer: as endpoints do that open the stream before the model."""
+
+    async def stream(self, request):
+        self.calls += 1
+        yield Chunk(raw=b"role %d" % self.calls)
+        yield Chunk("")
+        await asyncio.sleep(self.pause_s)
+        if self.endings:
+            raise CallFailure(self.endings.pop(0))
+        yield Chunk("yes", raw=b"yes")
+        yield Chunk(raw=b"after")
+        yield Chunk(reply=CallReply("yes"))
+
+
+def test_stream_is_retried_after_a_role_alone_and_what_was_held_back_comes_in_order():
+    async def scenario():
+        guard, _ = guard_of(RoleFirst(Ending.CONNECTION))
+        chunks = await read(guard.stream(CallRequest("r")))
+        assert [chunk.raw for chunk in chunks] == [b"role 2", None, b"yes", b"after", None]
+        first, second = chunks[-1].reply.attempts
+        assert (first.ending, first.first_byte_s) == (Ending.CONNECTION, None)
+        assert second.ending is Ending.COMPLETED and second.first_byte_s is not None
+
+    asyncio.run(scenario())
+
+
+def test_first_byte_is_that_of_the_answer_not_of_a_role():
+    async def scenario():
+        guard, _ = guard_of(RoleFirst(pause_s=0.05))
+        reply = (await read(guard.stream(CallRequest("r"))))[-1].reply
+        assert 0.04 < reply.first_byte_s <= reply.elapsed_s
+        hurried, _ = guard_of(RoleFirst(pause_s=60.0), Limits(first_byte_s=0.05))
+        failure = await ending_of(read(hurried.stream(CallRequest("r"))))
+        assert (failure.ending, failure.first_byte_s) == (Ending.TIMEOUT_FIRST_BYTE, None)
+
+    asyncio.run(scenario())
+
+
+def test_an_empty_answer_keeps_its_pieces():
+    class Empty(Scripted):
+        async def stream(self, request):
+            yield Chunk(raw=b"role")
+            yield Chunk(reply=CallReply(""))
+
+    async def scenario():
+        guard, _ = guard_of(Empty())
+        chunks = await read(guard.stream(CallRequest("r")))
+        assert [chunk.raw for chunk in chunks] == [b"role", None] and chunks[-1].reply.first_byte_s is not None
+
+    asyncio.run(scenario())
+
+
 def test_places_come_back_however_a_call_ends():
     async def scenario():
         runner = Scripted(*[Ending.UPSTREAM_5XX] * 20, pause_s=0.001)

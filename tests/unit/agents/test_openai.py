@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot_orch.agents import CallFailure, CallRequest, Ending, Limits, OpenAIRunner, OpenAISettings, Usage
+from bot_orch.agents import (
+    CallFailure,
+    CallReply,
+    CallRequest,
+    Chunk,
+    Ending,
+    Limits,
+    OpenAIRunner,
+    OpenAISettings,
+    Usage,
+)
 from bot_orch.agents.faults import FaultServer
-from bot_orch.agents.replies import load_json, reply_from_completion, reply_from_value
+from bot_orch.agents.replies import in_one_piece, load_json, reply_from_completion, reply_from_value
 from bot_orch.agents.sse import EventReader
+from bot_orch.agents.streamed import StreamedAnswer
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
 
@@ -56,6 +68,118 @@ def test_stream_passes_events_on_and_keeps_its_own_question_to_itself():
     asked = CallRequest("r", params={"stream_options": {"include_usage": True}})
     assert load_json(exchange(asked, "stream")[1][-2].raw)["usage"]
     assert "stream_options" not in exchange(CallRequest("r"), "stream", stream_usage=False)[0].requests[0].document
+
+
+def event(*choices, **fields):
+    return json.dumps({"id": "c", "choices": list(choices), **fields}).encode()
+
+
+def delta(index=0, finish=None, **parts):
+    return {"index": index, "delta": parts, "finish_reason": finish}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        delta(role="assistant"),
+        delta(role="assistant", content=""),
+        delta(role="assistant", content=None, refusal=None, tool_calls=[], reasoning_content=""),
+        delta(),
+        delta(index=1, role="assistant", content=""),
+        delta(finish="", content=""),
+        {"index": 0, "finish_reason": None, "content_filter_results": {"hate": {"filtered": False}}},
+    ],
+)
+def test_nothing_begins_with(choice):
+    chunk = StreamedAnswer().add(event(choice))
+    assert not chunk.begins and chunk.raw == event(choice)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        delta(content=" "),
+        delta(index=1, content="x"),
+        delta(refusal="I"),
+        delta(reasoning="hm"),
+        delta(reasoning_content="hm"),
+        delta(tool_calls=[{"index": 0, "id": "t", "function": {"name": "f", "arguments": ""}}]),
+        delta(function_call={"name": "f", "arguments": ""}),
+        delta(audio={"id": "a", "data": "UklG"}),
+        delta(finish="content_filter"),
+    ],
+)
+def test_an_answer_begins_with(choice):
+    assert StreamedAnswer().add(event(choice)).begins
+
+
+def test_events_without_choices_pass_unless_they_are_our_own_question():
+    ours, theirs = StreamedAnswer(), StreamedAnswer(counts=True)
+    counts, filters = event(usage={"prompt_tokens": 1}), event(prompt_filter_results=[])
+    assert [ours.add(counts), ours.add(filters).begins] == [None, False]
+    assert theirs.add(counts).raw == counts and not theirs.add(counts).begins
+
+
+@pytest.mark.parametrize(
+    ("events", "ending"),
+    [
+        ([delta(content="a", finish="stop")], None),
+        ([delta(content="a"), "[DONE]"], None),
+        ([delta(content="a")], Ending.TRUNCATED_STREAM),
+        ([delta(content="a", finish="")], Ending.TRUNCATED_STREAM),
+        ([delta(content="a", finish="stop"), delta(1, content="b")], Ending.TRUNCATED_STREAM),
+        ([delta(content="a", finish="stop"), delta(1, content="b", finish="length")], None),
+        ([], Ending.TRUNCATED_STREAM),
+        (["[DONE]"], Ending.MALFORMED),
+        ([delta("zero", content="a")], Ending.MALFORMED),
+        (["[DONE]", delta(content="a")], Ending.MALFORMED),
+    ],
+)
+def test_whole_answers(events, ending):
+    def read():
+        answer = StreamedAnswer()
+        for each in events:
+            answer.add(each.encode() if isinstance(each, str) else event(each))
+        return answer.reply(200)
+
+    if ending is None:
+        assert read().text == "a"
+        return
+    with pytest.raises(CallFailure) as caught:
+        read()
+    assert caught.value.ending is ending
+
+
+@pytest.mark.parametrize(
+    ("options", "sent", "counted"),
+    [
+        (None, {"include_usage": True}, False),
+        ({"include_usage": False}, {"include_usage": True}, False),
+        ({"include_obfuscation": False}, {"include_obfuscation": False, "include_usage": True}, False),
+        ({"include_usage": True}, {"include_usage": True}, True),
+        ("odd", "odd", False),
+    ],
+)
+def test_counts_are_always_asked_for_and_passed_on_if_the_caller_asked(options, sent, counted):
+    server, chunks = exchange(CallRequest("r", params={"stream_options": options}), "stream")
+    assert server.requests[0].document["stream_options"] == sent
+    assert chunks[-1].reply.usage == Usage(5, 3)
+    assert any(not load_json(chunk.raw)["choices"] for chunk in chunks[:-1]) == counted
+
+
+def test_a_completion_in_one_piece_keeps_tool_calls_and_finish_reasons():
+    async def pieces(reply):
+        return [chunk async for chunk in in_one_piece(reply)]
+
+    call = {"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    document = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    first, last = asyncio.run(pieces(reply_from_completion(json.dumps(document).encode(), 200)))
+    (choice,) = load_json(first.raw)["choices"]
+    assert choice["delta"]["tool_calls"] == [{"index": 0, **call}] and choice["finish_reason"] == "tool_calls"
+    assert first.begins and load_json(first.raw)["id"] == "c" and last.reply.raw is not None
+    for raw in (b"", b"[]", b"{}", b'{"choices": [{"message": "x"}]}', b'{"choices": []}', b'{"choices": [3]}'):
+        assert asyncio.run(pieces(CallReply("x", raw=raw)))[0] == Chunk("x")
 
 
 def test_connection_is_kept_after_a_stream():

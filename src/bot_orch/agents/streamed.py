@@ -1,0 +1,93 @@
+"""A chat completion that arrives as events: what each one adds, and when the answer is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot_orch.agents.base import CallFailure, CallReply, Chunk, Usage
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.replies import load_json, usage_from
+
+__all__ = ["StreamedAnswer", "asks_for_counts"]
+
+_ERROR_BYTES = 16_384
+
+
+def asks_for_counts(params: Mapping[str, Any]) -> bool:
+    """Whether the caller wants token counts as the last event of a stream (``stream_options.include_usage``)."""
+    options = params.get("stream_options")
+    return isinstance(options, Mapping) and bool(options.get("include_usage"))
+
+
+class StreamedAnswer:
+    r"""A streamed answer as it grows. Events are passed on as received: ids, models and finish reasons are upstream's.
+
+    Parameters
+    ----------
+    counts
+        Whether the caller asked for token counts; if not, an event that holds nothing else is kept back.
+
+    Examples
+    --------
+    >>> answer = StreamedAnswer()
+    >>> answer.add(b'{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}').begins
+    False
+    >>> answer.add(b'{"choices": [{"index": 0, "delta": {"content": "4"}, "finish_reason": "stop"}]}').begins
+    True
+    >>> answer.reply(200).text
+    '4'
+    """
+
+    def __init__(self, *, counts: bool = False) -> None:
+        self._counts = counts
+        self._text: list[str] = []
+        self._usage = Usage()
+        self._seen: set[int] = set()
+        self._finished: set[int] = set()
+        self.done = False
+
+    def add(self, event: bytes) -> Chunk | None:
+        """The chunk of one event; ``None`` for the end mark, what follows it, and counts that nobody asked for."""
+        self.done = self.done or event.strip() == b"[DONE]"
+        if self.done:
+            return None
+        document = load_json(event)
+        if not isinstance(document, dict):
+            raise CallFailure(Ending.MALFORMED)
+        if document.get("error"):
+            raise CallFailure(Ending.UPSTREAM_5XX, "an error inside the stream", raw=event[:_ERROR_BYTES])
+        choices = document.get("choices")
+        if not isinstance(choices, list):
+            raise CallFailure(Ending.MALFORMED, "an event has no choices")
+        counts = document.get("usage")
+        if counts:
+            self._usage = usage_from(counts)
+            if not (choices or self._counts):
+                return None
+        begun = [self._read(choice) for choice in choices]
+        return Chunk("".join(text for text, _ in begun), raw=event, more=any(more for _, more in begun))
+
+    def reply(self, status: int) -> CallReply:
+        """The whole answer, if the endpoint said that it is: by the end mark, or a finish reason in every choice."""
+        if not (self.done or (self._seen and self._seen == self._finished)):
+            raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
+        if not self._seen:
+            raise CallFailure(Ending.MALFORMED, "the answer has no choices", status=status)
+        return CallReply("".join(self._text), usage=self._usage, status=status)
+
+    def _read(self, choice: Any) -> tuple[str, bool]:
+        """Text of one choice, and whether it holds any part of the answer; only the first choice counts as the text."""
+        index = choice.get("index") or 0 if isinstance(choice, dict) else None
+        if not isinstance(index, int):
+            raise CallFailure(Ending.MALFORMED, "a choice is not an object with a number")
+        self._seen.add(index)
+        finished = bool(choice.get("finish_reason"))  # some endpoints write "" until the end
+        if finished:
+            self._finished.add(index)
+        delta = choice.get("delta")
+        delta = delta if isinstance(delta, Mapping) else {}
+        content = delta.get("content")
+        text = content if index == 0 and isinstance(content, str) else ""
+        self._text.append(text)
+        return text, finished or any(value for name, value in delta.items() if name != "role")
