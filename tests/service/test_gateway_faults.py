@@ -25,6 +25,7 @@ agents:
 """
 PATIENT = "{{first_byte_s: 60, total_s: 60, max_reply_bytes: 200000}}"
 HURRIED = "{{first_byte_s: 20, total_s: 0.5}}"
+FIRST = "{{first_byte_s: 0.5, total_s: 60}}"
 SOON = "{{first_byte_s: 20, total_s: 2}}"  # the first piece has arrived by then
 BODY = {"model": "auto", "messages": [{"role": "user", "content": "2 + 2"}]}
 
@@ -99,6 +100,7 @@ def test_call(start, faults, fault, limits, status, code, state):
         ("truncated", PATIENT, "The answer ", "truncated_stream"),
         ("malformed", PATIENT, "The ", "malformed"),
         ("hang_midstream", SOON, "The ", "timeout_total"),
+        ("half_of_two", PATIENT, "The Four ", "truncated_stream"),
     ],
 )
 def test_stream(start, faults, fault, limits, text, ends):
@@ -113,3 +115,26 @@ def test_stream(start, faults, fault, limits, text, ends):
     assert said == text or (fault != "ok" and said and text.startswith(said)), "what broke off may lose its last piece"
     assert ends in events[-1]
     assert ("[DONE]" in body) == (fault == "ok")
+
+
+@pytest.mark.parametrize(
+    ("fault", "limits", "status", "code", "state"),
+    [
+        ("hang", FIRST, 504, "timeout_first_byte", "open"),
+        ("role_then_hang", FIRST, 504, "timeout_first_byte", "open"),
+        ("role_then_hang", HURRIED, 504, "timeout_total", "open"),
+        ("empty_drip", FIRST, 504, "timeout_first_byte", "open"),
+        ("role_then_close", PATIENT, 502, "truncated_stream", "open"),
+        ("role_then_error", PATIENT, 502, "upstream_5xx", "open"),
+        ("end_mark_alone", PATIENT, 502, "malformed", "open"),
+        ("rate_limited", PATIENT, 429, "rate_limited", "closed"),
+        ("error", PATIENT, 502, "upstream_5xx", "open"),
+    ],
+)
+def test_stream_that_never_began(start, faults, fault, limits, status, code, state):
+    """A role or an empty piece is no answer: the failure has a status of its own, as if nothing had come."""
+    service = launch(start, faults, fault, limits)
+    answer = service.post("/v1/chat/completions", {**BODY, "stream": True})
+    assert (answer.status, answer.json()["error"]["code"]) == (status, code)
+    assert breaker(service) == state
+    assert ending_of(service, answer.headers["x-bot-orch-decision-id"]) == code

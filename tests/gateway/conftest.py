@@ -1,0 +1,68 @@
+"""The gateway in front of a scripted endpoint, and official clients for both."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import openai
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # for service_running
+sys.path.insert(0, str(Path(__file__).parent))
+
+from service_running import Running
+from upstream import Upstream
+
+from bot_orch.config import parse_config
+
+CONFIG = """
+version: 1
+database: {database}
+listen: {{port: 0}}
+router: {{policy: bot, max_attempts: 3, success_reward: 1.0}}
+agents:
+"""
+
+
+@pytest.fixture
+def upstream():
+    with Upstream() as made:
+        yield made
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Starts a service with these agents (lines of configuration); it is stopped at the end of the test."""
+    with ExitStack() as stack:
+
+        def begin(*agents):
+            path = tmp_path / f"log-{len(list(tmp_path.iterdir()))}.sqlite"
+            text = CONFIG.format(database=path) + "".join(f"  - {agent}\n" for agent in agents)
+            running = Running(parse_config(text))
+            stack.callback(running.stop)
+            return running
+
+        yield begin
+
+
+@pytest.fixture
+def client():
+    """The official client of any base URL."""
+    with ExitStack() as stack:
+
+        def connect(where):
+            url = where if isinstance(where, str) else f"http://127.0.0.1:{where.port}/v1"
+            return stack.enter_context(openai.OpenAI(base_url=url, api_key="unused", max_retries=0, timeout=60))
+
+        yield connect
+
+
+@pytest.fixture
+def agent():
+    """One line of configuration: an openai agent at this address."""
+
+    def line(url, name="upstream", limits="first_byte_s: 60, total_s: 60"):
+        where = f'{{base_url: "{url}", model: m, allow_private: true}}'
+        return f"{{id: {name}, kind: openai, limits: {{{limits}}}, retry: {{tries: 1}}, settings: {where}}}"
+
+    return line
