@@ -87,7 +87,7 @@ def finishes_of(pieces):
 def test_chunks_are_those_of_the_endpoint(case, options):
     direct, through, _, finishes = case
     expected, got = chunks(direct, n=2, tools=TOOLS, **options), chunks(through, n=2, tools=TOOLS, **options)
-    assert [piece.to_dict() for piece in got] == [piece.to_dict() for piece in expected]
+    assert [piece.model_dump() for piece in got] == [piece.model_dump() for piece in expected]
     assert finishes_of(got) == Counter(finishes.items()), "one finish for every choice"
     assert {(piece.id, piece.model) for piece in got} == {(ID, MODEL)}
     assert not options or [piece.usage.to_dict() for piece in got if piece.usage] in ([USAGE], [])
@@ -99,9 +99,9 @@ def helper(client):
     try:
         with client.chat.completions.stream(model="auto", messages=HELLO, tools=TOOLS) as stream:
             events.extend(stream)
-            return [event.to_dict() for event in events], stream.get_final_completion().to_dict()
+            return [event.model_dump() for event in events], stream.get_final_completion().model_dump()
     except (openai.OpenAIError, AssertionError) as error:
-        return [event.to_dict() for event in events], type(error)
+        return [event.model_dump() for event in events], type(error)
 
 
 def test_accumulated_answer_is_that_of_the_endpoint(case):

@@ -42,7 +42,7 @@ def said(*words, finish="stop"):
 
 def counts(exchange):
     """Token counts, as OpenAI does: only if asked for."""
-    if (exchange.document.get("stream_options") or {}).get("include_usage"):
+    if exchange.counts:
         exchange.event(json.dumps(chunk(usage=USAGE)))
 
 
@@ -90,11 +90,15 @@ class Exchange(BaseHTTPRequestHandler):
             self.broken = True
         self.close_connection = self.close_connection or self.broken
 
+    @property
+    def counts(self):
+        return bool((self.document.get("stream_options") or {}).get("include_usage"))
+
     def take(self, step):
         if isinstance(step, dict) and not self.document.get("stream"):
             self.reply(200, step)
         elif isinstance(step, dict):
-            self.event(json.dumps(step))
+            self.event(json.dumps({**step, "usage": None} if self.counts else step))  # as OpenAI does
         elif isinstance(step, str):
             self.event(step)
         elif isinstance(step, bytes):
