@@ -63,3 +63,33 @@ def test_a_reward_that_is_none_is_the_agents_failure(start):
     service = start(CONFIG.format(agent=function("overrated")))
     done = service.post("/v1/tasks", {"task": {"text": "x"}})
     assert done.status == 502 and done.json()["error"]["code"] == "crashed"
+
+
+HANGS = """
+version: 1
+database: {{database}}
+listen: {{{{host: 127.0.0.1, port: {{port}}}}}}
+router: {{{{policy: ucb1, floor: 0}}}}
+agents:
+  - {{{{id: own, kind: simulated, settings: {{{{median_s: 3600.0}}}}, limits: {{{{total_s: {total_s}}}}}}}}}
+"""
+
+
+def cut_off(start, total_s, **asked):
+    """What is recorded of a call that takes too long, and what was learned: the estimate after one report of 1."""
+    service = start(HANGS.format(total_s=total_s))
+    done = service.post("/v1/tasks", {"task": {"text": "x"}, **asked})
+    assert done.status == 504
+    made = service.post("/v1/decisions", {"task": {}}).json()
+    service.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0})
+    first = next(row.event() for row in service.runtime.writer.log.read() if row.kind.startswith("feedback"))
+    estimate = service.post("/v1/decisions", {"task": {}}).json()["terms"]["own"]["estimate"]
+    return done.json()["error"]["code"], (first.reward, first.reason, first.completed), estimate
+
+
+def test_a_timeout_of_the_agents_own_is_learned_as_zero(start):
+    assert cut_off(start, 0.2) == ("timeout_total", (None, "timeout", False), 0.5)
+
+
+def test_a_deadline_of_the_caller_teaches_nothing(start):
+    assert cut_off(start, 60.0, deadline_s=0.2) == ("caller_deadline", (None, "deadline", False), 1.0)

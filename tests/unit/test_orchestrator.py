@@ -76,15 +76,6 @@ def test_each_decision_takes_one_outcome():
         r.observe("nonsense", Outcome.completed(reward=1.0))
 
 
-def test_silence_is_not_zero():
-    r = router(policy="ucb1")
-    for reward in (None, 1.0, 1.0):
-        decision = r.decide(Task("x"), eligible=["a"])
-        silent = Outcome.censored(elapsed_s=30.0, reason="timeout")
-        r.observe(decision.id, silent if reward is None else Outcome.completed(reward=reward))
-    assert r.derive(Task("y")).terms.estimate[0] == 1.0
-
-
 def test_full_feedback_moves_every_agent():
     r = router()
     decision = r.decide(Task("x"))

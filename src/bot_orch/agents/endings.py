@@ -90,7 +90,7 @@ MEANING: Mapping[Ending, Meaning] = MappingProxyType(
         Ending.TIMEOUT_FIRST_BYTE: _m("timeout", "no part of an answer came within the first-byte timeout", trips=True),
         Ending.TIMEOUT_TOTAL: _m("timeout", "not finished within the agent's total timeout", trips=True),
         Ending.CANCELLED_BY_CALLER: _m("cancelled", "the caller went away"),
-        Ending.CALLER_DEADLINE: _m("timeout", "the caller's own deadline, shorter than the agent's timeout, passed"),
+        Ending.CALLER_DEADLINE: _m("deadline", "the caller's own deadline, shorter than the agent's timeout, passed"),
         Ending.SHUTDOWN: _m("shutdown", "this process was stopping"),
         Ending.UNANSWERED: _m("unanswered", "no person answered in time"),
         Ending.REJECTED: _m("failed", "a person declined the task"),

@@ -45,15 +45,25 @@ class RewardModel(ABC):
 
 @dataclass(frozen=True)
 class BoundedReward(RewardModel):
-    """The reward the caller gave. A censored outcome without one teaches nothing: silence is not zero."""
+    """The reward the caller gave.
+
+    A ``timeout`` without one reached the agent's own limit: the agent did not complete in time, and that earns zero.
+    Any other censored outcome (the caller hung up or had a shorter ``deadline`` of its own, nobody reported) says
+    nothing about the reward and teaches nothing.
+    """
 
     id: ClassVar[str] = "bounded"
 
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
-        """``outcome.reward``, required of a completed outcome."""
+        """``outcome.reward``, required of a completed outcome; zero at the agent's own limit."""
         if outcome.event and outcome.reward is None:
             raise InvalidInputError("outcome.reward", "is missing", "pass a reward in [0, 1]")
-        return outcome.reward
+        return 0.0 if self.ran_out(outcome) else outcome.reward
+
+    @staticmethod
+    def ran_out(outcome: Outcome) -> bool:
+        """Whether an outcome without a reward ended at the agent's own limit."""
+        return not outcome.event and outcome.reward is None and (outcome.reason or "").strip().lower() == "timeout"
 
 
 @dataclass(frozen=True)

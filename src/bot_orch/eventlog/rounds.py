@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.reward import BoundedReward
 from bot_orch.core.state import agent_from_dict
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import Censored, Configured, DecisionMade, Event, FeedbackGiven
@@ -42,6 +44,7 @@ class Rounds:
         By decision, the *first* outcome: what a live router learns, with its output and time. Revisions teach nothing.
     rewards
         By decision, the *last* reward given, revisions and late reports included: what the decision is scored with.
+        A timeout of which no reward was given scores zero where the router learns it as zero.
     revised
         Decisions whose reward was given again after the first time.
     earlier
@@ -109,6 +112,14 @@ def collect(log: Log) -> Rounds:
     return reading.rounds()
 
 
+def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
+    """Rewards of the decisions that ended at the agent's own limit, under a reward model that reads them as zero."""
+    model = Orchestrator.from_json(settings).reward
+    if not isinstance(model, BoundedReward):
+        return {}
+    return {key: 0.0 for key, lesson in lessons.items() if model.ran_out(lesson.outcome)}
+
+
 def _padded(event: DecisionMade, width: int) -> list[float]:
     values = list(event.task.features)
     return values + [0.0] * (width - len(values))
@@ -141,8 +152,9 @@ class _Reading:
     def rounds(self) -> Rounds:
         agents, known = self.made[-1].agents, {event.id for event in self.made}
         lessons = {key: lesson for key, lesson in self.lessons.items() if key in known}
-        rewards = {key: reward for key, reward in self.rewards.items() if key in known}
         revised, settings = frozenset(self.revised & known), self._settings(agents)
+        given = {key: reward for key, reward in self.rewards.items() if key in known}
+        rewards = _timeouts(lessons, settings) | given
         return Rounds(agents, self.made, lessons, rewards, revised, settings, self.earlier)
 
     def _settings(self, agents: tuple[str, ...]) -> str:

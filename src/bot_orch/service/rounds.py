@@ -151,7 +151,7 @@ class Round:
         """Learn from a failure; raise if no other agent should be asked."""
         meaning = failure.ending.meaning
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
-        # a known failure earns nothing; a call that was cut off says nothing about the reward
+        # a known failure earns nothing; what a call that was cut off is worth, the reward model reads off the reason
         reward = 0.0 if failed else None
         self._report(decision.id, Outcome(False, reward, failure.elapsed_s, meaning.reason))
         self.failure = failure

@@ -1,9 +1,9 @@
 """Why watching an agent ended.
 
-*Administrative censoring* (a timeout, a cancelled call, a person who did not answer) says nothing more than "not yet":
-the agent was still running when we looked away. A *failure* (a crash, out of memory) is an event of its own, known at
-the time it happened: the task will never complete, and pretending that it still runs would credit the agent with work
-it cannot finish any more.
+*Administrative censoring* (a timeout, a caller's own deadline, a cancelled call, a person who did not answer) says
+nothing more than "not yet": the agent was still running when we looked away. A *failure* (a crash, out of memory) is an
+event of its own, known at the time it happened: the task will never complete, and pretending that it still runs would
+credit the agent with work it cannot finish any more.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ REASONS: Mapping[str, Cause] = MappingProxyType(
         "ok": Cause.COMPLETED,
         "completed": Cause.COMPLETED,
         "timeout": Cause.CENSORED,
+        "deadline": Cause.CENSORED,
         "cancelled": Cause.CENSORED,
         "unanswered": Cause.CENSORED,
         "shutdown": Cause.CENSORED,

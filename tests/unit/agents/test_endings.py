@@ -41,6 +41,11 @@ def test_silence_is_censored_and_crashes_are_failures():
     assert Ending.OUT_OF_MEMORY.meaning.cause is Cause.OUT_OF_MEMORY
 
 
+def test_the_agents_limit_and_the_callers_deadline_are_told_apart():
+    assert Ending.TIMEOUT_FIRST_BYTE.meaning.reason == Ending.TIMEOUT_TOTAL.meaning.reason == "timeout"
+    assert Ending.CALLER_DEADLINE.meaning.reason == "deadline"
+
+
 def test_callers_own_doing_does_not_trip_the_breaker():
     own = {Ending.UPSTREAM_4XX, Ending.UPSTREAM_DENIED, Ending.RATE_LIMITED, Ending.CALLER_DEADLINE}
     own |= {Ending.CANCELLED_BY_CALLER, Ending.TOO_LARGE, Ending.REFUSED_REQUEST}
