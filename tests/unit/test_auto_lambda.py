@@ -13,12 +13,13 @@ from bot_orch.rng import generator
 from bot_orch.transport import Cloud, Samples, Scalars, Sliced
 
 
-def run(matrix, lambda_="auto", factor=1.0, rounds=240, policy="auto", **settings):
-    """Names of the agents chosen, and the router."""
+def run(matrix, lambda_="auto", factor=1.0, rounds=240, policy="auto", every=1, **settings):
+    """Names of the agents chosen, and the router; one task in ``every`` brings its reference."""
     router = Orchestrator(matrix.agents, policy, lambda_=lambda_, seed=1, **settings)
     chosen = []
     for t in range(rounds):
-        decision = router.decide(Task("t", reference=Cloud(factor * matrix.reference_embed[t][None])))
+        reference = Cloud(factor * matrix.reference_embed[t][None]) if t % every == 0 else None
+        decision = router.decide(Task("t", reference=reference))
         i = matrix.agents.index(decision.agent)
         output = Cloud(factor * matrix.output_embed[t, i][None])
         router.observe(decision.id, Outcome.completed(reward=float(matrix.reward[t, i]), output=output))
@@ -34,6 +35,27 @@ def test_a_cheat_is_refused_in_the_orchestrator():
     assert not [name for name in chosen[120:] if name.startswith("cheat")]
     fallen, _ = run(GAMED, lambda_=0.0)
     assert sum(name.startswith("cheat") for name in fallen[120:]) > 100
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_cheat_is_refused_where_few_tasks_bring_a_reference(seed):
+    """Distances that are known from the tasks with a reference count on the others too."""
+    matrix = gaming_matrix(GamingSettings(tasks=800, agents=6, cheats=("copy",), features=0), seed)
+    share = {}
+    for lambda_ in ("auto", 0.0):
+        chosen, _ = run(matrix, lambda_=lambda_, rounds=800, floor=0.0, every=10)
+        share[lambda_] = sum(name.startswith("cheat") for name in chosen[400:]) / 400
+    assert share["auto"] < 0.05 < 0.8 < share[0.0]
+
+
+def test_known_gaps_count_without_a_reference():
+    _, router = run(GAMED, rounds=100)
+    with_, without = (
+        router.alignment.relative(router._state.parts, task, [Agent(name) for name in GAMED.agents])
+        for task in (Task(reference=Cloud(GAMED.reference_embed[100][None])), Task())
+    )
+    assert without.known.tolist() == with_.known.tolist() and without.known.any()
+    assert without.lower == pytest.approx(with_.lower)
 
 
 def test_units_of_embeddings_do_not_matter():

@@ -170,10 +170,10 @@ class Alignment:
     def relative(self, parts: Parts, task: Task, agents: Sequence[Agent]) -> Relative:
         """Every agent's distance against the variability of the reference."""
         nu = self.reference.embedding(self.geometry, parts["reference"], parts["pool"], task.reference)
-        if nu is None:
+        if nu is None and self.gaps is None:
             nothing = np.zeros(len(agents))
             return Relative(nothing, nothing, nothing > 0.0)
-        unit = self._own_variability(nu)
+        unit = self._own_variability(nu)  # gaps are known without this task's reference
         return (
             self._of_profiles(parts, task, agents, unit)
             if self.gaps is None
@@ -213,10 +213,12 @@ class Alignment:
             return unit
         return settled(unit, distances, known, 0.25 * float(getattr(self.geometry, "diameter", 0.0)))
 
-    def _own_variability(self, nu: Floats) -> Floats:
-        """How far one outcome drawn from the reference lies from it, in expectation; (1,)."""
+    def _own_variability(self, nu: Floats | None) -> Floats:
+        """How far one outcome drawn from the reference lies from it, in expectation, 0 if there is none; (1,)."""
         if self.geometry.natural_unit:
             return np.full(1, self.geometry.natural_unit)
+        if nu is None:
+            return np.zeros(1)
         return own_variability(self.geometry, nu if nu.ndim == 1 else nu[np.isfinite(nu).all(axis=-1)])
 
     def output_of(self, outcome: Outcome) -> Measure | None:
