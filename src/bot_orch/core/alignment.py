@@ -193,19 +193,22 @@ class Alignment:
         """Outputs against the references of their own tasks; profiles known beforehand against this one's."""
         gaps, own = parts["gaps"], self.gaps
         assert own is not None  # noqa: S101
-        known = gaps["count"] >= 2.0
-        unit = self._settled(np.maximum(unit, own.unit(gaps)), gaps["gap"], known)
+        found = self._given(parts, task, agents)
+        given = np.zeros(len(agents), dtype=bool) if found is None else np.isinf(found.n)
+        known = (gaps["count"] >= 2.0) | given
+        shown = gaps["gap"] if found is None else np.where(given, found.value, gaps["gap"])
+        unit = self._settled(np.maximum(unit, own.unit(gaps)), shown, known)
         mean, lower = own.mean(gaps, unit), own.lower(gaps, unit)
-        if any(task.profiles.get(agent.id, agent.profile) is not None for agent in agents):
-            found = self.detail(parts, task, agents)
-            if found is not None:
-                given = np.isinf(found.n)
-                mean, lower = (
-                    np.where(given, over(found.value, unit), mean),
-                    np.where(given, over(found.lower, unit), lower),
-                )
-                known = known | given
+        if found is not None:
+            mean = np.where(given, over(found.value, unit), mean)
+            lower = np.where(given, over(found.lower, unit), lower)
         return Relative(mean, lower, known)
+
+    def _given(self, parts: Parts, task: Task, agents: Sequence[Agent]) -> Distances | None:
+        """Distances to this task's reference where a profile is known beforehand; None where none is."""
+        if all(task.profiles.get(agent.id, agent.profile) is None for agent in agents):
+            return None
+        return self.detail(parts, task, agents)
 
     def _settled(self, unit: Floats, distances: Floats, known: Bools) -> Floats:
         """The unit; where the reference is a single point, what agents show, at least a quarter of what is possible."""
