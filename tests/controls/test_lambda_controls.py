@@ -74,7 +74,7 @@ def test_broken_comparisons_change_too_often(broken):
 
 def test_learning_where_two_draws_happen_to_match_favours_what_the_log_favours():
     """The log prefers the cheat; matched rows hold it far more often than the target would choose it."""
-    rounds = collect(write_log(World(7), 1500, policy="bot", floor=0.1))
+    rounds = collect(write_log(World(7), 1500, policy="bot", least=0.1))
     chosen, expected = np.zeros(len(AGENTS)), np.zeros(len(AGENTS))
     router = shadow(rounds, "bot", 1.0)
     for index, (event, task) in enumerate(zip(rounds.made, rounds.tasks, strict=True)):

@@ -10,6 +10,11 @@ from bot_orch.policies.bot import algorithm_1
 from bot_orch.transport import Cloud, Memory, Samples, Scalars, Scores, Sliced, ZeroOneLabels, distance
 
 
+def native(agents, **options):
+    """The paper's algorithm: a fixed lambda, distances as the geometry measures them."""
+    return Orchestrator(agents, "bot", lambda_=1.0, floor=0.0, **options)
+
+
 def feed(router, outputs, reward=0.5, reference=None):
     """Give every agent its outputs, one decision each."""
     for agent, values in outputs.items():
@@ -22,7 +27,7 @@ def feed(router, outputs, reward=0.5, reference=None):
 def test_profiles_are_learned_from_outputs():
     rng = np.random.default_rng(0)
     alignment = Alignment(Scalars(), Memory.everything(), distance="plug_in")
-    router = Orchestrator(["near", "far"], lambda_=1.0, alignment=alignment)
+    router = native(["near", "far"], alignment=alignment)
     outputs = {"near": rng.normal(0, 1, 60), "far": rng.normal(4, 1, 60)}
     feed(router, {name: [float(v) for v in values] for name, values in outputs.items()})
     wanted = Samples(rng.normal(0, 1, 400))
@@ -33,8 +38,8 @@ def test_profiles_are_learned_from_outputs():
 
 def test_the_lower_confidence_distance_is_the_default_and_spares_the_little_known():
     wanted = Samples(np.linspace(0.0, 1.0, 101))
-    router = Orchestrator(["new"], alignment=Alignment(Scores()))
-    plain = Orchestrator(["new"], alignment=Alignment(Scores(), distance="plug_in"))
+    router = native(["new"], alignment=Alignment(Scores()))
+    plain = native(["new"], alignment=Alignment(Scores(), distance="plug_in"))
     for r in (router, plain):
         feed(r, {"new": [0.9, 0.8]})
     assert router.derive(Task("x", reference=wanted)).terms.distance[0] == 0.0
@@ -87,7 +92,7 @@ def test_saved_with_everything_it_learned(tmp_path):
 
 
 def test_a_removed_agent_takes_its_profile_along():
-    router = Orchestrator(["a", "b"], alignment=Alignment(Scores(), distance="plug_in"))
+    router = native(["a", "b"], alignment=Alignment(Scores(), distance="plug_in"))
     feed(router, {"a": [0.1] * 20, "b": [0.9] * 20})
     router.remove_agent("a")
     router.add_agent("a")
@@ -101,19 +106,19 @@ def references(source, **options):
 
 
 def test_a_fixed_reference_serves_every_task():
-    router = Orchestrator(["a"], alignment=references("fixed", measure=Samples([0.5])))
+    router = native(["a"], alignment=references("fixed", measure=Samples([0.5])))
     feed(router, {"a": [0.2] * 5})
     assert router.derive(Task("x")).terms.distance[0] == pytest.approx(0.3)
 
 
 def test_a_trusted_agent_sets_the_reference():
-    router = Orchestrator(["expert", "other"], alignment=references("agent", agent="expert"))
+    router = native(["expert", "other"], alignment=references("agent", agent="expert"))
     feed(router, {"expert": [0.8] * 5, "other": [0.3] * 5})
     assert router.derive(Task("x")).terms.distance.tolist() == pytest.approx([0.0, 0.5])
 
 
 def test_accepted_outcomes_set_the_reference():
-    router = Orchestrator(["good", "bad"], alignment=references("accepted", threshold=0.5))
+    router = native(["good", "bad"], alignment=references("accepted", threshold=0.5))
     feed(router, {"good": [0.9] * 9}, reward=1.0)
     feed(router, {"bad": [0.1] * 5}, reward=0.0)
     assert router.derive(Task("x")).terms.distance.tolist() == [0.0, 0.0], "nine outcomes set no standard"
@@ -122,7 +127,7 @@ def test_accepted_outcomes_set_the_reference():
 
 
 def test_nobody_sets_the_standard_for_himself():
-    router = Orchestrator(["a", "b", "loud"], alignment=references("accepted", threshold=0.5))
+    router = native(["a", "b", "loud"], alignment=references("accepted", threshold=0.5))
     feed(router, {"a": [0.2] * 20, "b": [0.2] * 20, "loud": [0.9] * 200}, reward=1.0)
     a, b, loud = router.derive(Task("x")).terms.distance
     assert loud == pytest.approx(0.7)
@@ -131,7 +136,7 @@ def test_nobody_sets_the_standard_for_himself():
 
 def test_the_barycenter_of_past_tasks_is_the_reference():
     alignment = Alignment(Scalars(order=2), Memory.everything(), Reference("tasks"), distance="plug_in")
-    router = Orchestrator(["a"], alignment=alignment)
+    router = native(["a"], alignment=alignment)
     feed(router, {"a": [0.0] * 3}, reference=None)
     for place in (1.0, 3.0):
         router.decide(Task("x", reference=Samples([place])))
@@ -154,7 +159,7 @@ def test_settings_that_contradict_each_other_are_refused(bad):
 
 
 def test_drift_of_outputs_and_of_tasks_is_noticed_without_rewards():
-    router = Orchestrator(["a", "b"], alignment=Alignment(Scores(), watch=Watch(20, 40, 0.01)))
+    router = native(["a", "b"], alignment=Alignment(Scores(), watch=Watch(20, 40, 0.01)))
     rng = np.random.default_rng(3)
     for t in range(160):
         level = 0.2 if t < 80 else 0.8
@@ -168,7 +173,9 @@ def test_drift_of_outputs_and_of_tasks_is_noticed_without_rewards():
 
 
 def test_alignment_decides_between_agents_of_equal_reward():
-    router = Orchestrator(["honest", "odd"], algorithm_1(), lambda_=3.0, alignment=Alignment(Scores()), seed=5)
+    router = Orchestrator(
+        ["honest", "odd"], algorithm_1(), lambda_=3.0, alignment=Alignment(Scores()), seed=5, floor=0.0
+    )
     rng = np.random.default_rng(5)
     wanted = Samples(np.linspace(0.4, 0.6, 21))
     chosen = []

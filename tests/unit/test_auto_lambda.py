@@ -15,7 +15,7 @@ from bot_orch.transport import Cloud, Samples, Scalars, Sliced
 
 def run(matrix, lambda_="auto", factor=1.0, rounds=240, policy="auto", every=1, **settings):
     """Names of the agents chosen, and the router; one task in ``every`` brings its reference."""
-    router = Orchestrator(matrix.agents, policy, lambda_=lambda_, seed=1, **settings)
+    router = Orchestrator(matrix.agents, policy, lambda_=lambda_, seed=1, **{"floor": 0.0} | settings)
     chosen = []
     for t in range(rounds):
         reference = Cloud(factor * matrix.reference_embed[t][None]) if t % every == 0 else None
@@ -43,7 +43,7 @@ def test_a_cheat_is_refused_where_few_tasks_bring_a_reference(seed):
     matrix = gaming_matrix(GamingSettings(tasks=800, agents=6, cheats=("copy",), features=0), seed)
     share = {}
     for lambda_ in ("auto", 0.0):
-        chosen, _ = run(matrix, lambda_=lambda_, rounds=800, floor=0.0, every=10)
+        chosen, _ = run(matrix, lambda_=lambda_, rounds=800, every=10)
         share[lambda_] = sum(name.startswith("cheat") for name in chosen[400:]) / 400
     assert share["auto"] < 0.05 < 0.8 < share[0.0]
 
@@ -111,7 +111,7 @@ def test_where_all_are_as_far_as_another_answer_nobody_pays():
 def test_a_single_point_leaves_room_for_the_less_exact(rogue):
     alignment = Alignment(Scalars(), reference=Reference("fixed", measure=Samples([1.0])))
     off = {"exact": 0.2, "near": 0.25, "free": 0.35, "freer": 0.4} | ({"rogue": 3.0} if rogue else {})
-    router = Orchestrator(off, "auto", lambda_="auto", alignment=alignment, floor=0.1)
+    router = Orchestrator(off, "auto", lambda_="auto", alignment=alignment, floor=0.1 * len(off))
     for t in range(120):
         decision = router.decide(Task())
         value = 1.0 + off[decision.agent] * (1.0 if t % 2 else 1.1)
@@ -123,7 +123,7 @@ def test_a_single_point_leaves_room_for_the_less_exact(rogue):
 def test_a_variability_of_rounding_errors_is_none():
     """The barycenter of points is a point, up to rounding; honest outputs lie around it and none is a cheat."""
     alignment = Alignment(Sliced(dimension=8), reference=Reference("tasks"))
-    router = Orchestrator(["a", "b", "c", "rogue"], "auto", lambda_="auto", alignment=alignment, floor=0.15, seed=2)
+    router = Orchestrator(["a", "b", "c", "rogue"], "auto", lambda_="auto", alignment=alignment, floor=0.6, seed=2)
     rng = generator("points")
     for _ in range(160):
         decision = router.decide(Task(reference=Cloud(rng.normal(size=(1, 8)))))
@@ -163,7 +163,7 @@ def test_a_calibration_set_as_reference():
     """Latencies against a set of good ones: no task brings a reference."""
     good = Samples(np.linspace(0.5, 1.5, 50))
     alignment = Alignment(Scalars(), reference=Reference("fixed", measure=good))
-    router = Orchestrator(["steady", "also", "rogue"], "auto", lambda_="auto", alignment=alignment, seed=3)
+    router = Orchestrator(["steady", "also", "rogue"], "auto", lambda_="auto", alignment=alignment, seed=3, floor=0.0)
     chosen = []
     for t in range(160):
         decision = router.decide(Task())
@@ -194,6 +194,15 @@ def test_label_distributions_known_beforehand():
         router.decide(Task(reference=Labels.one_hot(t % 3, 3)))
     terms = router.derive(Task(reference=wanted)).terms
     assert terms.alignment[1] > terms.alignment[0] == 0.0
+
+
+def test_profiles_known_beforehand_against_a_single_point():
+    """Its variability is a rounding error: what the profiles show is the unit."""
+    share = {"echo": 0.6, "shout": 0.5, "slow": 0.1}
+    router = Orchestrator([Agent(name, profile=Labels([bad, 1 - bad])) for name, bad in share.items()])
+    terms = router.derive(Task(reference=Labels([0.0, 1.0]))).terms
+    assert 0.1 < terms.distance.max() < 10.0
+    assert terms.alignment[0] > terms.alignment[1] > terms.alignment[2] == 0.0
 
 
 def test_derive_before_the_first_decision():

@@ -8,12 +8,14 @@ from bot_orch.core.alignment import Alignment
 from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.choice import draw
-from bot_orch.rng import uniform
+from bot_orch.rng import generator, uniform
 from bot_orch.transport import CostLabels
 
 
 def router(**options):
-    return Orchestrator(["a", "b", "c"], options.pop("policy", "bot"), seed=3, **options)
+    """Algorithm 1 with a fixed lambda, or another policy, as it draws by itself."""
+    settings = {"policy": "bot", "lambda_": 1.0, "floor": 0.0, "seed": 3} | options
+    return Orchestrator(["a", "b", "c"], **settings)
 
 
 def play(r, n, reward=lambda agent: {"a": 0.2, "b": 0.9}.get(agent, 0.5)):
@@ -37,7 +39,7 @@ def test_a_decision_can_be_derived_again():
 
 def test_score_terms_explain_the_propensities():
     agents = [Agent("a", cost=0.1), Agent("b", profile=Labels([0.3, 0.7])), Agent("c", profile=Labels([1.0, 0.0]))]
-    r = Orchestrator(agents, algorithm_1(eta=5.0), lambda_=2.0)
+    r = Orchestrator(agents, algorithm_1(eta=5.0), lambda_=2.0, floor=0.0)
     decision = r.decide(Task("x", reference=Labels([0.0, 1.0])))
     t = decision.terms
     assert t.distance.tolist() == pytest.approx([0.0, 0.3, 1.0])
@@ -102,7 +104,7 @@ def test_agents_come_and_go():
 
 
 def test_an_outcome_after_the_agents_changed_uses_the_propensity_of_its_decision():
-    r = Orchestrator(["a", "b"], "exp3", seed=1)
+    r = Orchestrator(["a", "b"], "exp3", seed=1, floor=0.0)
     decision = r.decide(Task("x"))
     other = "b" if decision.agent == "a" else "a"
     r.add_agent("c")
@@ -128,11 +130,83 @@ def test_eligible_is_respected_and_checked():
 
 
 def test_the_floor_bounds_every_propensity():
-    r = Orchestrator(["a", "b", "c"], "ucb1", floor=0.05, seed=1)
+    r = Orchestrator(["a", "b", "c"], "ucb1", floor=0.06, seed=1)
     play(r, 50)
     p = r.derive(Task("x")).propensities
-    assert p.min() >= 0.05 - 1e-12
+    assert p.min() == pytest.approx(0.02)
     assert p.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 58])
+def test_the_floor_is_a_share_of_all_traffic(n):
+    """However many agents there are: ucb1 wants one, the others share what the floor leaves them."""
+    names = [f"agent-{i}" for i in range(n)]
+    r = Orchestrator(names, "ucb1", seed=1)
+    for name in names:
+        reward = 1.0 if name == "agent-0" else 0.0
+        r.observe(r.decide(Task("t"), eligible=[name]).id, Outcome.completed(reward=reward))
+    for some in (names, names[: (n + 1) // 2], names[-1:]):
+        decision = r.derive(Task("x"), eligible=some)
+        p = dict(zip(decision.agents, decision.propensities, strict=True))
+        assert decision.propensities.sum() == pytest.approx(1.0, abs=1e-12)
+        assert sorted(name for name, each in p.items() if each > 0.0) == sorted(some)
+        assert min(p[name] for name in some) == pytest.approx(0.02 / len(some) if len(some) > 1 else 1.0)
+        spread = sum(p.values()) - max(p.values()) if len(some) > 1 else 0.0
+        assert spread == pytest.approx(0.02 * (len(some) - 1) / len(some))
+
+
+def test_a_floor_of_one_draws_evenly():
+    assert Orchestrator("abcd", "ucb1", floor=1.0).derive(Task()).propensities == pytest.approx([0.25] * 4)
+
+
+def test_what_nobody_chose_is_auto_with_a_small_floor():
+    r = Orchestrator(["a", "b"])
+    assert (r.policy.id, r.lambda_, r.floor) == ("auto", "auto", 0.02)
+
+
+def earned(seed, make):
+    """Mean reward of the choices of ``make``'s router, or of an epsilon-greedy script, among Bernoulli agents."""
+    worth, rng = {"a": 0.3, "b": 0.5, "c": 0.6, "d": 0.75, "e": 0.45}, generator("defaults", seed)
+    router, total = make(worth, rng), 0.0
+    for _ in range(1000):
+        name, tell = router()
+        reward = float(rng.random() < worth[name])
+        tell(reward)
+        total += worth[name]
+    return total / 1000
+
+
+def by_default(worth, rng):
+    r = Orchestrator(worth, seed=int(rng.integers(1000)))
+
+    def decide():
+        made = r.decide(Task())
+        return made.agent, lambda reward: r.observe(made.id, Outcome.completed(reward=reward))
+
+    return decide
+
+
+def script(worth, rng):
+    """Epsilon-greedy with a tenth of exploration, as one would write it."""
+    sums, counts = dict.fromkeys(worth, 0.0), dict.fromkeys(worth, 0)
+
+    def decide():
+        mean = {name: sums[name] / counts[name] if counts[name] else 1.0 for name in worth}
+        name = str(rng.choice(list(worth))) if rng.random() < 0.1 else max(mean, key=mean.__getitem__)
+
+        def tell(reward):
+            sums[name] += reward
+            counts[name] += 1
+
+        return name, tell
+
+    return decide
+
+
+def test_the_defaults_earn_more_than_an_epsilon_greedy_script():
+    seeds = range(6)
+    ours, theirs = (np.mean([earned(seed, make) for seed in seeds]) for make in (by_default, script))
+    assert ours > theirs + 0.01, (ours, theirs)
 
 
 def test_saved_and_loaded_bit_for_bit(tmp_path):
@@ -151,6 +225,7 @@ def test_a_ground_cost_survives_saving():
     line = np.abs(np.subtract.outer(range(3), range(3)))
     r = Orchestrator(
         [Agent("a", profile=Labels([1, 0, 0])), "b"],
+        lambda_=1.0,
         alignment=Alignment(CostLabels(tuple(map(tuple, line.tolist()))), distance="plug_in"),
     )
     copy = Orchestrator.from_json(r.to_json())

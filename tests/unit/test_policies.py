@@ -11,7 +11,15 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.simulate import simulate
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.bot import algorithm_1
-from bot_orch.policies.choice import argmax_ties, best_of_family, best_probabilities, draw, softmax, with_floor
+from bot_orch.policies.choice import (
+    argmax_ties,
+    best_of_family,
+    best_probabilities,
+    draw,
+    softmax,
+    with_floor,
+    with_uniform_share,
+)
 from bot_orch.policies.exponential_weights import ExponentialWeights, ImportanceWeighted
 from bot_orch.policies.registry import from_spec, make_policy
 from bot_orch.policies.schedules import Constant
@@ -137,7 +145,7 @@ def test_one_seed_of_a_batch_is_the_live_router():
     for name in ("bot", "thompson-beta", "ucb1", "exp3", "linucb"):
         trace = simulate(make_policy(name), Stream(rewards, np.zeros_like(rewards)), keys)
         for seed in range(3):
-            router = Orchestrator(["0", "1", "2", "3"], name, seed=seed)
+            router = Orchestrator(["0", "1", "2", "3"], name, lambda_=1.0, floor=0.0, seed=seed)
             for t in range(60):
                 decision = router.decide(Task())
                 assert int(decision.agent) == trace.agent[t, seed], f"{name} differs at round {t}"
@@ -150,6 +158,15 @@ def test_floor_never_leaves_the_simplex():
     assert with_floor(p, 0.9) == pytest.approx(np.full((2, 3), 1 / 3))
     masked = with_floor(np.array([1.0, 0.0, 0.0]), 0.1, np.array([True, True, False]))
     assert masked == pytest.approx([0.9, 0.1, 0.0])
+
+
+def test_a_uniform_share_is_of_all_traffic():
+    p = np.array([[1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    assert with_uniform_share(p, 0.02)[0] == pytest.approx([0.985, 0.005, 0.005, 0.005])
+    assert with_uniform_share(p, 0.02)[1] == pytest.approx(p[1])
+    assert with_uniform_share(p, 0.0) is p
+    some = with_uniform_share(np.array([1.0, 0.0, 0.0]), 0.1, np.array([True, True, False]))
+    assert some == pytest.approx([0.95, 0.05, 0.0])
 
 
 def test_unknown_settings_are_named():

@@ -194,7 +194,8 @@ def _batch_ndim(policy: Policy, state: Arrays) -> int:
 
 
 def _router(policy: Policy) -> Orchestrator:
-    return Orchestrator(["a", "b", "c", "d"], policy, seed=5, n_features=_FEATURES)
+    """Without a floor, which would try agents that the policy never does."""
+    return Orchestrator(["a", "b", "c", "d"], policy, lambda_=1.0, seed=5, n_features=_FEATURES, floor=0.0)
 
 
 def _task() -> Task:

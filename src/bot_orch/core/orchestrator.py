@@ -48,7 +48,8 @@ class Orchestrator:
     n_features
         Length of ``task.features`` for contextual policies; 0 leaves features unused.
     floor
-        Least probability of every eligible agent, for off-policy evaluation.
+        Share of all traffic that is spread evenly over the eligible agents, whatever the policy prefers: it keeps every
+        propensity positive, for off-policy evaluation and for agents that change.
     alignment
         How distances are found. Unless given, the kind of the first measure seen decides: labels under 0-1 cost,
         samples by quantiles, clouds by sliced W, always the lower confidence distance.
@@ -57,7 +58,7 @@ class Orchestrator:
 
     Examples
     --------
-    >>> router = Orchestrator(["fast", "careful"], "bot", seed=1)
+    >>> router = Orchestrator(["fast", "careful"], seed=1)
     >>> decision = router.decide(Task("t-1"))
     >>> router.observe(decision.id, Outcome.completed(reward=1.0))
     >>> sorted(router.agents)
@@ -67,12 +68,12 @@ class Orchestrator:
     def __init__(
         self,
         agents: Iterable[str | Agent],
-        policy: Policy | str = "bot",
+        policy: Policy | str = "auto",
         *,
-        lambda_: float | Literal["auto"] = 1.0,
+        lambda_: float | Literal["auto"] = "auto",
         seed: int = 0,
         n_features: int = 0,
-        floor: float = 0.0,
+        floor: float = 0.02,
         alignment: Alignment | None = None,
         reward: RewardModel | None = None,
     ) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
-from bot_orch.policies.choice import draw, with_floor
+from bot_orch.policies.choice import draw, with_uniform_share
 
 __all__ = ["Drawn", "apply", "bandit_feedback", "decide", "full_feedback"]
 
@@ -26,9 +26,9 @@ class Drawn:
 
 
 def decide(policy: Policy, state: Arrays, situation: Situation, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
-    """Score, soften, bound from below, draw. ``u`` in [0, 1) is the only randomness."""
+    """Score, soften, mix with the floor, draw. ``u`` in [0, 1) is the only randomness."""
     choice = policy.choose(state, situation)
-    p = with_floor(choice.propensities, floor, situation.eligible)
+    p = with_uniform_share(choice.propensities, floor, situation.eligible)
     return Drawn(draw(p, u), p, choice, situation)
 
 

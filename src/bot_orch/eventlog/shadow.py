@@ -2,10 +2,10 @@
 
 At every logged decision the shadow says with which probabilities pi it would have chosen. The logged decision becomes
 the shadow's own with probability ``c * pi(a) / p(a)``, p being the probabilities it was drawn with and c the smallest
-of them in the whole log, the floor as a rule. Given the task, the shadow's own decisions are thus distributed as if it
-had drawn them itself, and every task has the same chance c of being among them. It learns from those only, from the
-first outcome of each, when that arrived; other rows leave it untouched. What it says about a row depends on earlier
-rows alone.
+of them in the whole log, as a rule the floor divided by the number of eligible agents. Given the task, the shadow's own
+decisions are thus distributed as if it had drawn them itself, and every task has the same chance c of being among them.
+It learns from those only, from the first outcome of each, when that arrived; other rows leave it untouched. What it
+says about a row depends on earlier rows alone.
 
 So it has learned from about ``c * n`` of n decisions, whatever its lambda: values tell how a policy does in its first
 ``c * n`` rounds. This is the nonstationary policy evaluation of [1]_ with a constant c. A c below 0.02 would teach next

@@ -11,7 +11,16 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
 
-__all__ = ["UNSEEN", "argmax_ties", "best_of_family", "best_probabilities", "draw", "softmax", "with_floor"]
+__all__ = [
+    "UNSEEN",
+    "argmax_ties",
+    "best_of_family",
+    "best_probabilities",
+    "draw",
+    "softmax",
+    "with_floor",
+    "with_uniform_share",
+]
 
 #: Exploration bonus of an agent nobody has seen. Finite, so that it can be stored and so that the best aligned of
 #: several unseen agents goes first.
@@ -58,6 +67,21 @@ def with_floor(p: Floats, floor: float, eligible: Bools | None = None) -> Floats
     n = np.add.reduce(mask, axis=-1, keepdims=True, dtype=np.float64)
     share = np.minimum(floor, 1.0 / n)
     return cast(Floats, np.where(mask, (1.0 - n * share) * p + share, 0.0))
+
+
+def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -> Floats:
+    """Mix with the uniform distribution: ``share`` of all traffic is spread evenly over the eligible agents.
+
+    Examples
+    --------
+    >>> with_uniform_share(np.array([1.0, 0.0, 0.0, 0.0]), 0.02)
+    array([0.985, 0.005, 0.005, 0.005])
+    """
+    if share <= 0.0:
+        return p
+    mask = np.ones(p.shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, p.shape)
+    n = np.add.reduce(mask, axis=-1, keepdims=True, dtype=np.float64)
+    return cast(Floats, np.where(mask, (1.0 - share) * p + share / n, 0.0))
 
 
 def draw(p: Floats, u: npt.ArrayLike) -> Ints:

@@ -40,9 +40,9 @@ class Writer:
         self.log.append([Row(self.seq, self.seq, kind_of(event), ref, encode_event(event))])
 
 
-def write_log(world, n, *, policy="random", lambda_=0.0, floor=0.0, audit=1.0, seed=0):
-    """A log of ``n`` rounds: judged at once, audited with probability ``audit``."""
-    router = Orchestrator(AGENTS, policy, lambda_=lambda_, floor=floor, seed=seed)
+def write_log(world, n, *, policy="random", lambda_=0.0, least=0.0, audit=1.0, seed=0):
+    """A log of ``n`` rounds: judged at once, audited with probability ``audit``; ``least``: of every propensity."""
+    router = Orchestrator(AGENTS, policy, lambda_=lambda_, floor=least * len(AGENTS), seed=seed)
     writer = Writer()
     writer.put(Configured(router.to_json()))
     for number in range(n):
@@ -58,11 +58,14 @@ def write_log(world, n, *, policy="random", lambda_=0.0, floor=0.0, audit=1.0, s
     return writer.log
 
 
-def true_value(policy, lambda_, rounds, *, seeds=20, gamed=True, floor=0.0):
+def true_value(policy, lambda_, rounds, *, seeds=20, gamed=True, least=0.0):
     """What a live router really earns per round over so many rounds."""
     earned = []
     for seed in range(seeds):
-        world, router = World(1000 + seed, gamed), Orchestrator(AGENTS, policy, lambda_=lambda_, floor=floor, seed=seed)
+        world, router = (
+            World(1000 + seed, gamed),
+            Orchestrator(AGENTS, policy, lambda_=lambda_, floor=least * len(AGENTS), seed=seed),
+        )
         for _ in range(rounds):
             made = router.decide(Task(reference=GOOD))
             truth, judged, output = world.answer(made.agent)

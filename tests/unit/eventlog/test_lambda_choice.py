@@ -64,14 +64,14 @@ def test_pairing_narrows_the_interval():
     assert (lambda d: d.high - d.low)(difference(logged, near, baseline)) < 0.1
 
 
-@pytest.mark.parametrize(("policy", "floor"), [("random", 0.0), ("bot", 0.1)])
-def test_a_gamed_judge_that_is_audited_asks_for_alignment(policy, floor):
-    log = write_log(World(2), 800, policy=policy, floor=floor)
+@pytest.mark.parametrize(("policy", "least"), [("random", 0.0), ("bot", 0.1)])
+def test_a_gamed_judge_that_is_audited_asks_for_alignment(policy, least):
+    log = write_log(World(2), 800, policy=policy, least=least)
     found = pick_lambda(log, "bot", [0, 1, "auto"], paths=2)
     assert found.choice.changed and found.choice.recommended in (1.0, "auto")
     assert found.choice.configured == 0.0 and found.revised == 800
     rounds = found.learned[0.0]
-    worth = {each: true_value("bot", each, rounds, seeds=8, floor=floor) for each in (0.0, found.choice.recommended)}
+    worth = {each: true_value("bot", each, rounds, seeds=8, least=least) for each in (0.0, found.choice.recommended)}
     assert worth[found.choice.recommended] > worth[0.0] + 0.1
     for candidate in found.choice.candidates:
         if candidate.lambda_ in worth:
@@ -98,7 +98,7 @@ def play(router, matrix, tasks, put=lambda event, ref: None):
 
 def test_tasks_with_features_and_references_of_their_own():
     matrix = gaming_matrix(GamingSettings(tasks=800, agents=3), seed=1)
-    make = {each: partial(Orchestrator, matrix.agents, "bot", lambda_=each, floor=0.15) for each in (0.0, "auto")}
+    make = {each: partial(Orchestrator, matrix.agents, "bot", lambda_=each, floor=0.45) for each in (0.0, "auto")}
     writer, router = Writer(), make[0.0](n_features=4)
     writer.put(Configured(router.to_json()))
     play(router, matrix, range(800), writer.put)
@@ -114,13 +114,13 @@ def test_values_agree_with_what_live_routers_earn():
     """Averaged over logs of a learning, floored policy: the replay has no bias."""
     told = [
         pick_lambda(
-            write_log(World(s), 300, policy="bot", floor=0.1, seed=s), "bot", [1], paths=2, min_effective=20
+            write_log(World(s), 300, policy="bot", least=0.1, seed=s), "bot", [1], paths=2, min_effective=20
         ).choice
         for s in range(8)
     ]
     for index, lambda_ in enumerate((0.0, 1.0)):
         values = [choice.candidates[index].value.value for choice in told]
-        truth = true_value("bot", lambda_, 30, seeds=40, floor=0.1)
+        truth = true_value("bot", lambda_, 30, seeds=40, least=0.1)
         assert abs(np.mean(values) - truth) < 3.0 * np.hypot(np.std(values) / np.sqrt(8), 0.5 / np.sqrt(1200))
 
 
@@ -180,10 +180,13 @@ def test_a_policy_without_alignment_has_no_lambda():
 def routers():
     fixed = Reference("fixed", measure=Labels([0.8, 0.2]))
     priced = [Agent("a", cost=0.2, profile=Labels([0.7, 0.3])), Agent("b", cost=0.05), Agent("c")]
-    yield "costs", Orchestrator(priced, "bot", lambda_=0.7, floor=0.05, seed=1)
-    yield "alignment", Orchestrator("abc", "bot", floor=0.05, alignment=Alignment(ZeroOneLabels(2), reference=fixed))
-    yield "auto", Orchestrator("abc", "auto", lambda_="auto", floor=0.05, n_features=1, seed=4)
-    yield "survival", Orchestrator("abc", "ucb1", floor=0.1, reward=SurvivalReward())
+    yield "costs", Orchestrator(priced, "bot", lambda_=0.7, floor=0.15, seed=1)
+    yield (
+        "alignment",
+        Orchestrator("abc", "bot", lambda_=1.0, floor=0.15, alignment=Alignment(ZeroOneLabels(2), reference=fixed)),
+    )
+    yield "auto", Orchestrator("abc", "auto", lambda_="auto", floor=0.15, n_features=1, seed=4)
+    yield "survival", Orchestrator("abc", "ucb1", floor=0.3, reward=SurvivalReward())
 
 
 def busy_log(router, n=120):
@@ -241,7 +244,7 @@ def adopted(log, path=0, lambda_=1.0):
 
 
 def test_adopted_decisions_are_distributed_as_the_target_draws_them():
-    log = write_log(World(7), 1000, policy="bot", floor=0.1)  # prefers the cheat; the target avoids it
+    log = write_log(World(7), 1000, policy="bot", least=0.1)  # prefers the cheat; the target avoids it
     chosen, expected = np.sum([adopted(log, path) for path in range(4)], axis=0)
     assert abs(chosen.sum() / 4 - 1000 * share(collect(log))) < 3.5 * np.sqrt(100 / 4)
     assert np.all(np.abs(chosen - expected) < 3.5 * np.sqrt(expected))
