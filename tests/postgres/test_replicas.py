@@ -233,6 +233,15 @@ def test_states_are_compared_and_a_mismatch_stops_both(replicas, log):
     assert again.post("/v1/decisions").status == 200 and replay(log).ok
 
 
+def test_a_replica_saves_a_long_tail_when_it_starts(replicas, log):
+    first = replicas()  # keeps running: it saves nothing, and its log is long before anybody does
+    for _ in range(8):
+        first.post("/v1/decisions")
+    assert log.snapshot() is None
+    replicas(BASE + "limits: {{snapshot_every: 8}}\n")
+    assert log.snapshot() is not None
+
+
 def snapshot_of(service):
     from bot_orch.eventlog.log import Snapshot
 

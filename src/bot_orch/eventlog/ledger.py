@@ -44,6 +44,7 @@ class Ledger:
     """Everything the service knows, rebuilt from the log alone.
 
     ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
+    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; it is no part of the state.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,7 @@ class Ledger:
         self.kill_switch: str | None = None
         self.seq = 0
         self.time_us = 0
+        self.folded_from = 0
 
     @property
     def router(self) -> Orchestrator:
@@ -134,6 +136,7 @@ class Ledger:
         ledger.spending = Spending.from_list(document["spending"])
         ledger.kill_switch = document["kill_switch"]
         ledger.seq, ledger.time_us = document["seq"], document["time_us"]
+        ledger.folded_from = ledger.seq
         return ledger
 
     def _decide(self, time_us: int, event: DecisionMade, made: Decision | None) -> None:

@@ -109,7 +109,8 @@ class Runtime:
             log.close()
             raise
         self._writer.start()
-        self._saved_seq = self.ledger.seq
+        self._saved_seq = self.ledger.folded_from
+        await self._save_long_tail()
         await self.writer.turn()
         change = change_to(self.ledger.router if self.ledger.configured else None, make_orchestrator(self.config))
         if change is not None:
@@ -243,9 +244,21 @@ class Runtime:
             with suppress(StorageError):
                 while await self._sweep_in_turn() == _SWEEP_AT_ONCE:
                     await asyncio.sleep(0)
-            if self.ledger.seq - self._saved_seq >= self.config.limits.snapshot_every:
-                self._saved_seq = self.ledger.seq
-                self.writer.save()
+            self._save_if_due()
+
+    async def _save_long_tail(self) -> None:
+        """Do not fold a long tail again at the next start, also if this life is too short to add much to it."""
+        saving = self._save_if_due()
+        if saving is not None:
+            with suppress(StorageError):  # the log is the truth; a snapshot only saves time
+                await saving.durable()
+
+    def _save_if_due(self) -> Group | None:
+        """Take a snapshot if the last one is long ago; one that fails is tried again after as many events."""
+        if self.ledger.seq - self._saved_seq < self.config.limits.snapshot_every or not self.ledger.configured:
+            return None
+        self._saved_seq = self.ledger.seq
+        return self.writer.save()
 
 
 def _older_than(pending: Iterable[tuple[str, tuple[str, int]]], limit_us: int, busy: set[str]) -> list[tuple[str, int]]:
