@@ -2,12 +2,13 @@
 
 import hashlib
 
+import msgspec
 import pytest
 from service_running import BASE
 
 from bot_orch.config import SCOPES, parse_config
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.auth import Gate
+from bot_orch.service.auth import Gate, is_loopback
 from bot_orch.service.routes import ROUTES
 from bot_orch.service.server import make_server
 
@@ -89,10 +90,73 @@ def test_without_tokens_only_this_machine(tmp_path):
         {"Host": "localhost.evil.example"},
         {"Host": "127.0.0.1:1", "Origin": "http://evil.example"},
         {"Host": "localhost", "Origin": "null"},
+        {"Host": "localhost", "Origin": "http://127.evil.example"},
+        {"Host": "localhost", "Origin": "http://[::1]evil.example"},
+        {"Host": "localhost:evil.example"},
+        {"Host": "localhost@evil.example"},
+        {"Host": "[::1].evil.example"},
+        {"Host": "[::1]evil.example:80"},
+        {"Host": "[127.0.0.1]"},
+        {"Host": "[localhost]"},
+        {"Host": ""},
     ],
 )
 def test_a_web_page_cannot_reach_an_open_service(service, headers):
     assert service.get("/v1/models", headers=headers).status == 403
+
+
+FOREIGN = (
+    "127.evil.example",
+    "127.0.0.1.evil.example",
+    "127.0.0.1.",
+    "127.",
+    "127.1",
+    "127.0.1",
+    "127.0.0.256",
+    "127.0.0.01",
+    "0127.0.0.1",
+    "0x7f.0.0.1",
+    "0x7f000001",
+    "2130706433",
+    "localhost.",
+    "localhost.evil.example",
+    "localhost.localdomain",
+    "sub.localhost",
+    "",
+    ".",
+    "0.0.0.0",
+    "::",
+    "::2",
+    "::1%lo",
+    "::127.0.0.1",
+    "::ffff:128.0.0.1",
+    "64:ff9b::127.0.0.1",
+    "2002:7f00:1::",
+    "\u0661\u0662\u0667.0.0.1",
+)
+HERE = ("localhost", "LOCALHOST", "127.0.0.1", "127.0.0.2", "127.255.255.254", "::1", "0:0:0:0:0:0:0:1")
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_what_only_looks_like_this_machine_is_not(tmp_path, service, host):
+    assert not is_loopback(host)
+    config = parse_config(BASE.format(database=tmp_path / "x", port=0))
+    config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, host=host))
+    with pytest.raises(InvalidInputError, match="no tokens"):
+        make_server(config)
+    if host.isascii():
+        written = f"[{host}]:80" if ":" in host else f"{host}:80"
+        for headers in ({"Host": written}, {"Host": "localhost", "Origin": f"http://{written}"}):
+            assert service.get("/v1/models", headers=headers).status in (400, 403), headers
+
+
+@pytest.mark.parametrize("host", [*HERE, "::ffff:127.0.0.1", "::FFFF:7f00:1"])
+@pytest.mark.parametrize("port", ["", ":", ":80", ":65535"])
+def test_this_machine_is_known_by_all_its_names(service, host, port):
+    assert is_loopback(host)
+    written = f"[{host}]{port}" if ":" in host else host + port
+    for headers in ({"Host": written}, {"Host": "localhost", "Origin": f"http://{written}"}):
+        assert service.get("/v1/models", headers=headers).status == 200, headers
 
 
 def test_tokens_are_long_enough_and_there():

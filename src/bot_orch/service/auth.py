@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ from bot_orch.service.problems import Problem
 
 __all__ = ["Caller", "Gate", "is_loopback"]
 
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+_AUTHORITY = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<plain>[^\[\]:@/?#\s]+))(?::[0-9]{0,5})?", re.ASCII)
 _SHORTEST = 16
 
 
@@ -71,26 +73,41 @@ class Gate:
         """Without tokens a web page in a local browser must not get in by a name that points here."""
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if not is_loopback(_without_port(host)) or (origin and _without_port(origin.partition("://")[2]) not in _LOCAL):
+        if not _is_local(host) or (origin and not _is_local(origin.partition("://")[2])):
             raise Problem(403, "not_local", "without tokens only requests to localhost are answered")
         return _LOCAL_CALLER
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine.
+    """Whether a host is this machine: ``localhost`` by name, a loopback address by its number, nothing else.
+
+    Numbers are read as written in full: ``127.1``, ``2130706433`` and ``0x7f.1`` are names to somebody, and a name may
+    lead anywhere. So is everything that only begins like an address.
 
     Examples
     --------
-    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
-    (True, False)
+    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0"), is_loopback("127.evil.example")
+    (True, False, False)
     """
-    return host in _LOCAL or host.startswith("127.")
+    if host.lower() == "localhost":
+        return True
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        mapped = ip.ipv4_mapped
+        return ip.scope_id is None and (ip.is_loopback if mapped is None else mapped.is_loopback)
+    return ip.is_loopback
 
 
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+def _is_local(authority: str) -> bool:
+    """Whether ``host``, ``host:port`` or ``[address]:port`` is this machine."""
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
+        return False
+    bracketed = match["bracketed"]
+    return is_loopback(match["plain"]) if bracketed is None else ":" in bracketed and is_loopback(bracketed)
 
 
 def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:
