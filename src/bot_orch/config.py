@@ -158,6 +158,9 @@ class QueueConfig(_Part, frozen=True):
 class LimitsConfig(_Part, frozen=True):
     """What one request may ask for, and how much the service keeps in memory."""
 
+    head_bytes: int = 32_768
+    headers: int = 100
+    url_bytes: int = 8_192
     body_bytes: int = 1_000_000
     body_timeout_s: float = 10.0
     depth: int = 32
@@ -339,6 +342,9 @@ def _check_numbers(config: Config) -> None:
         ("queue.lease_s", config.queue.lease_s, 1.0, most),
         ("queue.undo_s", config.queue.undo_s, 0.0, 3600.0),
         ("listen.port", config.listen.port, 0, 65_535),
+        ("limits.head_bytes", config.limits.head_bytes, 1024, 1_000_000),
+        ("limits.headers", config.limits.headers, 10, 10_000),
+        ("limits.url_bytes", config.limits.url_bytes, 512, 65_000),
         ("limits.body_bytes", config.limits.body_bytes, 1, most),
         ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),
         ("limits.depth", config.limits.depth, 4, 500),

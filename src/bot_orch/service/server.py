@@ -42,9 +42,19 @@ def make_server(config: Config, **options: Any) -> Any:
         proxy_headers=False,  # nothing here depends on where a caller says that it comes from
         date_header=False,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
-        http="httptools" if importlib.util.find_spec("httptools") else "h11",
+        http=_protocol(config),
+        h11_max_incomplete_event_size=config.limits.head_bytes,
     )
     return uvicorn.Server(settings)
+
+
+def _protocol(config: Config) -> Any:
+    """The fastest protocol there is that limits headers."""
+    if importlib.util.find_spec("httptools") is None:
+        return "h11"
+    from bot_orch.service.protocol import limited
+
+    return limited(config.limits)
 
 
 def serve(config: Config) -> int:
