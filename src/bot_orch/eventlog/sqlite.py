@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.eventlog.log import LogConflictError, LogInUseError, Row, Snapshot
+from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
 from bot_orch.eventlog.sqlfiles import migrations, queries
+from bot_orch.eventlog.sqlite_lock import Hold, hold
 
 __all__ = ["Connect", "SqliteLog", "open_log"]
 
@@ -29,7 +29,7 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 class SqliteLog:
-    """Rows in a SQLite file. One process writes; a lock on ``PATH.lock`` sees to it.
+    """Rows in a SQLite file. One process writes; :mod:`bot_orch.eventlog.sqlite_lock` sees to it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class SqliteLog:
         self.path = Path(path)
         if read_only and not self.path.exists():
             raise InvalidInputError("log", f"{self.path} does not exist", "pass the path of an existing log")
-        self._lock_file = None if read_only else _lock(self.path)
+        self._hold: Hold = hold(self.path, writing=not read_only)
         self._writer: Any = None
         try:
             if not read_only:
@@ -65,6 +65,7 @@ class SqliteLog:
             self._reader: Any = opener(str(self.path))
             self._reader.execute("PRAGMA query_only = ON")
             _check_version(self._reader, self.path)
+            self._hold.check()
         except BaseException:
             self.close()
             raise
@@ -148,9 +149,7 @@ class SqliteLog:
         for connection in (getattr(self, "_reader", None), self._writer):
             if connection is not None:
                 connection.close()
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+        self._hold.release()
 
     def _rows(self, query: str, *arguments: Any) -> list[Row]:
         with self._reading:
@@ -205,17 +204,6 @@ def _check_version(connection: Any, path: Path) -> None:
 def _in_transaction(connection: Any) -> bool:
     flag = connection.in_transaction
     return bool(flag() if callable(flag) else flag)
-
-
-def _lock(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise LogInUseError(f"log: {path} is in use by another process; stop it first") from error
-    return descriptor
 
 
 def _sync_directory(path: Path) -> None:

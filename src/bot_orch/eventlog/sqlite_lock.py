@@ -1,0 +1,149 @@
+"""Who writes to a log in a file: one process, by whatever name it knows the file.
+
+Two locks keep others out. One is on a file beside the log, ``PATH.lock``, after symbolic links. The other is on the
+log's inode, so that a file that was renamed, or is reached through another mount, is the same file. A file with several
+names (hard links) is refused: SQLite keeps a write-ahead log per name, and a writer under one name neither sees nor
+respects what was acknowledged under another.
+
+The lock on the inode is on a byte that SQLite does not use, and belongs to our descriptor (an open-file-description
+lock). If a process closes any descriptor of a file, it loses all locks of the other kind there, those of SQLite: so one
+descriptor per inode is kept until the last log of this process on that inode is closed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.log import LogInUseError
+
+__all__ = ["Hold", "hold"]
+
+_BYTE = 1 << 62  # far behind those that SQLite locks, at 1 GiB
+_TAKEN = (errno.EACCES, errno.EAGAIN)
+
+
+@dataclass(slots=True)
+class _Inode:
+    """A file that logs of this process use."""
+
+    users: int = 0
+    descriptor: int | None = None
+    written: bool = False
+
+
+_inodes: dict[tuple[int, int], _Inode] = {}
+_guard = threading.Lock()
+
+
+class Hold:
+    """The use of a file by one log; see :func:`hold`."""
+
+    def __init__(self, path: Path, key: tuple[int, int], beside: int | None) -> None:
+        self._path, self._key, self._beside = path, key, beside
+        self._released = False
+
+    def check(self) -> None:
+        """Raise unless the path still leads to this file."""
+        if _key(self._path) != self._key:
+            raise LogInUseError(f"log: {self._path} was replaced while it was opened; try again")
+
+    def release(self) -> None:
+        """Let others in; only after every connection of the log is closed."""
+        if self._released:
+            return
+        self._released = True
+        with _guard:
+            _leave(self._key, writing=self._beside is not None)
+        if self._beside is not None:
+            os.close(self._beside)
+
+
+def hold(path: Path, *, writing: bool) -> Hold:
+    """Use a file, as its only writer or to read; a writer makes it if it is missing."""
+    beside = _lock_beside(path) if writing else None
+    try:
+        if writing and not path.exists():
+            Path(os.path.realpath(path)).touch(0o644)
+        with _guard:
+            key = _key(path)
+            _enter(path, key, writing=writing)
+    except BaseException:
+        if beside is not None:
+            os.close(beside)
+        raise
+    return Hold(path, key, beside)
+
+
+def _key(path: Path) -> tuple[int, int]:
+    """The inode behind a path, which must have no other name."""
+    status = path.stat()
+    if status.st_nlink > 1 and path.is_file():
+        remedy = "keep one: writers under different names lose what the other one wrote (copy it with .backup)"
+        raise InvalidInputError("log", f"{path} has {status.st_nlink} names (hard links)", remedy)
+    return status.st_dev, status.st_ino
+
+
+def _lock_beside(path: Path) -> int:
+    real = Path(os.path.realpath(path))
+    real.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(real.with_name(real.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise _in_use(path) from error
+    return descriptor
+
+
+def _enter(path: Path, key: tuple[int, int], *, writing: bool) -> None:
+    inode = _inodes.setdefault(key, _Inode())
+    inode.users += 1
+    try:
+        if writing:
+            _lock_inode(path, inode)
+    except BaseException:
+        _leave(key, writing=False)
+        raise
+
+
+def _lock_inode(path: Path, inode: _Inode) -> None:
+    if inode.written:
+        raise _in_use(path)
+    if inode.descriptor is None:
+        inode.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        _set(inode.descriptor, fcntl.F_WRLCK)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            raise _in_use(path) from error
+        # else the file system knows no such locks, and the file beside has to do
+    inode.written = True
+
+
+def _leave(key: tuple[int, int], *, writing: bool) -> None:
+    inode = _inodes[key]
+    inode.users -= 1
+    if inode.users == 0:
+        del _inodes[key]
+        if inode.descriptor is not None:
+            os.close(inode.descriptor)
+    elif writing and inode.descriptor is not None:
+        _set(inode.descriptor, fcntl.F_UNLCK)
+        inode.written = False
+
+
+def _set(descriptor: int, kind: int) -> None:
+    if sys.platform == "linux":
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, _BYTE, 1, 0))
+
+
+def _in_use(path: Path) -> LogInUseError:
+    return LogInUseError(f"log: {path} is in use by another process; stop it first")
