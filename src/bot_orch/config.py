@@ -15,10 +15,10 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.strict import parse_yaml, read_text
 
 try:
     import msgspec
-    import yaml
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("a configuration file", "service") from _error
 
@@ -44,7 +44,6 @@ SCOPES: tuple[str, ...] = get_args(Scope)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"(^|_|-)(key|token|secret|password|authorization)s?$", re.IGNORECASE)
 _PASSWORD_IN_URL = re.compile(r"://[^/@:]*:[^/@$]+@|[?&](ssl)?password=[^&$]", re.IGNORECASE)
-_LARGEST_FILE = 1_000_000
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -192,13 +191,7 @@ def load_config(
 ) -> Config:
     """Read a file; relative paths in it are taken from its folder, ``host`` and ``port`` take precedence over it."""
     file = Path(path)
-    if file.stat().st_size > _LARGEST_FILE:
-        raise InvalidInputError(str(file), "is too large", f"keep it under {_LARGEST_FILE} bytes")
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(str(file), f"is not UTF-8 (byte {error.start})", "pass a YAML file") from error
-    config = parse_config(text, environment)
+    config = parse_config(read_text(file), environment, name=str(file))
     listen = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, **listen))
     _check_numbers(config)
@@ -207,8 +200,8 @@ def load_config(
     return config
 
 
-def parse_config(text: str, environment: Mapping[str, str] | None = None) -> Config:
-    r"""Read YAML.
+def parse_config(text: str, environment: Mapping[str, str] | None = None, *, name: str = "config") -> Config:
+    r"""Read YAML; ``name`` is what errors in its syntax call it.
 
     Examples
     --------
@@ -219,12 +212,7 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None) -> Con
     ...
     bot_orch.errors.InvalidInputError: config.rooter: is not a setting; did you mean 'router'?
     """
-    try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader
-    except yaml.YAMLError as error:
-        raise InvalidInputError(
-            "config", f"is not YAML ({_one_line(error)})", "check quotes and indentation"
-        ) from error
+    document = parse_yaml(text, name)
     if not isinstance(document, dict):
         raise InvalidInputError("config", "is not a mapping", "start with 'version: 1'")
     check_keys(document, Config, "config")
@@ -233,8 +221,9 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None) -> Con
         config = msgspec.convert(expanded, Config)
     except msgspec.ValidationError as error:
         problem, _, where = str(error).partition(" - at `$")
-        name = f"config{where.rstrip('`')}"
-        raise InvalidInputError(name, problem[:1].lower() + problem[1:], "see 'bot-orch init' for an example") from None
+        setting = f"config{where.rstrip('`')}"
+        remedy = "see 'bot-orch init' for an example"
+        raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
     _check(config)
     return config
 
@@ -263,24 +252,6 @@ def _fields(type_: Any) -> dict[str, Any] | None:
     if hasattr(type_, "__dataclass_fields__"):
         return {name: get_type_hints(type_)[name] for name in type_.__dataclass_fields__}
     return None
-
-
-class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise InvalidInputError(
-                    f"config.{key}", "is given twice", f"keep one (line {node.start_mark.line + 1})"
-                )
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _expand(value: Any, where: str, environment: Mapping[str, str]) -> Any:

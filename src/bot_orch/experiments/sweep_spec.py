@@ -13,9 +13,10 @@ from bot_orch.environments.matrix_find import dataset_name, expand
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.experiments.experiment import Unit
 from bot_orch.experiments.sweep_environments import MATRIX, environments
-from bot_orch.experiments.sweep_strict import check_keys, count, listed, load, mapping, nearest, number, text
+from bot_orch.experiments.sweep_strict import check_keys, count, listed, mapping, nearest, number, text
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, from_spec, make_policy
+from bot_orch.strict import read
 
 __all__ = ["Cell", "Contestant", "Place", "Sweep", "build", "policy_settings", "read_sweep"]
 
@@ -149,7 +150,7 @@ def policy_settings(name: str) -> list[str]:
 
 def read_sweep(path: Path) -> Sweep:
     """Read and check a file; paths in it are relative to it."""
-    top = mapping(path.name, load(path))
+    top = mapping(path.name, read(path, path.name))
     check_keys(path.name, top, _KEYS)
     for key in ("policies", "environments"):
         if key not in top:

@@ -1,41 +1,15 @@
-"""Reading a user's file strictly: a key that is not known is refused, with the nearest one that is."""
+"""Checking what a user's file says: a key that is not known is refused, with the nearest one that is."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
-import json
 import math
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
-from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.errors import InvalidInputError
 
-__all__ = ["check_keys", "count", "listed", "load", "mapping", "nearest", "number", "text"]
-
-
-def load(path: Path) -> Any:
-    """The contents of a YAML or JSON file; a key that occurs twice is refused."""
-    try:
-        written = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(path.name, f"is not UTF-8 (byte {error.start})", "pass a YAML file") from error
-    if path.suffix == ".json":
-        try:
-            return json.loads(written, object_pairs_hook=_unique)
-        except json.JSONDecodeError as error:
-            raise InvalidInputError(f"{path.name}:{error.lineno}", error.msg, "correct the file") from error
-    try:
-        yaml = importlib.import_module("yaml")
-    except ImportError as error:
-        raise MissingExtraError("reading YAML", "service") from error
-    try:
-        return yaml.load(written, Loader=_strict_loader(yaml))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = path.name if mark is None else f"{path.name}:{mark.line + 1}"
-        raise InvalidInputError(where, getattr(error, "problem", None) or "is not YAML", "correct the file") from error
+__all__ = ["check_keys", "count", "listed", "mapping", "nearest", "number", "text"]
 
 
 def check_keys(where: str, given: Mapping[str, Any], known: Collection[str]) -> None:
@@ -93,24 +67,3 @@ def count(where: str, value: Any, most: float = math.inf) -> int:
         range_ = "1 or more" if most == math.inf else f"1 to {most:,}"
         raise InvalidInputError(where, f"is {value!r}", f"write a whole number, {range_}")
     return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise InvalidInputError(key, "occurs twice", "keep one")
-        found[key] = value
-    return found
-
-
-def _strict_loader(yaml: Any) -> Any:
-    """PyYAML's safe loader, which would let the second of two equal keys win."""
-
-    def build(loader: Any, node: Any) -> dict[Any, Any]:
-        loader.flatten_mapping(node)
-        return _unique(loader.construct_pairs(node, deep=True))
-
-    loader = type("StrictLoader", (yaml.SafeLoader,), {})
-    loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, build)  # type: ignore[attr-defined]
-    return loader
