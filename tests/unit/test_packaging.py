@@ -12,7 +12,9 @@ PYPROJECT = PACKAGE.parents[1] / "pyproject.toml"
 def beside_modules(package):
     """Files of a package that setuptools leaves out unless it is told of them."""
     found = (path.relative_to(package) for path in package.rglob("*") if path.is_file())
-    return {str(path) for path in found if path.suffix not in (".py", ".pyc", ".so") and "__pycache__" not in path.parts}
+    return {
+        str(path) for path in found if path.suffix not in (".py", ".pyc", ".so") and "__pycache__" not in path.parts
+    }
 
 
 def packaged(package, globs):

@@ -42,7 +42,11 @@ class Other:
 
     def __init__(self, path, folder=None):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
+            [sys.executable, "-c", HOLD, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
         )
         self.said = self.process.stdout.readline().strip()
 
