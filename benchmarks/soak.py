@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.eventlog.events import DecisionMade, Event, FeedbackGiven, TaskEnded
-from bot_orch.eventlog.postgres_open import open_log
+from bot_orch.eventlog.open import open_log
 from bot_orch.eventlog.replay import replay
 from postgres import postgres
 from service import SERVER, _wait

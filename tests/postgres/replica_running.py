@@ -140,7 +140,7 @@ def more(acked, number=20):
 
 
 def check(database, acked, states):
-    from bot_orch.eventlog.postgres import open_log
+    from bot_orch.eventlog.open import open_log
 
     log = open_log(database)
     try:

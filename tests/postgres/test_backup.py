@@ -9,7 +9,7 @@ import pytest
 from service_running import BASE, Running, until
 
 from bot_orch.config import parse_config
-from bot_orch.eventlog.postgres import open_log
+from bot_orch.eventlog.open import open_log
 from bot_orch.eventlog.replay import replay
 
 

@@ -13,7 +13,8 @@ from freezing import PLACES
 from replica_running import CONFIG, Load, Replica, call, check, final_states, finish, more
 
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, FeedbackGiven, Noted
-from bot_orch.eventlog.postgres import PostgresLog, open_log
+from bot_orch.eventlog.open import open_log
+from bot_orch.eventlog.postgres import PostgresLog
 from bot_orch.eventlog.replay import replay
 
 pytestmark = pytest.mark.slow

@@ -3,15 +3,19 @@
 import random
 import threading
 import time
+from functools import partial
 
 import pytest
 
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.follow import Follower
 from bot_orch.eventlog.log import LogConflictError, Row
-from bot_orch.eventlog.postgres import PostgresLog, connect_log, open_log
+from bot_orch.eventlog.open import open_log
+from bot_orch.eventlog.postgres import PostgresLog
 from bot_orch.eventlog.postgres_connect import LogUnavailableError, connect, prepare
 from bot_orch.eventlog.sqlfiles import migrations, queries
+
+connect_log = partial(open_log, writing=True)
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
 

@@ -132,7 +132,7 @@ def test_a_missing_driver_is_named(monkeypatch):
     import builtins
 
     from bot_orch.errors import MissingExtraError
-    from bot_orch.service.build import make_log
+    from bot_orch.eventlog.open import open_log
 
     real = builtins.__import__
 
@@ -143,7 +143,7 @@ def test_a_missing_driver_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"bot-orchestrator\[postgres\]"):
-        make_log("postgresql://h/d")
+        open_log("postgresql://h/d", writing=True)
 
 
 def test_logs_in_postgresql_are_read_like_files(database, capsys, tmp_path):

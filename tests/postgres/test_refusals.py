@@ -5,15 +5,19 @@ import itertools
 import json
 import logging
 import os
+from functools import partial
 
 import pytest
 
 from bot_orch.cli import main
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.postgres import PostgresLog, connect_log, open_log
+from bot_orch.eventlog.open import open_log
+from bot_orch.eventlog.postgres import PostgresLog
 from bot_orch.eventlog.postgres_connect import LogUnavailableError, hidden
 from bot_orch.service.logs import configure_logs
+
+connect_log = partial(open_log, writing=True)
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
 _numbers = itertools.count(1)

@@ -10,8 +10,8 @@ from service_running import BASE, PATIENCE_S, Running, hang_up, until
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
 from bot_orch.config import parse_config
+from bot_orch.eventlog.open import open_log
 from bot_orch.eventlog.replay import replay
-from bot_orch.eventlog.sqlite import open_log
 from bot_orch.service.queue_api import QUEUE_ROUTES
 from bot_orch.service.queue_desk import Desk
 from bot_orch.service.queue_rules import QueueSettings

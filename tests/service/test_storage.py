@@ -6,8 +6,9 @@ import pytest
 from service_running import until
 
 from bot_orch.eventlog.memory import MemoryLog
+from bot_orch.eventlog.open import open_log
 from bot_orch.eventlog.replay import replay
-from bot_orch.eventlog.sqlite import SqliteLog, open_log
+from bot_orch.eventlog.sqlite import SqliteLog
 
 
 class FailingLog(MemoryLog):

@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.eventlog.offpolicy import ThinSupportError
-    from bot_orch.eventlog.postgres_open import open_log
+    from bot_orch.eventlog.open import open_log
 
     _check(arguments)
     lambdas = None if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]

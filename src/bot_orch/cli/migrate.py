@@ -36,16 +36,16 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.errors import InvalidInputError
-    from bot_orch.eventlog.postgres import PostgresLog
+    from bot_orch.eventlog.open import check_database, is_url, open_file, open_url
     from bot_orch.eventlog.postgres_copy import copy_log, verify
-    from bot_orch.eventlog.sqlite import SqliteLog
 
-    if "://" in arguments.source or not arguments.target.startswith(("postgresql://", "postgres://")):
+    if is_url(arguments.source) or not is_url(arguments.target):
         raise InvalidInputError("FROM TO", "are not a SQLite file and a URL", "write FILE postgresql://user@host/name")
-    SqliteLog(arguments.source, read_only=True).close()  # a file that is not there must not be made
-    source = SqliteLog(arguments.source)  # takes the lock: the service must not write meanwhile
+    check_database(arguments.target, "TO")
+    open_file(arguments.source).close()  # a file that is not there must not be made
+    source = open_file(arguments.source, writing=True)  # takes the lock: the service must not write meanwhile
     try:
-        target = PostgresLog(arguments.target)
+        target = open_url(arguments.target, writing=True)
         bar = ProgressBar(quiet=arguments.quiet)
         try:
             copied = copy_log(source, target, progress=lambda done, total: bar(done, total, "events copied"))

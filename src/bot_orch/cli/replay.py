@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.eventlog.postgres_open import open_log
+    from bot_orch.eventlog.open import open_log
     from bot_orch.eventlog.replay import replay
 
     log = open_log(arguments.log)

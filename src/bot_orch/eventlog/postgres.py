@@ -24,13 +24,12 @@ from bot_orch.eventlog.postgres_connect import (
     check_version,
     connect,
     driver,
-    heed_the_driver,
     prepare,
     reaching,
 )
 from bot_orch.eventlog.postgres_timing import split
 
-__all__ = ["PostgresLog", "connect_log", "open_log"]
+__all__ = ["PostgresLog"]
 
 _log = logging.getLogger("bot_orch.log")
 _BATCH = 1000
@@ -262,17 +261,6 @@ class PostgresLog:
     def _fetch(self, query: str, arguments: tuple[Any, ...]) -> list[Any]:
         found: list[Any] = self._reader().cursor(binary=True).execute(_Q[query], arguments).fetchall()
         return found
-
-
-def connect_log(database: str) -> PostgresLog:
-    """The log behind a URL, to write to."""
-    heed_the_driver()
-    return PostgresLog(database)
-
-
-def open_log(database: str) -> PostgresLog:
-    """An existing log, to look at."""
-    return PostgresLog(database, read_only=True)
 
 
 def _rows(cursor: Any) -> list[Row]:

@@ -14,7 +14,7 @@ from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
 from bot_orch.eventlog.sqlfiles import migrations, queries
 from bot_orch.eventlog.sqlite_lock import Hold, hold
 
-__all__ = ["Connect", "SqliteLog", "open_log"]
+__all__ = ["Connect", "SqliteLog"]
 
 Connect = Callable[[str], Any]
 """Opens a connection in autocommit mode that may be used from any thread, one at a time."""
@@ -173,11 +173,6 @@ class SqliteLog:
             w.execute(f"PRAGMA user_version = {number}").fetchall()
             w.execute("COMMIT")
         _sync_directory(self.path.parent)
-
-
-def open_log(path: str | Path) -> SqliteLog:
-    """An existing log, to look at."""
-    return SqliteLog(path, read_only=True)
 
 
 def _statements(script: str) -> Iterator[str]:

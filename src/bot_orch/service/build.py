@@ -1,4 +1,4 @@
-"""From settings to the parts of a service: the orchestrator as configured, the guarded agents, the log."""
+"""From settings to the parts of a service: the orchestrator as configured, the guarded agents."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reference import Reference
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.log import Log
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.open import check_database
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.transport.geometry import geometry_from_spec
@@ -30,29 +28,9 @@ from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.types import Agent, Task
 
-__all__ = ["check", "make_guard", "make_log", "make_orchestrator"]
+__all__ = ["check", "make_guard", "make_orchestrator"]
 
 T = TypeVar("T")
-
-
-def make_log(database: str) -> Log:
-    """The log behind ``database``: a path, ``:memory:``, or a URL of PostgreSQL."""
-    if database == ":memory:":
-        return MemoryLog()
-    _check_scheme(database)
-    if "://" not in database:
-        return SqliteLog(database)
-    from bot_orch.eventlog.postgres import connect_log  # of an extra
-
-    return connect_log(database)
-
-
-def _check_scheme(database: str) -> None:
-    """Refuse URLs of what is not PostgreSQL."""
-    scheme = database.partition("://")[0]
-    if "://" in database and scheme not in ("postgres", "postgresql"):
-        remedy = "write a path, postgresql://..., or :memory:"
-        raise InvalidInputError("config.database", f"has the scheme {scheme!r}", remedy)
 
 
 def make_orchestrator(config: Config) -> Orchestrator:
@@ -97,7 +75,7 @@ def check(config: Config) -> None:
         router.decide(Task("check", features=(0.0,) * config.router.n_features))
     except (TypeError, ValueError) as error:
         raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
-    _check_scheme(config.database)
+    check_database(config.database, "config.database")
     for agent in config.agents:
         make_guard(agent, queue=_NoQueue())
     if config.router.reference is not None:

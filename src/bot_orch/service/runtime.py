@@ -27,9 +27,10 @@ from bot_orch.eventlog.events import (
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
+from bot_orch.eventlog.open import open_log
 from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.service.auth import Gate
-from bot_orch.service.build import make_guard, make_log, make_orchestrator
+from bot_orch.service.build import make_guard, make_orchestrator
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.replica import make_writer
 from bot_orch.service.replica_member import Member, join
@@ -102,7 +103,7 @@ class Runtime:
         """Open the log, fold it, bring it to the settings, build the agents."""
         from bot_orch.service.queue import make_queue  # its handlers need this module
 
-        log = self._given_log or make_log(self.config.database)
+        log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
         try:
             self._writer = make_writer(log, self._clock, grouped=self._grouped)
         except BaseException:

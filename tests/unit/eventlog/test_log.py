@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.log import LogConflictError, LogInUseError, Row, Snapshot
 from bot_orch.eventlog.memory import MemoryLog
+from bot_orch.eventlog.open import open_log
 from bot_orch.eventlog.sqlfiles import migrations, queries
-from bot_orch.eventlog.sqlite import SqliteLog, open_log
+from bot_orch.eventlog.sqlite import SqliteLog
 
 
 def row(seq, key=None, ref="r", digest=None):

@@ -11,7 +11,8 @@ import pytest
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog import sqlite_lock
 from bot_orch.eventlog.log import LogInUseError, Row
-from bot_orch.eventlog.sqlite import SqliteLog, open_log
+from bot_orch.eventlog.open import open_log
+from bot_orch.eventlog.sqlite import SqliteLog
 
 HOLD = """
 import sys
