@@ -23,7 +23,7 @@ from bot_orch.service import dashboard, queue
 from bot_orch.service.http import Endpoint, Request
 from bot_orch.service.openapi import document
 from bot_orch.service.problems import Problem, Reply, json_reply, problem_reply
-from bot_orch.service.routes import ROUTES
+from bot_orch.service.routes import ROUTES, RouteSpec
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.tasks import resume
 
@@ -73,16 +73,9 @@ def make_app(runtime: Runtime) -> Starlette:
 
 
 def _routes(runtime: Runtime) -> list[BaseRoute]:
-    routes: list[BaseRoute] = [
-        Route(
-            spec.path,
-            Endpoint(runtime, spec.handler, spec.path, spec.scope, spec.body, watch=spec.watch),
-            methods=[spec.method],
-        )
-        for spec in ROUTES
-    ]
-    routes.append(Route("/openapi.json", Endpoint(runtime, _openapi, "/openapi.json", None), methods=["GET"]))
-    return [*routes, *queue.routes(runtime), *dashboard.routes(runtime)]
+    own = RouteSpec("GET", "/openapi.json", _openapi, None, "This description")
+    api: list[BaseRoute] = [spec.route(runtime) for spec in (*ROUTES, own)]
+    return [*api, *queue.routes(runtime), *dashboard.routes(runtime)]
 
 
 async def _openapi(_: Request) -> Reply:

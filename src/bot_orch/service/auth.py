@@ -8,15 +8,17 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from bot_orch.config import SCOPES, TokenConfig
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.problems import Problem
 
-__all__ = ["Caller", "Gate", "is_loopback"]
+__all__ = ["TOKEN_COOKIE", "Caller", "Gate", "is_loopback"]
 
 _AUTHORITY = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<plain>[^\[\]:@/?#\s]+))(?::[0-9]{0,5})?", re.ASCII)
 _SHORTEST = 16
+TOKEN_COOKIE = "bot_orch_token"  # noqa: S105  its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,8 @@ class Gate:
         """Whether there are no tokens."""
         return not self._callers
 
-    def admit(self, headers: Mapping[bytes, bytes], scope: str | None) -> Caller:
-        """The caller, if allowed."""
+    def admit(self, headers: Mapping[bytes, bytes], scope: str | None, method: str = "GET") -> Caller:
+        """The caller, if allowed; what a program does (``method``) makes no difference."""
         if not self._callers:
             return self._admit_local(headers)
         if scope is None:
@@ -66,6 +68,13 @@ class Gate:
             )
         if scope not in caller.scopes and "admin" not in caller.scopes:
             raise Problem(403, "missing_scope", f"this token lacks the scope {scope!r}")
+        return caller
+
+    def admit_person(self, headers: Mapping[bytes, bytes], scope: str | None, method: str = "GET") -> Caller:
+        """Whoever uses a browser, if allowed: a token in the cookie counts, and forms come from pages of ours."""
+        caller = self.admit(_with_cookie(headers), scope)
+        if method == "POST":
+            _check_origin(headers)
         return caller
 
     @staticmethod
@@ -108,6 +117,24 @@ def _is_local(authority: str) -> bool:
         return False
     bracketed = match["bracketed"]
     return is_loopback(match["plain"]) if bracketed is None else ":" in bracketed and is_loopback(bracketed)
+
+
+def _with_cookie(headers: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
+    """The token in the cookie counts like one in the header."""
+    if b"authorization" in headers:
+        return headers
+    for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == TOKEN_COOKIE and value:
+            return {**headers, b"authorization": b"Bearer " + unquote(value).encode()}
+    return headers
+
+
+def _check_origin(headers: Mapping[bytes, bytes]) -> None:
+    """A form of another site must not act for a person who is signed in here."""
+    origin = headers.get(b"origin", b"").decode("latin-1").partition("://")[2]
+    if not origin or origin != headers.get(b"host", b"").decode("latin-1"):
+        raise Problem(403, "wrong_origin", "this form was not sent from a page of this service")
 
 
 def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:

@@ -6,13 +6,15 @@ import asyncio
 from itertools import islice
 
 import msgspec
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from bot_orch.service.dashboard_charts import chart_data
 from bot_orch.service.dashboard_decision import decision_page
 from bot_orch.service.dashboard_parts import agents_part, alarms_part, recent_part, tiles_part
 from bot_orch.service.dashboard_timeline import Timeline
-from bot_orch.service.pages import Page, PageReply, PageRequest, Safe, common_routes, document, render
+from bot_orch.service.http import Request
+from bot_orch.service.pages import Safe, common_routes, document, page, render, reply
+from bot_orch.service.problems import Reply
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["Follower", "routes"]
@@ -54,20 +56,20 @@ def routes(runtime: Runtime) -> list[BaseRoute]:
     """The pages of operators, for tokens with the scope ``admin``, and what all pages share."""
     follower = Follower(runtime)
 
-    async def index(request: PageRequest) -> PageReply:
+    async def index(request: Request) -> Reply:
         parts = await _parts(runtime, follower)
         body = render("dashboard.html", **parts, now_us=runtime.writer.now_us())
         return document("Dashboard", body, here="/", script="dashboard.js", caller=request.caller)
 
-    async def live(_: PageRequest) -> PageReply:
+    async def live(_: Request) -> Reply:
         parts = {name: str(part) for name, part in (await _parts(runtime, follower)).items()}
         answer = {"parts": parts, "charts": chart_data(follower.timeline)}
-        return PageReply(msgspec.json.encode(answer), media="application/json")
+        return reply(msgspec.json.encode(answer), media="application/json")
 
     return [
-        Route("/", Page(runtime, index, "/", "admin"), methods=["GET"]),
-        Route("/dashboard/live", Page(runtime, live, "/dashboard/live", "admin"), methods=["GET"]),
-        Route("/decisions/{id}", Page(runtime, decision_page, "/decisions/{id}", "admin"), methods=["GET"]),
+        page(runtime, index, "/", "admin"),
+        page(runtime, live, "/dashboard/live", "admin"),
+        page(runtime, decision_page, "/decisions/{id}", "admin"),
         *common_routes(runtime),
     ]
 

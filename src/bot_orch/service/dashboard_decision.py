@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskEnded
 from bot_orch.eventlog.log import Row
 from bot_orch.service.dashboard_parts import moment
-from bot_orch.service.pages import PageReply, PageRequest, Safe, document, html, join, render
-from bot_orch.service.problems import Problem
+from bot_orch.service.http import Request
+from bot_orch.service.pages import Safe, document, html, join, render
+from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.queue_parts import number, terms_table
 from bot_orch.service.queue_views import why_view
 from bot_orch.service.runtime import Runtime
@@ -16,7 +17,7 @@ from bot_orch.service.runtime import Runtime
 __all__ = ["decision_page"]
 
 
-async def decision_page(request: PageRequest) -> PageReply:
+async def decision_page(request: Request) -> Reply:
     """``GET /decisions/{id}``."""
     runtime, decision_id = request.runtime, request.params["id"]
     rows = runtime.writer.log.about(decision_id)

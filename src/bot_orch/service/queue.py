@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
-from bot_orch.service.http import Endpoint
 from bot_orch.service.queue_api import QUEUE_ROUTES
 from bot_orch.service.queue_desk import Desk
 from bot_orch.service.queue_pages import queue_pages
@@ -24,8 +23,4 @@ def make_queue(runtime: Runtime) -> Desk:
 
 def routes(runtime: Runtime) -> list[BaseRoute]:
     """``/v1/queue`` and ``/queue``."""
-    api: list[BaseRoute] = [
-        Route(each.path, Endpoint(runtime, each.handler, each.path, each.scope, each.body), methods=[each.method])
-        for each in QUEUE_ROUTES
-    ]
-    return [*api, *queue_pages(runtime)]
+    return [*(each.route(runtime) for each in QUEUE_ROUTES), *queue_pages(runtime)]

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from bot_orch.service import queue_rules as rules
-from bot_orch.service.pages import Handler, Page, PageReply, PageRequest, Safe, document, html, join, redirect, render
-from bot_orch.service.problems import Problem
+from bot_orch.service.http import Request
+from bot_orch.service.pages import Safe, document, html, join, page, redirect, render, reply
+from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.queue_api import desk_of, perform, person_of, show_ticket
 from bot_orch.service.queue_parts import clock, drafts_part, notice, origin, status_line, why_part
 from bot_orch.service.queue_views import TicketView, ticket_view
@@ -25,20 +26,16 @@ _ACTIONS = ("claim", "renew", "release", "skip", "undo", "answer", "accept", "re
 
 def queue_pages(runtime: Runtime) -> list[BaseRoute]:
     """The pages, for tokens with the scope ``queue``."""
-
-    def page(path: str, handler: Handler, method: str) -> Route:
-        return Route(path, Page(runtime, handler, path, "queue"), methods=[method])
-
     return [
-        page("/queue", _index, "GET"),
-        page("/queue/live", _live, "GET"),
-        page("/queue/next", _next, "POST"),
-        page("/queue/{id}", _ticket, "GET"),
-        page("/queue/{id}/{action}", _act, "POST"),
+        page(runtime, _index, "/queue", "queue"),
+        page(runtime, _live, "/queue/live", "queue"),
+        page(runtime, _next, "/queue/next", "queue", "POST"),
+        page(runtime, _ticket, "/queue/{id}", "queue"),
+        page(runtime, _act, "/queue/{id}/{action}", "queue", "POST"),
     ]
 
 
-async def _index(request: PageRequest) -> PageReply:
+async def _index(request: Request) -> Reply:
     said = "Nothing waits for a person." if "empty" in request.query else ""
     body = render(
         "queue.html", notice=notice(said), now_us=desk_of(request.runtime).now_us(), listing=await _listing(request)
@@ -46,7 +43,7 @@ async def _index(request: PageRequest) -> PageReply:
     return document("Queue", body, here="/queue", script="queue.js", caller=request.caller)
 
 
-async def _live(request: PageRequest) -> PageReply:
+async def _live(request: Request) -> Reply:
     """What a page asks for every other second: has its ticket changed, what is in the list."""
     desk, who = desk_of(request.runtime), person_of(request.caller)
     ticket_id = request.query.get("ticket")
@@ -55,10 +52,10 @@ async def _live(request: PageRequest) -> PageReply:
         answer: dict[str, object] = {"stamp": _stamp(view)}
     else:
         answer = {"html": str(await _listing(request)), "now_us": desk.now_us()}
-    return PageReply(msgspec.json.encode(answer), media="application/json")
+    return reply(msgspec.json.encode(answer), media="application/json")
 
 
-async def _next(request: PageRequest) -> PageReply:
+async def _next(request: Request) -> Reply:
     desk, who = desk_of(request.runtime), person_of(request.caller)
     held = next((t for t in desk.state.live() if t.status == "claimed" and t.holder == who.name), None)
     if held is not None:
@@ -71,12 +68,12 @@ async def _next(request: PageRequest) -> PageReply:
         raise
 
 
-async def _ticket(request: PageRequest) -> PageReply:
+async def _ticket(request: Request) -> Reply:
     edit = request.query.get("edit", "")
     return await _show(request, int(edit) if edit.isdecimal() and len(edit) < 4 else None)
 
 
-async def _act(request: PageRequest) -> PageReply:
+async def _act(request: Request) -> Reply:
     """Do what a form says; what cannot be done is said on the page, and nothing typed is lost."""
     desk, who = desk_of(request.runtime), person_of(request.caller)
     what, ticket_id, form = request.params["action"], request.params["id"], request.form
@@ -105,7 +102,7 @@ def _number(form: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
-async def _listing(request: PageRequest) -> Safe:
+async def _listing(request: Request) -> Safe:
     desk, who = desk_of(request.runtime), person_of(request.caller)
     now_us = await desk.look()
     live = [ticket_view(ticket, await desk.why(ticket), who, now_us) for ticket in desk.state.live()]
@@ -164,7 +161,7 @@ def _stamp(view: TicketView) -> str:
     return f"{view.status}.{view.claim}.{drafts}.{view.lease_until_us or 0}"
 
 
-async def _show(request: PageRequest, edit: int | None, problem: Problem | None = None) -> PageReply:
+async def _show(request: Request, edit: int | None, problem: Problem | None = None) -> Reply:
     view = await show_ticket(desk_of(request.runtime), request.params["id"], person_of(request.caller))
     body = render(
         "ticket.html",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from starlette.routing import BaseRoute, Route
+
 from bot_orch.service import admin, bodies, decisions, feedback, gateway, tasks
-from bot_orch.service.http import Handler
+from bot_orch.service.http import Endpoint, Handler, JsonFace
+from bot_orch.service.runtime import Runtime
 
 __all__ = ["ROUTES", "RouteSpec"]
 
@@ -22,6 +25,12 @@ class RouteSpec(NamedTuple):
     answer: Any = None
     statuses: tuple[int, ...] = (200,)
     watch: bool = False
+
+    def route(self, runtime: Runtime) -> BaseRoute:
+        """The route of the application; a request with a body may decide or write something down."""
+        turn, face = self.body is not None, JsonFace(self.body)
+        endpoint = Endpoint(runtime, self.handler, self.path, self.scope, face, turn=turn, watch=self.watch)
+        return Route(self.path, endpoint, methods=[self.method])
 
 
 ROUTES: tuple[RouteSpec, ...] = (
