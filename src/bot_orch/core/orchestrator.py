@@ -248,8 +248,8 @@ class Orchestrator:
             alignment=None if s["alignment"] is None else Alignment.from_spec(s["alignment"]),
             reward=reward_from_spec(s["reward"]),
         )
-        for name, schema in router._schemas():  # a setting may have changed since this was written
-            state.parts.setdefault(name, allocate(schema, (), len(state.agents)))
+        for name, schema in router._schemas():  # a setting, or what a policy keeps, may have changed since
+            state.parts[name] = allocate(schema, (), len(state.agents)) | state.parts.get(name, {})
         router._state = state
         router._refresh()
         return router

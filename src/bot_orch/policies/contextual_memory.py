@@ -6,7 +6,8 @@ between them. g cancels in the choice but takes the difficulty of tasks out of t
 
 The coefficients of the prediction solve a linear system that grows with every outcome. It is never solved at once:
 every outcome brings one exact step for a small block of coefficients, its own and a few old ones in turn (block
-coordinate descent), so that no round costs more than the capacity of the memory allows.
+coordinate descent), so that no round costs more than the capacity of the memory allows. When the memory is full, old
+outcomes are merged: a window would lose what was learnt of the agents that are not chosen any more.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from functools import reduce
 import numpy as np
 
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
+from bot_orch.policies.merging import merge_oldest, squared_distances
 
 __all__ = ["Memory", "Prediction", "Prior"]
 
-_LEAST_NOISE, _NOISE_RATE, _EARLY = 1e-4, 0.005, 200.0
+_LEAST_NOISE, _NOISE_RATE, _EARLY, _UNDER_DRIFT = 1e-4, 0.005, 200.0, 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class Prior:
     drift: float = 0.0
     agent_task_drift: float = 0.0
     apart: bool = False
+
+    @property
+    def drifts(self) -> bool:
+        """Whether anything holds only for a while."""
+        return self.agent_drift + self.drift + self.agent_task_drift > 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,8 @@ class Memory:
     lifetime
         Rounds after which the likeness of two moments has fallen to 1/e, where a prior drifts.
     capacity
-        Outcomes remembered; beyond it the oldest is dropped.
+        Rows of the memory, one per outcome until they are used up. From then on old outcomes of an agent that are alike
+        share a row; while a drifting prior foresees better, the oldest row is dropped instead.
     block
         Coefficients renewed per outcome.
     evidence_memory
@@ -104,6 +112,7 @@ class Memory:
             "owner": Field(per_agent=False, shape=(n,), fill=-1.0, dtype="int64"),
             "round": Field(per_agent=False, shape=(n,)),
             "reward": Field(per_agent=False, shape=(n,)),
+            "weight": Field(per_agent=False, shape=(n,), fill=1.0),  # outcomes that a row stands for
             "alpha": Field(per_agent=False, shape=(n, e)),
             "evidence": Field(per_agent=False, shape=(e,)),
             "mean": Field(per_agent=False, fill=0.5),
@@ -130,13 +139,14 @@ class Memory:
             nears, recent = self._likeness(flat, n, query, np.array([float(t)]))
             recent, place, kernel = recent[:, 0], _places(flat, n), np.zeros((len(own), n))
             for e, prior in enumerate(self.priors):
-                near, part, weight = nears[prior.apart][:, 0], parts[e], weights[:, e, None]
-                alpha, ours = flat["alpha"][:, :n, e] * weight, _own(part, near, recent)
+                near, part, share = nears[prior.apart][:, 0], parts[e], weights[:, e, None]
+                alpha, ours = flat["alpha"][:, :n, e] * share, _own(part, near, recent)
                 value += _sum_by(place, alpha * ours, m)
                 value += np.add.reduce(alpha * _common(part, near, recent), axis=-1)[:, None]
-                kernel += weight * ours
-            information += _sum_by(place, (kernel / own) ** 2, m)
-            times += _sum_by(place, np.ones_like(kernel), m)
+                kernel += share * ours
+            weight = flat["weight"][:, :n]
+            information += _sum_by(place, weight * (kernel / own) ** 2, m)
+            times += _sum_by(place, weight, m)
         variance = 1.0 / (1.0 / own + information)
         shape = (*batch, m)
         return Prediction(value.reshape(shape), variance.reshape(shape), 1.0 / (1.0 + own * times).reshape(shape))
@@ -147,13 +157,15 @@ class Memory:
         seen = int(flat["seen"][0])
         place, n = seen % self.capacity, min(seen + 1, self.capacity)
         reward = reward.reshape(-1)
+        if seen >= self.capacity:
+            self._make_room(flat, place, context is not None)
         _store(flat, place, agent.reshape(-1), reward, context, t)
         turn = _turn(flat, place, n, self.block)
         fitted, gram = self._fit(flat, n, turn, context)
         self._weigh(flat, fitted[:, 0], reward, seen)
         flat["mean"] += (reward - flat["mean"]) / (seen + 3.0)
         goal = flat["reward"][:, turn] - flat["mean"][:, None]
-        rest = goal[:, :, None] - fitted - flat["alpha"][:, turn]
+        rest = goal[:, :, None] - fitted - flat["alpha"][:, turn] / flat["weight"][:, turn, None]
         step = np.linalg.solve(gram, rest.swapaxes(1, 2)[..., None])[..., 0]
         flat["alpha"][:, turn] += step.swapaxes(1, 2)
         flat["seen"] += 1
@@ -188,7 +200,8 @@ class Memory:
         owner, alpha, parts = flat["owner"], flat["alpha"][:, :n], self._parts(context is not None)
         same = (owner[:, turn, None] == owner[:, None, :n]).astype(float)
         fitted = np.zeros((len(owner), len(turn), len(parts)))
-        gram = np.zeros((len(owner), len(parts), len(turn), len(turn))) + np.eye(len(turn))
+        gram = np.zeros((len(owner), len(parts), len(turn), len(turn)))
+        gram += (np.eye(len(turn)) / flat["weight"][:, turn, None])[:, None]
         apart = np.array([prior.apart for prior in self.priors])
 
         def add(part: Floats, *factors: Floats) -> None:
@@ -207,6 +220,17 @@ class Memory:
             add(theirs[:, 3], ours, recent)
             add(theirs[:, 5], near)
         return fitted, gram
+
+    def _make_room(self, flat: Arrays, place: int, contextual: bool) -> None:
+        """Merge two old outcomes, so that the row at ``place`` can be used again; under drift, give up the oldest."""
+        old = (place + np.arange(max(self.capacity // 2, 2))) % self.capacity
+        points = None
+        if contextual:
+            x = flat["x"][:, old] - flat["x_mean"][:, None]
+            points = x * _scale(flat, self.reach, self.priors[0].apart)
+        drifting = np.array([prior.drifts for prior in self.priors])
+        lasting = np.add.reduce(self.weights(flat) * drifting, axis=-1) < _UNDER_DRIFT
+        merge_oldest(flat, old, min(self.block, len(old)), points, lasting)
 
     def _weigh(self, flat: Arrays, fitted: Floats, reward: Floats, seen: int) -> None:
         """How well each prior foresaw the newest outcome, and how large the noise is."""
@@ -245,7 +269,7 @@ def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Float
     flat["n_uids"] += new
     flat["owner"][:, place] = flat["uid"][rows, agent]
     flat["reward"][:, place], flat["round"][:, place] = reward, t
-    flat["alpha"][:, place] = 0.0
+    flat["alpha"][:, place], flat["weight"][:, place] = 0.0, 1.0
     if context is not None:
         x, count = context.reshape(len(rows), -1), int(flat["seen"][0]) + 1
         flat["x"][:, place] = x
@@ -256,10 +280,7 @@ def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Float
 
 def _near(query: Floats, points: Floats, scale: Floats) -> Floats:
     """Likeness (B, J, n) of points after scaling: exp of minus their distance."""
-    query, points = query * scale, points * scale
-    squares = np.add.reduce(points * points, axis=-1)[:, None, :]
-    far = np.add.reduce(query * query, axis=-1)[:, :, None] + squares - 2.0 * (query @ points.swapaxes(1, 2))
-    return np.asarray(np.exp(-np.sqrt(np.maximum(far, 0.0))))
+    return np.asarray(np.exp(-np.sqrt(squared_distances(query * scale, points * scale))))
 
 
 def _scale(flat: Arrays, reach: float, apart: bool) -> Floats:
