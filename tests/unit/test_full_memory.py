@@ -126,4 +126,5 @@ def test_a_state_saved_before_rows_had_weights_is_read():
     del document["state"]["parts"]["policy"]["weight"]
     old = Orchestrator.from_json(json.dumps(document))
     assert old.to_json() == router.to_json()
-    assert old.decide(Task("t", features=(0.5,))) == router.decide(Task("t", features=(0.5,)))
+    first, second = (each.decide(Task("t", features=(0.5,))).propensities for each in (old, router))
+    assert first == second
