@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[2]
-sys.path.insert(0, str(TESTS / "service"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "service"))
 
 from service_running import BASE, Running
 
@@ -19,6 +18,8 @@ from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.sqlite import SqliteLog
 from bot_orch.eventlog.sqlite_lock import _lock_beside
 from bot_orch.service import server
+
+TESTS = Path(__file__).parents[2]
 
 
 class ByName:
