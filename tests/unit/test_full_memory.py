@@ -127,4 +127,4 @@ def test_a_state_saved_before_rows_had_weights_is_read():
     old = Orchestrator.from_json(json.dumps(document))
     assert old.to_json() == router.to_json()
     first, second = (each.decide(Task("t", features=(0.5,))).propensities for each in (old, router))
-    assert first == second
+    np.testing.assert_array_equal(first, second)

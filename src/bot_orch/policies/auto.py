@@ -37,7 +37,8 @@ class Auto(Policy):
     forgetting
         Whether a drifting model takes part; it gains weight only where it predicts better.
     capacity, block
-        Outcomes remembered, and coefficients renewed per outcome.
+        Outcomes remembered one by one, and coefficients renewed per outcome. Beyond the capacity old outcomes that are
+        alike are merged.
 
     Examples
     --------
