@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +25,20 @@ __all__ = [
     "Ints",
     "Schema",
     "allocate",
+    "chosen_entries",
     "decode",
     "encode",
+    "finite_rows",
     "insert_agent",
     "remove_agent",
+    "row_views",
 ]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Arrays = dict[str, npt.NDArray[Any]]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,31 @@ def allocate(schema: Schema, batch: tuple[int, ...], n_agents: int) -> Arrays:
     ((3, 2), (3,))
     """
     return {name: field.block((*batch, n_agents) if field.per_agent else batch) for name, field in schema.items()}
+
+
+def finite_rows(values: Floats) -> Bools:
+    """Whether every number along the last axis is finite; NaN rows stand for what is missing."""
+    return np.asarray(np.logical_and.reduce(np.isfinite(values), axis=-1))
+
+
+def chosen_entries(values: npt.NDArray[_Scalar], agent: Ints) -> npt.NDArray[_Scalar]:
+    """The entry of one agent per batch element, ``batch``, of values ``batch + (M,)``.
+
+    Examples
+    --------
+    >>> chosen_entries(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0]))
+    array([2., 3.])
+    """
+    if np.ndim(agent) == 0:
+        return np.asarray(values[int(agent)])
+    rows = np.arange(values.size // values.shape[-1])
+    return np.asarray(values.reshape(-1, values.shape[-1])[rows, np.ravel(agent)].reshape(np.shape(agent)))
+
+
+def row_views(state: Arrays, row: tuple[int, ...]) -> Arrays:
+    """One element of a batch, as views: what is written there is written into the batch."""
+    at: tuple[Any, ...] = (*row, ...)
+    return {name: array[at] for name, array in state.items()}
 
 
 def insert_agent(schema: Schema, arrays: Arrays, batch_ndim: int = 0) -> None:

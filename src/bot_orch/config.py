@@ -109,6 +109,7 @@ class AlignmentConfig(_Part, frozen=True):
     memory: MemoryConfig = MemoryConfig()
     reference: ReferenceConfig = ReferenceConfig()
     distance: Literal["lower", "plug_in", "debiased", "upper"] = "lower"
+    units: Literal["reference", "native"] = "reference"
 
 
 class RouterConfig(_Part, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -13,7 +13,18 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Agent", "Decision", "Measure", "Outcome", "RandomKey", "Task", "Terms", "check_reward"]
+__all__ = [
+    "COLUMNS",
+    "TERMS",
+    "Agent",
+    "Decision",
+    "Measure",
+    "Outcome",
+    "RandomKey",
+    "Task",
+    "Terms",
+    "check_reward",
+]
 
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 
@@ -108,8 +119,11 @@ class Outcome:
     elapsed_s: float | None = None
     reason: str | None = None
     output: Measure | None = None
+    cost_usd: float | None = None
 
     def __post_init__(self) -> None:
+        if self.cost_usd is not None and not (math.isfinite(self.cost_usd) and self.cost_usd >= 0):
+            raise InvalidInputError("outcome.cost_usd", f"is {self.cost_usd}", "pass dollars, zero or more")
         if self.reward is not None:
             check_reward(self.reward)
         if self.elapsed_s is not None and not (math.isfinite(self.elapsed_s) and self.elapsed_s >= 0):
@@ -121,15 +135,20 @@ class Outcome:
 
     @classmethod
     def completed(
-        cls, reward: float | None = None, *, elapsed_s: float | None = None, output: Measure | None = None
+        cls,
+        reward: float | None = None,
+        *,
+        elapsed_s: float | None = None,
+        output: Measure | None = None,
+        cost_usd: float | None = None,
     ) -> Self:
         """The agent finished."""
-        return cls(True, reward, elapsed_s, None, output)
+        return cls(True, reward, elapsed_s, None, output, cost_usd)
 
     @classmethod
-    def censored(cls, *, elapsed_s: float, reason: str) -> Self:
+    def censored(cls, *, elapsed_s: float, reason: str, cost_usd: float | None = None) -> Self:
         """The agent had not finished after ``elapsed_s`` seconds, and we stopped watching because of ``reason``."""
-        return cls(False, None, elapsed_s, reason, None)
+        return cls(False, None, elapsed_s, reason, None, cost_usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +163,8 @@ class RandomKey:
 class Terms:
     """The parts of every agent's score: ``estimate + exploration - alignment - cost``.
 
-    ``alignment`` is already multiplied by lambda; ``distance`` is the bare W.
+    ``alignment`` is already multiplied by lambda; ``distance`` is the bare W. The names of the fields are the names of
+    the columns wherever a score is written down: see :data:`COLUMNS`.
     """
 
     estimate: Floats
@@ -153,9 +173,18 @@ class Terms:
     alignment: Floats
     cost: Floats
 
+    def columns(self) -> dict[str, Floats]:
+        """Every part by name."""
+        return {name: getattr(self, name) for name in TERMS}
+
     def score(self) -> Floats:
         """The sum that the policy ranks or softens."""
         return self.estimate + self.exploration - self.alignment - self.cost
+
+
+#: The parts of a score, and the columns of a decision: the propensity, then the parts.
+TERMS = tuple(each.name for each in fields(Terms))
+COLUMNS = ("propensity", *TERMS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,10 +208,13 @@ class Decision:
         """The probability with which the chosen agent was drawn."""
         return float(self.propensities[self.agents.index(self.agent)])
 
+    def columns(self) -> dict[str, Floats]:
+        """Every column by name, in the order of :data:`COLUMNS`."""
+        return {"propensity": self.propensities, **self.terms.columns()}
+
     def rows(self) -> Iterator[tuple[str, float, float, float, float, float, float]]:
-        """(agent, propensity, estimate, exploration, distance, alignment, cost), one per agent."""
-        t = self.terms
-        columns = (self.propensities, t.estimate, t.exploration, t.distance, t.alignment, t.cost)
+        """The agent and its entry of every column of :data:`COLUMNS`, one per agent."""
+        columns = self.columns().values()
         for index, agent in enumerate(self.agents):
             a, b, c, d, e, f = (float(column[index]) for column in columns)
             yield agent, a, b, c, d, e, f
@@ -200,15 +232,13 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        t = self.terms
-        names = ("estimate", "exploration", "distance", "alignment", "cost")
         return {
             "id": self.id,
             "task_id": self.task_id,
             "agent": self.agent,
             "agents": list(self.agents),
             "propensities": self.propensities.tolist(),
-            "terms": {name: getattr(t, name).tolist() for name in names},
+            "terms": {name: column.tolist() for name, column in self.terms.columns().items()},
             "policy": self.policy,
             "lambda": self.lambda_,
             "state_seq": self.state_seq,

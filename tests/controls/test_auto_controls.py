@@ -6,7 +6,9 @@ from scipy.spatial.distance import cdist
 
 from bot_orch.arrays import allocate
 from bot_orch.core import checks
-from bot_orch.core.calibration import AutoLambda, Gaps, Relative
+from bot_orch.core.alignment.dual import AutoLambda
+from bot_orch.core.alignment.gaps import Gaps
+from bot_orch.core.alignment.units import Relative
 from bot_orch.policies import contextual_memory
 from bot_orch.policies.auto import Auto
 from bot_orch.policies.contextual_memory import Memory, Prior
@@ -21,7 +23,7 @@ def test_a_cheat_that_sets_the_standard(monkeypatch):
     def of_the_known(distance, known, share=4):
         return np.sort(distance[known])[(known.sum() - 1) // share, None]
 
-    monkeypatch.setattr("bot_orch.core.calibration._closest", of_the_known)
+    monkeypatch.setattr("bot_orch.core.alignment.dual.closest_share", of_the_known)
     assert AutoLambda().excess(first)[0] == 0.0
 
 

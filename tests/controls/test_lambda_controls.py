@@ -78,12 +78,12 @@ def test_learning_where_two_draws_happen_to_match_favours_what_the_log_favours()
     chosen, expected = np.zeros(len(AGENTS)), np.zeros(len(AGENTS))
     router = shadow(rounds, "bot", 1.0)
     for index, (event, task) in enumerate(zip(rounds.made, rounds.tasks, strict=True)):
-        decision = router.derive(task, event.eligible)
+        decision = router.prepare(task, event.eligible)
         edges = np.cumsum(decision.propensities)
         if AGENTS[int(np.argmax(edges > uniform(11, index)))] != event.agent:
             continue
-        own = router.adopt(decision, task, event.agent)
-        router.observe(own, rounds.lessons[event.id].outcome)
+        router.commit(replace(decision, agent=event.agent), task)
+        router.observe(decision.id, rounds.lessons[event.id].outcome)
         chosen[AGENTS.index(event.agent)] += 1
         expected += decision.propensities
     assert np.any(np.abs(chosen - expected) > 3.5 * np.sqrt(expected))

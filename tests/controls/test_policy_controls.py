@@ -6,12 +6,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from bot_orch.core import checks
+from bot_orch.core import checks, pipeline
 from bot_orch.policies.base import Choice
 from bot_orch.policies.bot import Bot
 from bot_orch.policies.choice import softmax
 from bot_orch.policies.estimators import Estimator, Mean
-from bot_orch.policies.registry import register_policy
+from bot_orch.policies.registry import make_policy, register_policy
 from bot_orch.policies.uniform import Uniform
 
 
@@ -124,3 +124,22 @@ def test_reward_check_catches_a_gate_left_open(monkeypatch):
     monkeypatch.setattr("bot_orch.types.check_reward", lambda reward, name="": reward)
     with pytest.raises(AssertionError, match="was accepted"):
         checks.check_bad_rewards_refused(Bot())
+
+
+def test_unobserved_rows_check_catches_an_update_of_all_rows(monkeypatch):
+    monkeypatch.setattr(pipeline, "apply", lambda policy, state, feedback: policy.update(state, feedback))
+    with pytest.raises(AssertionError, match="without a reward changed"):
+        checks.check_unobserved_rows(make_policy("discounted-ucb"))
+
+
+def test_unobserved_rows_check_catches_rows_told_by_the_first(monkeypatch):
+    """A batch whose rows have seen outcomes of different rounds is not what its first row is."""
+    monkeypatch.setattr("bot_orch.policies.auto._in_step", lambda state: True)
+    with pytest.raises(AssertionError, match="decides differently beside rows"):
+        checks.check_unobserved_rows(make_policy("auto"))
+
+
+def test_unobserved_rows_check_catches_a_position_shared_by_all_rows(monkeypatch):
+    monkeypatch.setattr("bot_orch.policies.estimators.np.ptp", lambda values: 0)
+    with pytest.raises(AssertionError, match="decides differently beside rows"):
+        checks.check_unobserved_rows(make_policy("sliding-window-ucb"))

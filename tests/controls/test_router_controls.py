@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from dataclasses import replace
 
 from bot_orch import Orchestrator, Router, Task
 from bot_orch.policies.ucb1 import UCB1
@@ -20,9 +21,12 @@ class Meeting(UCB1):
 
 
 class Unguarded(Orchestrator):
-    """As it was before: nothing notices the second thread."""
+    """As it was before: nothing notices the second thread, and nothing asks whose turn it is."""
 
     decide = Orchestrator.decide.__wrapped__
+
+    def _commit(self, decision, task):
+        super()._commit(replace(decision, key=replace(decision.key, counter=self._state.rounds)), task)
 
 
 def ids_of_two_threads(router):

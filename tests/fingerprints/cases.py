@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot_orch import Agent, Labels, Orchestrator
-from bot_orch.core.alignment import Alignment, Watch
-from bot_orch.core.reference import Reference
+from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
 from bot_orch.policies.registry import from_spec
 from bot_orch.transport.bures import Bures
@@ -37,7 +36,10 @@ BURES = Bures(2, diagonal=False, clouds=True, shrinkage=0.0)
 
 @dataclass(frozen=True)
 class Case:
-    """One orchestrator and the world it meets."""
+    """One orchestrator and the world it meets.
+
+    ``floor`` is that of each eligible agent, as in 0.1.0; the run turns it into the share of all traffic it is now.
+    """
 
     policy: dict[str, Any]
     alignment: Callable[[], Alignment] | None = None

@@ -1,5 +1,7 @@
 """Run a case and write down what it did."""
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ def run(name: str) -> dict[str, Any]:
     router, rounds = case.build(seed), world(seed, case.kind, case.n_features, references=case.references)
     due: dict[int, list[tuple[Decision, Round]]] = {}
     decisions = [play(case, router, rounds, due, t) for t in range(ROUNDS)]
+    set_floor(case, router, None)
     last = router.derive(Task("last", features=rounds[0].task.features, reference=rounds[0].task.reference))
     return {
         "chosen": "".join(decision.agent for decision in decisions),
@@ -42,11 +45,19 @@ def play(
     if case.roster and t == REMOVED:
         router.remove_agent("b")
     now = rounds[t]
+    set_floor(case, router, now.eligible)
     decision = router.decide(now.task, now.eligible)
     due.setdefault(t + now.delay, []).append((decision, now))
     for owed, then in due.pop(t, ()):
         _learn(case, router, owed, then)
     return decision
+
+
+def set_floor(case: Case, router: Orchestrator, eligible: Collection[str] | None) -> None:
+    """The share of all traffic that gives each eligible agent the floor of the case."""
+    total = case.floor * len(router.agents if eligible is None else eligible)
+    if total != router.floor:
+        router.reconfigure(replace(router.settings, floor=total), router.members)
 
 
 def _learn(case: Case, router: Orchestrator, decision: Decision, then: Round) -> None:
@@ -73,4 +84,4 @@ def _numbers(values: np.ndarray) -> list[float | str]:
     return [_number(float(value)) for value in values]
 
 
-__all__ = ["AGENTS", "play", "run"]
+__all__ = ["AGENTS", "play", "run", "set_floor"]

@@ -2,6 +2,9 @@
 
 What an agent would return does not depend on who was chosen before, so two runs that differ in one decision still meet
 the same tasks and the same outcomes. Only uniform numbers of PCG64 are drawn: their stream never changes.
+
+What 0.1.0 called a ``timeout`` is a ``deadline`` here: then as now it teaches nothing about the reward. A timeout at
+the agent's own limit now earns zero (``tests/unit/test_timeouts.py``).
 """
 
 import math
@@ -98,5 +101,5 @@ def _outcome(draws: Draws, agent: str, centre: float, features: tuple[float, ...
     moved = SHIFT[agent] + (2.5 if agent == "c" and t > 90 else 0.0)
     output = None if make is None else make(draws, centre, moved, sharp=True)
     if draws.uniform() < 0.1:
-        return Outcome.censored(elapsed_s=elapsed, reason="timeout" if draws.uniform() < 0.7 else "crash")
+        return Outcome.censored(elapsed_s=elapsed, reason="deadline" if draws.uniform() < 0.7 else "crash")
     return Outcome.completed(round(reward, 6), elapsed_s=elapsed, output=output)

@@ -245,7 +245,7 @@ def once_each(url, states, once):
     kinds = Counter(row.kind for row in log.read())
     report = replay(log)
     log.close()
-    assert kinds["decision@1"] == kinds["task-ended@1"] == 1
+    assert kinds["decision@2"] == kinds["task-ended@1"] == 1
     assert [event.reward for event in events if isinstance(event, FeedbackGiven)] == [1.0]
     assert [event.cost_usd for event in events if isinstance(event, AttemptEnded)] == [2.0]
     assert report.ok and {state["fingerprint"] for state in states} == {report.fingerprint}
@@ -258,7 +258,7 @@ def test_rounds_of_a_frozen_replica_are_learned_once(tmp_path, url):
     )
     with pair(tmp_path, url, text) as (victim, other):
         tasks = [submit(victim, "a") for _ in range(3)]
-        until(lambda: kinds_in(url)["decision@1"] == 3)
+        until(lambda: kinds_in(url)["decision@2"] == 3)
         freeze(victim)
         for task_id in tasks:
             until(lambda task_id=task_id: ended(other, task_id))
@@ -267,7 +267,7 @@ def test_rounds_of_a_frozen_replica_are_learned_once(tmp_path, url):
         time.sleep(0.5)
         states = final_states((victim, other))
         kinds = kinds_in(url)
-        assert kinds["task-ended@1"] == kinds["feedback@1"] == kinds["decision@1"] == 3, kinds
+        assert kinds["task-ended@1"] == kinds["feedback@1"] == kinds["decision@2"] == 3, kinds
         assert len({state["fingerprint"] for state in states}) == 1
 
 

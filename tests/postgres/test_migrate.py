@@ -93,7 +93,7 @@ def test_a_copy_that_differs_is_found(old, pg, database, capsys):
     path, _ = old
     connection = sqlite3.connect(path)
     connection.execute("DROP TRIGGER events_are_not_changed")
-    body = connection.execute("SELECT body FROM events WHERE kind = 'decision@1' AND seq > 40").fetchone()[0]
+    body = connection.execute("SELECT body FROM events WHERE kind = 'decision@2' AND seq > 40").fetchone()[0]
     changed = body.replace(b"quick", b"QUICK").replace(b"careful", b"quick").replace(b"QUICK", b"careful")
     assert changed != body
     connection.execute("UPDATE events SET body = ? WHERE body = ?", (changed, body))

@@ -56,6 +56,19 @@ def test_a_replica_that_was_forgotten_signs_in_again(roster, database):
     assert third.join("three") not in (first, second), "no number is given twice"
 
 
+def test_only_states_of_the_same_engine_are_compared(roster, monkeypatch):
+    one, two, three = roster(), roster(), roster()
+    for number, each in enumerate((one, two, three)):
+        each.join(f"r{number}")
+    assert one.publish([(7, "left")], 60.0) is None
+    with monkeypatch.context() as patched:
+        patched.setattr("bot_orch.eventlog.postgres_roster.ENGINE", "newer")
+        assert two.publish([(7, "right")], 60.0) is None and one.publish([], 60.0) is None
+        assert two.agreed() == 0
+    found = three.publish([(7, "wrong")], 60.0)
+    assert (found.seq, found.other, found.ours, found.theirs) == (7, one.id, "wrong", "left")
+
+
 def test_a_service_that_was_forgotten_goes_on(database):
     texts = [BASE.format(database=json.dumps(database), port=free_port()) for _ in range(2)]
     one, two = (Running(parse_config(text)) for text in texts)
@@ -78,7 +91,7 @@ def test_a_service_that_was_forgotten_goes_on(database):
 
 def test_one_that_cannot_fold_the_log_signs_out(database):
     log = PostgresLog(database)
-    log.append([Row(1, 10, "decision@1", "r", b"not an event")])
+    log.append([Row(1, 10, "decision@2", "r", b"not an event")])
     log.commit()
     with pytest.raises(StateFormatError, match="cannot be read"):
         make_writer(log, SystemClock())

@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from service_running import BASE, hang_up, until
 
@@ -363,8 +364,32 @@ def test_a_chat_may_bring_features_and_a_reference(start):
     answer = service.post("/v1/chat/completions", {**CHAT, "bot_orch": aside})
     assert answer.status == 200
     rows = service.runtime.writer.log.about(answer.headers["x-bot-orch-decision-id"])
-    task = rows[0].event().task
-    assert (task.kind, task.features, task.reference) == ("small", (1.0, 2.5), aside["reference"])
+    event = rows[0].event()
+    assert (event.task.kind, event.seen(), event.task.reference) == ("small", (1.0, 2.5), aside["reference"])
+
+
+def test_features_are_decided_on_in_single_precision(start):
+    """As the log keeps them, so that every decision can be derived again exactly."""
+    service = start(BASE.replace("router: {{policy: bot,", "router: {{policy: linucb, n_features: 2,"))
+    for number in range(20):
+        made = service.post("/v1/decisions", {"task": {"features": [0.1 * number, -1 / (number + 3)]}}).json()
+        service.post("/v1/feedback", {"decision_id": made["id"], "reward": (number % 3) / 2})
+    log = service.runtime.writer.log
+    event = log.about(made["id"])[0].event()
+    assert event.seen() == tuple(float(np.float32(x)) for x in (1.9000000000000001, -1 / 22))
+    assert (event.feature_type, len(event.features)) == ("<f4", 8)
+    found = replay(log)
+    assert found.ok and found.derived == 20
+    assert found.fingerprint == service.get("/v1/admin/state").json()["fingerprint"]
+
+
+def test_features_beyond_single_precision_are_refused(start):
+    service = start(BASE.replace("router: {{policy: bot,", "router: {{policy: linucb, n_features: 2,"))
+    before = service.get("/v1/admin/state").json()["fingerprint"]
+    answer = service.post("/v1/decisions", {"task": {"features": [0.5, 1e39]}})
+    assert answer.status == 422 and answer.json()["error"]["param"] == "task.features"
+    assert "single precision" in answer.json()["error"]["message"]
+    assert service.get("/v1/admin/state").json()["fingerprint"] == before
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
-from bot_orch.core.alignment import Alignment, Watch
-from bot_orch.core.reference import Reference
+from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.transport import Cloud, Memory, Samples, Scalars, Scores, Sliced, ZeroOneLabels, distance
 
 
 def native(agents, **options):
     """The paper's algorithm: a fixed lambda, distances as the geometry measures them."""
-    return Orchestrator(agents, "bot", lambda_=1.0, floor=0.0, **options)
+    return Orchestrator(agents, "bot", lambda_=1.0, floor=0.0, units="native", **options)
 
 
 def feed(router, outputs, reward=0.5, reference=None):

@@ -5,9 +5,10 @@ import pytest
 
 from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
-from bot_orch.core.alignment import Alignment
-from bot_orch.core.calibration import AutoLambda, Gaps, Relative
-from bot_orch.core.reference import Reference
+from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.alignment.dual import AutoLambda
+from bot_orch.core.alignment.gaps import Gaps
+from bot_orch.core.alignment.units import Relative
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.rng import generator
 from bot_orch.transport import Cloud, Samples, Scalars, Sliced
@@ -50,10 +51,9 @@ def test_a_cheat_is_refused_where_few_tasks_bring_a_reference(seed):
 
 def test_known_gaps_count_without_a_reference():
     _, router = run(GAMED, rounds=100)
-    with_, without = (
-        router.alignment.relative(router._state.parts, task, [Agent(name) for name in GAMED.agents])
-        for task in (Task(reference=Cloud(GAMED.reference_embed[100][None])), Task())
-    )
+    alignment, parts = router.alignment, router._state.parts
+    given = alignment.embed("reference", Cloud(GAMED.reference_embed[100][None]))
+    with_, without = (alignment.relative(parts, reference) for reference in (given, None))
     assert without.known.tolist() == with_.known.tolist() and without.known.any()
     assert without.lower == pytest.approx(with_.lower)
 
@@ -212,7 +212,7 @@ def test_derive_before_the_first_decision():
 
 
 def test_fixed_lambda_in_units_of_the_reference():
-    native = Alignment(Sliced(dimension=8))
+    native = Alignment(Sliced(dimension=8), units="native")
     chosen, router = run(GAMED, lambda_=1.0, alignment=Alignment(Sliced(dimension=8), units="reference"))
     assert not [name for name in chosen[120:] if name.startswith("cheat")]
     assert router.alignment.from_spec(router.alignment.spec()).units == "reference"
@@ -260,7 +260,6 @@ def test_times_are_aligned_with_a_service_level():
 
 def test_a_run_cut_off_before_the_target_says_nothing():
     alignment = Alignment.to_latency(2.0)
-    assert alignment.output_of(Outcome.censored(elapsed_s=1.0, reason="cancelled")) is None
-    late = alignment.output_of(Outcome.censored(elapsed_s=3.0, reason="timeout"))
-    assert isinstance(late, Samples) and late.values.tolist() == [3.0]
-    assert Alignment(Scalars()).output_of(Outcome.completed(1.0, elapsed_s=3.0)) is None
+    assert alignment.outcomes_of(Outcome.censored(elapsed_s=1.0, reason="cancelled")) is None
+    assert alignment.outcomes_of(Outcome.censored(elapsed_s=3.0, reason="timeout")).tolist() == [3.0]
+    assert Alignment(Scalars()).outcomes_of(Outcome.completed(1.0, elapsed_s=3.0)) is None

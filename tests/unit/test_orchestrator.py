@@ -39,7 +39,7 @@ def test_a_decision_can_be_derived_again():
 
 def test_score_terms_explain_the_propensities():
     agents = [Agent("a", cost=0.1), Agent("b", profile=Labels([0.3, 0.7])), Agent("c", profile=Labels([1.0, 0.0]))]
-    r = Orchestrator(agents, algorithm_1(eta=5.0), lambda_=2.0, floor=0.0)
+    r = Orchestrator(agents, algorithm_1(eta=5.0), lambda_=2.0, floor=0.0, units="native")
     decision = r.decide(Task("x", reference=Labels([0.0, 1.0])))
     t = decision.terms
     assert t.distance.tolist() == pytest.approx([0.0, 0.3, 1.0])
@@ -226,7 +226,7 @@ def test_a_ground_cost_survives_saving():
     r = Orchestrator(
         [Agent("a", profile=Labels([1, 0, 0])), "b"],
         lambda_=1.0,
-        alignment=Alignment(CostLabels(tuple(map(tuple, line.tolist()))), distance="plug_in"),
+        alignment=Alignment(CostLabels(tuple(map(tuple, line.tolist()))), distance="plug_in", units="native"),
     )
     copy = Orchestrator.from_json(r.to_json())
     task = Task("x", reference=Labels([0, 0, 1]))

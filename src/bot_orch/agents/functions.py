@@ -79,9 +79,9 @@ def outcome_of(ending: Ending, elapsed_s: float) -> Outcome:
     Examples
     --------
     >>> outcome_of(Ending.CRASHED, 1.5)
-    Outcome(event=False, reward=0.0, elapsed_s=1.5, reason='crashed', output=None)
+    Outcome(event=False, reward=0.0, elapsed_s=1.5, reason='crashed', output=None, cost_usd=None)
     >>> outcome_of(Ending.TIMEOUT_TOTAL, 1.5)
-    Outcome(event=False, reward=None, elapsed_s=1.5, reason='timeout', output=None)
+    Outcome(event=False, reward=None, elapsed_s=1.5, reason='timeout', output=None, cost_usd=None)
     """
     failed = ending.meaning.attempted and ending.meaning.cause > Cause.COMPLETED
     return Outcome(False, 0.0 if failed else None, elapsed_s, ending.meaning.reason)

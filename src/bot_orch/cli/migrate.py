@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         source.close()
     print(f"events copied: {copied}, in the copy: {found.events}")  # noqa: T201
-    print(f"decisions derived again: {found.decisions}, different: {found.different}")  # noqa: T201
+    print(f"decisions derived again: {found.derived}, different: {found.different}")  # noqa: T201
     print(f"state of the original: {found.original}")  # noqa: T201
     print(f"state of the copy:     {found.copy}")  # noqa: T201
     print("the copy holds the same" if found.ok else "THE COPY DIFFERS; do not use it")  # noqa: T201

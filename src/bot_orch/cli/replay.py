@@ -9,7 +9,8 @@ from bot_orch.cli.progress import ProgressBar
 
 _DESCRIPTION = """\
 Fold a log from its first event, derive every decision again and compare agent, probabilities, terms and random key with
-what was recorded. Exit status 1 if one differs. Safe beside a running service."""
+what was recorded. Exit status 1 if one differs. Decisions of another engine cannot be derived: agent, probabilities and
+random key are checked against each other, and the stretch is named. Safe beside a running service."""
 
 
 def add(commands: Any) -> None:
@@ -40,7 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
         log.close()
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.kinds.items()))
     print(f"events: {found.events} ({kinds})")  # noqa: T201
-    print(f"decisions derived again: {found.decisions}, different: {len({m.seq for m in found.mismatches})}")  # noqa: T201
+    print(f"decisions derived again: {found.derived}, different: {len({m.seq for m in found.mismatches})}")  # noqa: T201
+    for stretch in found.stretches:
+        print(f"not derived: {stretch.why}")  # noqa: T201
     for mismatch in found.mismatches:
         place = f"event {mismatch.seq}, decision {mismatch.decision_id}, {mismatch.what}"
         print(f"  {place}: recorded {mismatch.recorded}, derived {mismatch.derived}")  # noqa: T201

@@ -86,6 +86,32 @@ def check_batch_equals_rows(policy: Policy) -> None:
         assert np.array_equal(batch[name][:1], array), f"{policy.id}: {name} depends on the other rows"
 
 
+def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
+    """A row of a batch without a reward stays as it is; the others go on as they would alone."""
+    seeds, m = 3, len(_MEANS)
+    batch = allocate(policy.schema(_FEATURES), (seeds,), m)
+    alone = [allocate(policy.schema(_FEATURES), (), m) for _ in range(seeds)]
+    keys = {name: derive_keys(["unobserved", name], range(seeds)) for name in ("draw", "reward", "x")}
+    for t in range(1, rounds + 1):
+        context = np.stack([uniform(keys["x"], t)] * _FEATURES, axis=-1)
+        u, penalty = uniform(keys["draw"], t), np.array([0.1 * i for i in range(m)])
+        together = Situation(t, np.broadcast_to(penalty, (seeds, m)), None, context)
+        drawn = pipeline.decide(policy, batch, together, u)
+        reward = (uniform(keys["reward"], t) < _MEANS[drawn.agent]).astype(float)
+        reward[t % (2 + np.arange(seeds)) == 0] = np.nan  # at a rate of its own in every row
+        before = {name: array.copy() for name, array in batch.items()}
+        pipeline.apply(policy, batch, pipeline.bandit_feedback(drawn, reward))
+        for row, state in enumerate(alone):
+            own = pipeline.decide(policy, state, Situation(t, penalty, None, context[row]), u[row])
+            same = np.allclose(own.propensities, drawn.propensities[row], rtol=0.0, atol=1e-9)
+            assert same, f"{policy.id}: a row decides differently beside rows without a reward (round {t})"
+            if np.isnan(reward[row]):
+                kept = all(np.array_equal(array[row], before[name][row]) for name, array in batch.items())
+                assert kept, f"{policy.id}: a row without a reward changed (round {t})"
+            else:
+                pipeline.apply(policy, state, pipeline.bandit_feedback(own, reward[row]))
+
+
 def check_mask(policy: Policy) -> None:
     """An agent that is not eligible has probability exactly zero."""
     for rounds in (0, 40):
@@ -169,6 +195,7 @@ CHECKS: tuple[Callable[[Policy], None], ...] = (
     check_probabilities,
     check_frequencies,
     check_batch_equals_rows,
+    check_unobserved_rows,
     check_mask,
     check_unseen_is_tried,
     check_determinism,

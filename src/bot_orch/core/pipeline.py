@@ -1,4 +1,4 @@
-"""The pipeline: decide, then apply what came back. Experiments and the live router run these same two functions."""
+"""One policy, one round: decide, then apply what came back. Everything that learns runs these functions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bot_orch.arrays import Arrays, Bools, Floats, Ints
+from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.choice import draw, with_uniform_share
 
-__all__ = ["Drawn", "apply", "bandit_feedback", "decide", "full_feedback"]
+__all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,67 @@ def decide(policy: Policy, state: Arrays, situation: Situation, u: npt.ArrayLike
 
 
 def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:
-    """Learn from feedback, changing ``state`` in place."""
-    policy.update(state, feedback)
+    """Learn from feedback, changing ``state`` in place. Rows of a batch without an observed reward stay as they are."""
+    if feedback.observed.ndim == 1:
+        if np.count_nonzero(feedback.observed):
+            policy.update(state, feedback)
+        return
+    seen = np.logical_or.reduce(feedback.observed, axis=-1)
+    rows = np.count_nonzero(seen)
+    if rows == seen.size:
+        policy.update(state, feedback)
+    elif rows:
+        for row in map(tuple, np.argwhere(seen)):
+            _apply_row(policy, state, feedback, row)
+
+
+def feedback(
+    t: int,
+    agent: Ints,
+    reward: Floats,
+    *,
+    propensities: Floats,
+    penalty: Floats,
+    context: Floats | None = None,
+    everybody: bool = False,
+) -> Feedback:
+    """What came back for the decisions of round ``t``, with propensities and penalties as they were then.
+
+    ``reward`` is that of the chosen agents, ``batch``, NaN where none came; or that of ``everybody``, ``batch + (M,)``.
+    """
+    if everybody:
+        return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context)
+    observed: Bools = _one_hot(propensities.shape[-1])[agent]
+    known = np.isfinite(reward)
+    if np.count_nonzero(known) < known.size:
+        observed, reward = observed & known[..., None], np.where(known, reward, 0.0)
+    seen = np.broadcast_to(reward[..., None], observed.shape) if reward.ndim else np.full(observed.shape, reward)
+    return Feedback(t, agent, observed, seen, propensities, penalty, context)
 
 
 def bandit_feedback(drawn: Drawn, reward: Floats) -> Feedback:
     """Only the chosen agent's reward is seen. ``reward`` has shape ``batch``."""
-    observed: Bools = _one_hot(drawn.propensities.shape[-1])[drawn.agent]
-    seen = np.broadcast_to(np.asarray(reward)[..., None], observed.shape)
-    return _feedback(drawn, observed, seen)
+    s, p = drawn.situation, drawn.propensities
+    return feedback(s.t, drawn.agent, np.asarray(reward), propensities=p, penalty=s.penalty, context=s.context)
 
 
 def full_feedback(drawn: Drawn, rewards: Floats) -> Feedback:
     """Every agent's reward is seen: the algorithm as printed, and the theory. ``rewards`` is ``batch + (M,)``."""
-    return _feedback(drawn, np.ones(rewards.shape, dtype=bool), rewards)
+    s, p = drawn.situation, drawn.propensities
+    return feedback(s.t, drawn.agent, rewards, propensities=p, penalty=s.penalty, context=s.context, everybody=True)
 
 
-def _feedback(drawn: Drawn, observed: Bools, reward: Floats) -> Feedback:
-    s = drawn.situation
-    return Feedback(s.t, drawn.agent, observed, reward, drawn.propensities, s.penalty, s.context)
+def _apply_row(policy: Policy, state: Arrays, given: Feedback, row: tuple[int, ...]) -> None:
+    """Rows that do not step together are updated one by one, each on a view of its own."""
+    views = row_views(state, row)
+    part = dict(views)
+    context = None if given.context is None else given.context[row]
+    penalty = np.broadcast_to(given.penalty, given.propensities.shape)[row]
+    one = (given.observed[row], given.reward[row], given.propensities[row], penalty, context)
+    policy.update(part, Feedback(given.t, np.asarray(given.agent[row]), *one))
+    for name, view in views.items():
+        if part[name] is not view:
+            state[name][row] = part[name]
 
 
 @lru_cache(maxsize=64)
@@ -59,3 +101,10 @@ def _one_hot(m: int) -> Bools:
     rows = np.eye(m, dtype=bool)
     rows.flags.writeable = False
     return rows
+
+
+@lru_cache(maxsize=64)
+def _all(shape: tuple[int, ...]) -> Bools:
+    everybody = np.ones(shape, dtype=bool)
+    everybody.flags.writeable = False
+    return everybody

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Schema
+from bot_orch.arrays import Arrays, Floats, Ints, Schema, row_views
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import cause_of
 from bot_orch.survival.online_kaplan_meier import OnlineKaplanMeier
 from bot_orch.survival.reward import live_reward
 from bot_orch.types import Outcome
 
-__all__ = ["BoundedReward", "RewardModel", "SurvivalReward", "reward_from_spec"]
+__all__ = ["BoundedReward", "RewardModel", "SurvivalReward", "read_rows", "reward_from_spec"]
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,20 @@ class SurvivalReward(RewardModel):
         cause = int(cause_of(outcome))
         self._fit.update(_view(state, "own_"), np.float64(outcome.elapsed_s), cause, agent=agent)
         self._fit.update(_view(state, "pooled_"), np.float64(outcome.elapsed_s), cause, agent=0)
+
+
+def read_rows(model: RewardModel, state: Arrays, agent: Ints, outcomes: Sequence[Outcome]) -> Floats:
+    """Rewards of one outcome per row of a batch, read and learned row by row; NaN where one teaches nothing."""
+    rewards = np.full(len(outcomes), np.nan)
+    for row, outcome in enumerate(outcomes):
+        part = row_views(state, (row,))
+        found = model.read(part, int(agent[row]), outcome)
+        model.learn(part, int(agent[row]), outcome)
+        for name, array in part.items():
+            state[name][row] = array
+        if found is not None:
+            rewards[row] = found
+    return rewards
 
 
 def reward_from_spec(spec: Mapping[str, Any]) -> RewardModel:

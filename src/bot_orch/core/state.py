@@ -17,7 +17,8 @@ from bot_orch.types import Agent, Decision, RandomKey, Terms
 __all__ = ["FORMAT", "VERSION", "State", "agent_from_dict", "agent_to_dict", "decision_from_dict", "parse"]
 
 FORMAT = "bot-orch-state"
-VERSION = 1
+VERSION = 2
+_OLDER = (1,)
 
 
 @dataclass(slots=True)
@@ -69,12 +70,20 @@ def parse(text: str) -> dict[str, Any]:
         raise StateFormatError(f"state: not JSON ({error}); restore the file from a backup") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StateFormatError(f"state.format: not a {FORMAT} document; pass a file written by save()")
-    if document.get("version") != VERSION:
+    if document.get("version") not in (VERSION, *_OLDER):
         raise StateFormatError(
             f"state.version: is {document.get('version')}, this release reads {VERSION}; load it with the release "
             "that wrote it"
         )
-    return document
+    return _upgraded(document) if document["version"] == 1 else document
+
+
+def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 1: the floor was that of each agent, and a fixed lambda multiplied distances in native units."""
+    settings, n = document["settings"], len(document["state"]["agents"])
+    settings["floor"] = min(1.0, settings["floor"] * n)
+    settings["units"] = None if settings["lambda"] == "auto" else "native"
+    return {**document, "version": VERSION}
 
 
 def agent_to_dict(agent: Agent) -> dict[str, Any]:

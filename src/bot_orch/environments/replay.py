@@ -6,6 +6,7 @@ Each round a policy is given :class:`Before`, what a live router would know of t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -19,8 +20,10 @@ from bot_orch.environments.matrix_features import prepare
 from bot_orch.environments.replay_signal import make_signal
 from bot_orch.errors import InvalidInputError
 from bot_orch.rng import derive_keys, generator, uniform
+from bot_orch.survival.causes import Cause
+from bot_orch.types import Outcome
 
-__all__ = ["ORDERS", "After", "Before", "Order", "Replay", "Setup", "task_order"]
+__all__ = ["ORDERS", "After", "Arrival", "Before", "Order", "Replay", "Setup", "task_order"]
 
 Order = Literal["shuffled", "given"]
 ORDERS: tuple[Order, ...] = ("shuffled", "given")
@@ -65,6 +68,8 @@ class After:
         NaN where unknown.
     cause
         Why watching ended, a code of :class:`~bot_orch.survival.causes.Cause`; runtime sets only.
+    reason
+        Why an outcome was cut off, seed by seed; None where it was not. Its reward is NaN then.
     """
 
     agent: Ints
@@ -74,6 +79,43 @@ class After:
     cost_usd: Floats | None = None
     elapsed_s: Floats | None = None
     cause: Ints | None = None
+    reason: tuple[str | None, ...] | None = None
+
+    def outcomes(self) -> list[Outcome]:
+        """One outcome per seed, as a live router would be told; without output and cost, which come as arrays."""
+        seeds = range(len(self.agent))
+        return [self._outcome(seed) for seed in seeds]
+
+    def _outcome(self, seed: int) -> Outcome:
+        elapsed = None if self.elapsed_s is None else float(self.elapsed_s[seed])
+        elapsed = None if elapsed is None or not math.isfinite(elapsed) else elapsed
+        reason = None if self.reason is None else self.reason[seed]
+        if reason is not None:
+            return Outcome.censored(elapsed_s=elapsed or 0.0, reason=reason)
+        reward = float(self.reward[seed])
+        if self.cause is not None and self.cause[seed] != Cause.COMPLETED:
+            why = "timeout" if self.cause[seed] == Cause.CENSORED else "failed"
+            return Outcome(False, reward, elapsed, why)
+        return Outcome.completed(reward, elapsed_s=elapsed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """When outcomes come back, and which never do; by default all come at once.
+
+    Parameters
+    ----------
+    late
+        Rounds after which the outcomes of a round are learned, ``(rounds,)``; 0 is before the next choice.
+    censored
+        Which outcomes are cut off, ``(rounds, seeds)``.
+    reason
+        Why those are cut off, such as ``timeout`` or ``cancelled``.
+    """
+
+    late: Ints | None = None
+    censored: Bools | None = None
+    reason: str = "timeout"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +178,8 @@ class Replay:
         How a runtime set is learned from, see :mod:`~bot_orch.environments.replay_signal`.
     latency_target_s, cost_weight
         Handed to players in :attr:`setup`.
+    arrival
+        When outcomes come back.
 
     Examples
     --------
@@ -160,6 +204,7 @@ class Replay:
         signal: str = "log-uniform",
         latency_target_s: float | None = None,
         cost_weight: float = 0.0,
+        arrival: Arrival | None = None,
     ) -> None:
         if order not in ORDERS:
             raise InvalidInputError("order", f"{order!r} is not known", f"choose one of {', '.join(ORDERS)}")
@@ -180,6 +225,7 @@ class Replay:
         self._signal = make_signal(signal, len(self.seeds))
         self._asked, self._answered = -1, -1
         self._wanted = (latency_target_s, cost_weight)
+        self.arrival = arrival or Arrival()
 
     @property
     def setup(self) -> Setup:
@@ -201,6 +247,10 @@ class Replay:
     def draws(self, t: int) -> Floats:
         """One number in [0, 1) per seed for the choice of round ``t`` (from 0), the same for every policy."""
         return uniform(self._draw_keys, t)
+
+    def lateness(self, t: int) -> int:
+        """How many rounds later the outcomes of round ``t`` (from 0) are learned."""
+        return 0 if self.arrival.late is None else int(self.arrival.late[t])
 
     def before(self, t: int) -> Before:
         """Open round ``t`` (from 0)."""
@@ -224,14 +274,20 @@ class Replay:
         m, at = self.matrix, (self.rows[t], agent)
         if not np.isfinite(m.reward[at]).all():
             raise InvalidInputError("agent", "cannot take this task", "choose among the eligible agents")
+        reward, reason = self._reward(t, at), None
+        if self.arrival.censored is not None:
+            cut = self.arrival.censored[t]
+            reward = np.where(cut, np.nan, reward)
+            reason = tuple(self.arrival.reason if each else None for each in cut)
         return After(
             agent,
-            self._reward(t, at),
+            reward,
             None if m.output_embed is None else m.output_embed[at],
             None if m.output_probs is None else m.output_probs[at],
             None if m.cost_usd is None else m.cost_usd[at],
             None if m.elapsed_s is None else m.elapsed_s[at],
             None if m.runtime is None else m.runtime.cause[at],
+            reason,
         )
 
     def _reward(self, t: int, at: tuple[Ints, Ints]) -> Floats:

@@ -6,17 +6,20 @@ this gets a new tag, and the fold keeps reading the old one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.core.engine import ENGINE
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import Decision, Measure, Outcome, RandomKey, Task, Terms
+from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey, Task, Terms
 
 __all__ = [
+    "FIRST_ENGINE",
     "AttemptEnded",
     "Censored",
     "Configured",
@@ -28,6 +31,7 @@ __all__ = [
     "TaskEnded",
     "TaskRecord",
     "TaskSubmitted",
+    "as_recorded",
     "decode_event",
     "encode_event",
     "kind_of",
@@ -35,6 +39,10 @@ __all__ = [
     "record_decision",
     "record_task",
 ]
+
+
+#: The engine of logs that do not name one.
+FIRST_ENGINE = "1"
 
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -74,15 +82,92 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=Fal
 class Configured(_Event, tag="configured@1", frozen=True):
     """Settings took effect. The first event of a log; later ones change settings and agents in place.
 
-    ``document`` is what :meth:`bot_orch.Orchestrator.to_json` wrote for a fresh orchestrator with these settings.
+    ``document`` is what :meth:`bot_orch.Orchestrator.to_json` wrote for a fresh orchestrator with these settings;
+    ``engine`` is the version of the engine that decides from here on.
     """
 
     document: str
     keep_learned: bool = True
+    engine: str = FIRST_ENGINE
 
 
-class DecisionMade(_Event, tag="decision@1", frozen=True):
-    """An agent was chosen. ``numbers`` holds six rows of M little-endian doubles: propensities, then the terms."""
+class DecisionMade(_Event, tag="decision@2", frozen=True):
+    """An agent was chosen.
+
+    ``numbers`` holds one row of M little-endian doubles for each of ``columns``. ``features`` holds the numbers that
+    the choice was made on, of the type ``feature_type``; single precision where that loses nothing. Columns and fields
+    are added, the format stays.
+    """
+
+    id: str
+    task: TaskRecord
+    agent: str
+    agents: tuple[str, ...]
+    numbers: bytes
+    policy: str
+    lambda_: float
+    state_seq: int
+    stream: int
+    counter: int
+    engine: str
+    columns: tuple[str, ...] = COLUMNS
+    features: bytes = b""
+    feature_type: str = "<f4"
+    encoder: str = ""
+    eligible: tuple[str, ...] | None = None
+    excluded: dict[str, str] | None = None
+    session: str | None = None
+    task_ref: str | None = None
+    by: str = "policy"
+    router: str = ""
+    token: str = ""
+    round: str = ""
+
+    def table(self) -> Floats:
+        """``numbers`` as an array, one row per column."""
+        return np.frombuffer(self.numbers, dtype="<f8").reshape(len(self.columns), len(self.agents))
+
+    def column(self, name: str) -> Floats:
+        """One column, an entry per agent."""
+        found: Floats = self.table()[self.columns.index(name)]
+        return found
+
+    @property
+    def propensity(self) -> float:
+        """The probability with which the chosen agent was drawn."""
+        return float(self.column("propensity")[self.agents.index(self.agent)])
+
+    def seen(self) -> tuple[float, ...]:
+        """The features that the choice was made on."""
+        if not self.features:
+            return self.task.features
+        return tuple(np.frombuffer(self.features, dtype=self.feature_type).astype(float).tolist())
+
+    def given(self) -> Task:
+        """The task as it was decided on."""
+        task = self.task.task()
+        return replace(task, features=self.seen()) if self.features else task
+
+    def decision(self) -> Decision:
+        """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id."""
+        by_name = dict(zip(self.columns, self.table(), strict=True))
+        return Decision(
+            f"{self.stream:016x}-{self.counter:012x}",
+            self.task.id,
+            self.agent,
+            self.agents,
+            by_name["propensity"],
+            Terms(*(by_name[name] for name in TERMS)),
+            self.policy,
+            self.lambda_,
+            self.state_seq,
+            RandomKey(self.stream, self.counter),
+            self.seen(),
+        )
+
+
+class _DecisionMade1(_Event, tag="decision@1", frozen=True):
+    """The format of engine 1: six unnamed rows, features in the task."""
 
     id: str
     task: TaskRecord
@@ -100,27 +185,9 @@ class DecisionMade(_Event, tag="decision@1", frozen=True):
     task_ref: str | None = None
     by: str = "policy"
 
-    def table(self) -> Floats:
-        """``numbers`` as an array of shape (6, M)."""
-        return np.frombuffer(self.numbers, dtype="<f8").reshape(6, len(self.agents))
-
-    def decision(self) -> Decision:
-        """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id."""
-        p, *terms = self.table()
-        key = RandomKey(self.stream, self.counter)
-        return Decision(
-            f"{self.stream:016x}-{self.counter:012x}",
-            self.task.id,
-            self.agent,
-            self.agents,
-            p,
-            Terms(*terms),
-            self.policy,
-            self.lambda_,
-            self.state_seq,
-            key,
-            self.task.features,
-        )
+    def upgraded(self) -> DecisionMade:
+        """The same in the format of today."""
+        return DecisionMade(engine=FIRST_ENGINE, **{name: getattr(self, name) for name in self.__struct_fields__})
 
 
 class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
@@ -212,7 +279,7 @@ Event = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+_decoder: msgspec.msgpack.Decoder[Event | _DecisionMade1] = msgspec.msgpack.Decoder(Event | _DecisionMade1)
 
 
 def encode_event(event: Event) -> bytes:
@@ -229,13 +296,14 @@ def decode_event(body: bytes) -> Event:
     Censored(decision_id='d', elapsed_s=1.5, reason='horizon')
     """
     try:
-        return _decoder.decode(body)
+        event = _decoder.decode(body)
+        return event.upgraded() if isinstance(event, _DecisionMade1) else event
     except msgspec.DecodeError as error:
         raise StateFormatError(f"log: an event cannot be read ({error}); read it with a newer release") from error
 
 
 def kind_of(event: Event) -> str:
-    """The event's tag, such as ``decision@1``."""
+    """The event's tag, such as ``decision@2``."""
     return str(event.__struct_config__.tag)
 
 
@@ -257,23 +325,42 @@ def record_decision(
     task_ref: str | None = None,
     by: str = "policy",
 ) -> DecisionMade:
-    """The event of a decision."""
-    t = decision.terms
-    rows = (decision.propensities, t.estimate, t.exploration, t.distance, t.alignment, t.cost)
+    """The event of a decision. Features go with the decision, in single precision if that loses nothing."""
+    single = np.asarray(decision.features, dtype="<f4")
+    exact = bool(np.array_equal(single.astype(float), np.asarray(decision.features, dtype=float)))
+    features = single if exact else np.asarray(decision.features, dtype="<f8")
     return DecisionMade(
         decision_id,
-        task,
+        msgspec.structs.replace(task, features=()) if task.features else task,
         decision.agent,
         decision.agents,
-        b"".join([row.astype("<f8", copy=False).tobytes() for row in rows]),
+        b"".join([column.astype("<f8", copy=False).tobytes() for column in decision.columns().values()]),
         decision.policy,
         decision.lambda_,
         decision.state_seq,
         decision.key.stream,
         decision.key.counter,
-        eligible,
-        excluded or None,
-        session,
-        task_ref,
-        by,
+        ENGINE,
+        features=features.tobytes(),
+        feature_type="<f4" if exact else "<f8",
+        eligible=eligible,
+        excluded=excluded or None,
+        session=session,
+        task_ref=task_ref,
+        by=by,
     )
+
+
+def as_recorded(task: Task) -> Task:
+    """The task with its features in single precision, as the log keeps them.
+
+    Examples
+    --------
+    >>> as_recorded(Task("t", features=(0.1,))).features
+    (0.10000000149011612,)
+    """
+    with np.errstate(over="ignore"):
+        single = np.asarray(task.features, dtype=np.float32).astype(float)
+    if not np.isfinite(single).all():
+        raise InvalidInputError("task.features", "holds a number beyond single precision", "rescale it below 3e38")
+    return replace(task, features=tuple(single.tolist()))

@@ -45,7 +45,7 @@ def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
     for row in log.read():
         event = row.event()
         if isinstance(event, DecisionMade):
-            propensity = float(event.table()[0][event.agents.index(event.agent)])
+            propensity = event.propensity
             early = rows.pop(event.id, None)
             rows[event.id] = _line(event, row.time_us, propensity) | (early or {})
         elif isinstance(event, FeedbackGiven):
@@ -93,8 +93,8 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
         "cost_usd": 0.0,
         "feedbacks": 0,
         "revisions": 0,
-        "propensities": dict(zip(event.agents, event.table()[0].tolist(), strict=True)),
-        "features": list(event.task.features),
+        "propensities": dict(zip(event.agents, event.column("propensity").tolist(), strict=True)),
+        "features": list(event.seen()),
     }
 
 
@@ -109,6 +109,8 @@ def _plain(event: Any) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(event)
     if isinstance(event, DecisionMade):
         values["numbers"] = event.table().tolist()
+        values["columns"] = list(event.columns)
+        values["features"] = list(event.seen())
     return values
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-import numpy as np
 
+from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.eventlog.events import (
@@ -28,11 +28,13 @@ from bot_orch.eventlog.events import (
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.reconfigure import reconfigured
 from bot_orch.eventlog.spending import Spending
+from bot_orch.policies.choice import draw
+from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["Ledger", "LedgerMismatchError", "fold", "take_all"]
+__all__ = ["Ledger", "LedgerMismatchError", "drawn_agent", "fold", "take_all"]
 
-_FORMAT = "bot-orch-ledger@1"
+_FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
 
 
@@ -44,6 +46,7 @@ class Ledger:
     """Everything the service knows, rebuilt from the log alone.
 
     ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
+    ``engine`` is the one that the newest settings name.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; it is no part of the state.
     """
 
@@ -55,6 +58,7 @@ class Ledger:
         self.tasks: dict[str, bytes] = {}
         self.spending = Spending()
         self.kill_switch: str | None = None
+        self.engine = ""
         self.seq = 0
         self.time_us = 0
         self.folded_from = 0
@@ -89,7 +93,7 @@ class Ledger:
             case Controlled():
                 self.kill_switch = event.kill_switch
             case Configured():
-                self._router = reconfigured(self._router, event)
+                self._router, self.engine = reconfigured(self._router, event), event.engine
         self.seq, self.time_us = seq, time_us
 
     def take(self, row: Row) -> None:
@@ -109,6 +113,8 @@ class Ledger:
         """One versioned document, bit for bit."""
         document = {
             "format": _FORMAT,
+            "derived_by": ENGINE,
+            "engine": self.engine,
             "router": self.router.to_json(),
             "pending": [[key, *value] for key, value in self.pending.items()],
             "early": {key: [encode_event(each) for each in kept] for key, kept in sorted(self.early.items())},
@@ -125,9 +131,10 @@ class Ledger:
     def from_bytes(cls, body: bytes) -> Ledger:
         """The inverse of :meth:`to_bytes`."""
         document: dict[str, Any] = msgspec.msgpack.decode(body)
-        if document.get("format") != _FORMAT:
+        if document.get("format") != _FORMAT or document.get("derived_by") != ENGINE:
             raise StateFormatError(f"snapshot.format: is {document.get('format')}; delete the snapshot")
         ledger = cls()
+        ledger.engine = document["engine"]
         ledger._router = Orchestrator.from_json(document["router"])
         ledger.pending = {key: (internal, time_us) for key, internal, time_us in document["pending"]}
         ledger.early = {key: [_feedback(each) for each in kept] for key, kept in document["early"].items()}
@@ -140,9 +147,13 @@ class Ledger:
         return ledger
 
     def _decide(self, time_us: int, event: DecisionMade, made: Decision | None) -> None:
-        decision = made or self.router.decide(event.task.task(), event.eligible)
+        decision = made or event.decision()
         if made is None:
-            _compare(event, decision)
+            _check_draw(event, self.router)
+        try:
+            self.router.commit(decision, event.given())
+        except InvalidInputError as error:
+            raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
         self.pending[event.id] = (decision.id, time_us)
         if event.session is not None:
             self.sessions.pop(event.session, None)  # the newest goes last
@@ -184,9 +195,13 @@ def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> No
 
 
 def _start(snapshot: Snapshot | None, upto: int | None) -> Ledger:
+    """A snapshot saves time; one of another release, whose engine may have learned otherwise, is passed over."""
     if snapshot is None or (upto is not None and snapshot.seq > upto):
         return Ledger()
-    return Ledger.from_bytes(snapshot.body)
+    try:
+        return Ledger.from_bytes(snapshot.body)
+    except StateFormatError:
+        return Ledger()
 
 
 def _feedback(body: bytes) -> FeedbackGiven:
@@ -196,16 +211,21 @@ def _feedback(body: bytes) -> FeedbackGiven:
     return event
 
 
-def _compare(event: DecisionMade, decision: Decision) -> None:
-    """A decision must come out as recorded. Numbers may differ in the last bits on another machine, the agent not."""
-    same = (
-        decision.agent == event.agent
-        and decision.agents == event.agents
-        and (decision.key.stream, decision.key.counter) == (event.stream, event.counter)
-        and np.allclose(decision.propensities, event.table()[0], rtol=1e-9, atol=1e-12)
-    )
-    if not same:
+def drawn_agent(event: DecisionMade) -> str:
+    """The agent that the recorded probabilities and random key draw."""
+    return event.agents[int(draw(event.column("propensity"), uniform(event.stream, event.counter)))]
+
+
+def _check_draw(event: DecisionMade, router: Orchestrator) -> None:
+    """A recorded decision is taken as it is, but its agent must be the one that its probabilities and key draw.
+
+    That needs no engine, so a changed row is found in a log of any release.
+    """
+    if event.stream != router.stream:
+        raise LedgerMismatchError(f"decision {event.id} was drawn with another seed; the log was changed")
+    drawn = drawn_agent(event)
+    if drawn != event.agent:
         raise LedgerMismatchError(
-            f"decision {event.id} chose {event.agent!r}, folding the log gives {decision.agent!r}; "
-            "the log was written by another release or was changed"
+            f"decision {event.id} chose {event.agent!r}, its probabilities and random key draw {drawn!r}; "
+            "the log was changed"
         )

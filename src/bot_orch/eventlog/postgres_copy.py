@@ -26,7 +26,7 @@ class Verification:
     """What a comparison of two logs found."""
 
     events: int
-    decisions: int
+    derived: int
     different: int
     original: str
     copy: str
@@ -34,7 +34,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the rows are the same, every decision came out as recorded, and both hold the same state."""
+        """Whether rows and states are the same and every decision that could be derived came out as recorded."""
         return self.same_rows and self.different == 0 and self.original == self.copy
 
 
@@ -54,11 +54,11 @@ def copy_log(source: SqliteLog, target: PostgresLog, progress: Callable[[int, in
 
 
 def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> Verification:
-    """Fold both from their first event and derive every decision of the copy again."""
+    """Fold both from their first event and derive every decision of the copy again that this engine made."""
     found, original = replay(target, exact=exact), replay(source, exact=exact)
     same = _digest(source.read()) == _digest(target.read()) and _same_keys(source, target)
     different = len({each.seq for each in (*found.mismatches, *original.mismatches)})
-    return Verification(found.events, found.decisions, different, original.fingerprint, found.fingerprint, same)
+    return Verification(found.events, found.derived, different, original.fingerprint, found.fingerprint, same)
 
 
 def _with_keys(source: SqliteLog, after: int) -> Iterator[Row]:

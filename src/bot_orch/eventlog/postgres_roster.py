@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.postgres_connect import QUERIES, connect, driver
 
 __all__ = ["Mismatch", "Peer", "Roster"]
@@ -58,9 +59,12 @@ class Roster:
         return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", lease_s)]
 
     def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> Mismatch | None:
-        """Say what we hold; somebody among the living who holds something else, if there is one."""
+        """Say what we hold; somebody among the living who holds something else, if there is one.
+
+        Only states of the same engine are compared: another one may have learned otherwise from the same events.
+        """
         for seq, hash_ in hashes:
-            self._do("publish", seq, self.id, hash_)
+            self._do("publish", seq, self.id, f"{ENGINE}:{hash_}")
             self._do("forget_checks", seq - _KEPT_CHECKS)
         return next((Mismatch(*found) for found in self._ask("mismatches", self.id, lease_s)), None)
 

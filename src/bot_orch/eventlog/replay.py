@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.events import DecisionMade
-from bot_orch.eventlog.ledger import Ledger
-from bot_orch.eventlog.log import Log
+from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, drawn_agent
+from bot_orch.eventlog.log import Log, Row
 
-__all__ = ["Mismatch", "Replay", "replay"]
+__all__ = ["Mismatch", "Replay", "Stretch", "replay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,24 @@ class Mismatch:
 
 
 @dataclass(slots=True)
+class Stretch:
+    """Decisions, one after another, that this engine cannot derive because another one made them."""
+
+    first: int
+    last: int
+    engine: str
+    decisions: int
+
+    @property
+    def why(self) -> str:
+        """One sentence for people."""
+        return (
+            f"events {self.first} to {self.last}: {self.decisions} decisions were made by engine {self.engine}, this "
+            f"release has engine {ENGINE}; agent, probabilities and random key were checked, terms were not derived"
+        )
+
+
+@dataclass(slots=True)
 class Replay:
     """What a replay found."""
 
@@ -34,6 +54,7 @@ class Replay:
     decisions: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     mismatches: list[Mismatch] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
     fingerprint: str = ""
 
     @property
@@ -41,9 +62,14 @@ class Replay:
         """Whether every decision came out as recorded."""
         return not self.mismatches
 
+    @property
+    def derived(self) -> int:
+        """How many decisions were derived again."""
+        return self.decisions - sum(stretch.decisions for stretch in self.stretches)
+
 
 def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None] | None = None) -> Replay:
-    """Fold the log from its first event and derive every decision again.
+    """Fold the log from its first event and derive every decision again that this engine made.
 
     Parameters
     ----------
@@ -55,16 +81,20 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
         Called with (done, total) now and then.
     """
     result, ledger = Replay(), Ledger()
-    total = log.last()[0]
+    total, engine = log.last()[0], ENGINE
     for row in log.read():
         event = row.event()
         if isinstance(event, DecisionMade):
             result.decisions += 1
+            if event.engine != ENGINE:
+                _pass_over(result.stretches, row.seq, event.engine, goes_on=engine == event.engine)
+            engine = event.engine
             found = [Mismatch(row.seq, event.id, *each) for each in _differences(ledger, event, exact)]
-            result.mismatches += found
-            if found:  # the state after a decision that differs is unknown
+            result.mismatches += found or _unfit(ledger, row, event)
+            if result.mismatches:  # the state after a decision that differs is unknown
                 break
-        ledger.take(row)
+        else:
+            ledger.take(row)
         result.events += 1
         result.kinds[row.kind] += 1
         if progress is not None and row.seq % 1000 == 0:
@@ -73,15 +103,39 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
     return result
 
 
+def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool) -> None:
+    """One more decision of another engine."""
+    if goes_on and stretches:
+        stretches[-1].last, stretches[-1].decisions = seq, stretches[-1].decisions + 1
+    else:
+        stretches.append(Stretch(seq, seq, engine, 1))
+
+
+def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
+    """Take a decision; what is wrong if it cannot follow: another seed, other agents, another number."""
+    try:
+        ledger.take(row)
+    except LedgerMismatchError as error:
+        return [Mismatch(row.seq, event.id, "place in the log", f"{event.stream:x}-{event.counter}", str(error))]
+    return []
+
+
 def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
-    derived, recorded = ledger.router.derive(event.task.task(), event.eligible), event.decision()
-    for name in ("agent", "agents", "policy", "lambda_", "state_seq", "key"):
+    if event.engine == ENGINE:
+        yield from _derived(ledger, event, exact)
+    elif (drawn := drawn_agent(event)) != event.agent:
+        yield "agent", event.agent, drawn
+
+
+def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
+    derived, recorded = ledger.router.prepare(event.given(), event.eligible), event.decision()
+    for name in ("agent", "agents", "policy", "state_seq", "key"):
         a, b = getattr(recorded, name), getattr(derived, name)
         if a != b:
             yield name, str(a), str(b)
-    t = derived.terms
-    rows = (derived.propensities, t.estimate, t.exploration, t.distance, t.alignment, t.cost)
-    names = ("propensities", "estimate", "exploration", "distance", "alignment", "cost")
-    for name, a, b in zip(names, event.table(), rows, strict=True):
-        if a.shape != b.shape or not (np.array_equal(a, b) if exact else np.allclose(a, b, rtol=1e-9, atol=1e-12)):
-            yield name, str(a), str(b)
+    theirs = {"lambda_": np.asarray(derived.lambda_), **derived.columns()}
+    for name, values in {"lambda_": np.asarray(recorded.lambda_), **recorded.columns()}.items():
+        other = theirs[name]
+        close = np.array_equal if exact else partial(np.allclose, rtol=1e-9, atol=1e-12)
+        if values.shape != other.shape or not close(values, other):
+            yield name, str(values), str(other)

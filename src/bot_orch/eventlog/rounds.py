@@ -69,7 +69,7 @@ class Rounds:
     @cached_property
     def tasks(self) -> list[Task]:
         """The tasks of the decisions, as a router takes them."""
-        return [event.task.task() for event in self.made]
+        return [event.given() for event in self.made]
 
     def configured(self) -> Orchestrator:
         """A router with the log's settings that has learned nothing."""
@@ -83,7 +83,7 @@ class Rounds:
 
     def propensities(self) -> Floats:
         """The probabilities that the log's decisions were drawn with, (n, M)."""
-        return np.array([event.table()[0] for event in self.made]).reshape(len(self.made), len(self.agents))
+        return np.array([event.column("propensity") for event in self.made]).reshape(len(self.made), len(self.agents))
 
     def eligible(self) -> Floats:
         """1 for agents that could be chosen, (n, M)."""
@@ -95,7 +95,7 @@ class Rounds:
         known = self.revised if audited else self.rewards.keys()
         keep = [index for index, event in enumerate(self.made) if event.id in known]
         events = [self.made[index] for index in keep]
-        width = max((len(event.task.features) for event in events), default=0)
+        width = max((len(event.seen()) for event in events), default=0)
         features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)
         agent = np.array([self.agents.index(event.agent) for event in events], dtype=np.int64)
         reward = np.array([self.rewards[event.id] for event in events])
@@ -121,7 +121,7 @@ def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
 
 
 def _padded(event: DecisionMade, width: int) -> list[float]:
-    values = list(event.task.features)
+    values = list(event.seen())
     return values + [0.0] * (width - len(values))
 
 

@@ -21,41 +21,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.settings import Lambda
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.rounds import Rounds
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, uniform
-from bot_orch.types import Decision, Task
 
-__all__ = ["Followed", "Lambda", "Shadow", "follow", "shadow", "share"]
+__all__ = ["Followed", "Lambda", "follow", "shadow", "share"]
 
-Lambda = float | Literal["auto"]
 _LEAST_SHARE = 0.02
-
-
-class Shadow(Orchestrator):
-    """A router that is told whom it has chosen."""
-
-    _told: Decision | None = None
-
-    def derive(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
-        """The decision it would make now, or the one it was told."""
-        return self._told or super().derive(task, eligible)
-
-    def adopt(self, decision: Decision, task: Task, agent: str) -> str:
-        """Make a derived decision its own, with ``agent`` as the one that was drawn; returns its id."""
-        self._told = replace(decision, agent=agent)
-        try:
-            return self.decide(task).id
-        finally:
-            self._told = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +46,7 @@ class Followed:
     learned: int
 
 
-def shadow(rounds: Rounds, policy: Policy | str, lambda_: Lambda | None = None) -> Shadow:
+def shadow(rounds: Rounds, policy: Policy | str, lambda_: Lambda | None = None) -> Orchestrator:
     """A policy under the log's settings: agents with their costs, alignment, reward model, floor, features.
 
     The log's own policy keeps its settings, another one has those it is passed with. ``lambda_`` replaces the log's.
@@ -75,16 +55,8 @@ def shadow(rounds: Rounds, policy: Policy | str, lambda_: Lambda | None = None) 
     made = make_policy(policy) if isinstance(policy, str) else policy
     if isinstance(policy, str) and made.id == router.policy.id:
         made = router.policy
-    return Shadow(
-        rounds.members(),
-        made,
-        lambda_=router.lambda_ if lambda_ is None else lambda_,
-        seed=router.seed,
-        n_features=router.n_features,
-        floor=router.floor,
-        alignment=router.alignment,
-        reward=router.reward,
-    )
+    settings = replace(router.settings, policy=made, lambda_=router.lambda_ if lambda_ is None else lambda_)
+    return Orchestrator.from_settings(settings, rounds.members())
 
 
 def share(rounds: Rounds) -> float:
@@ -93,7 +65,7 @@ def share(rounds: Rounds) -> float:
     return max(_LEAST_SHARE, float(p[eligible].min()))
 
 
-def follow(rounds: Rounds, router: Shadow, path: int = 0, c: float | None = None) -> Followed:
+def follow(rounds: Rounds, router: Orchestrator, path: int = 0, c: float | None = None) -> Followed:
     """Lead a fresh shadow through the log.
 
     Parameters
@@ -110,11 +82,12 @@ def follow(rounds: Rounds, router: Shadow, path: int = 0, c: float | None = None
     table, own = np.zeros((len(rounds.made), len(rounds.agents))), dict[str, str]()
     for index, (event, task) in enumerate(zip(rounds.made, rounds.tasks, strict=True)):
         _learn(router, rounds, due.get(index, ()), own)
-        decision = router.derive(task, event.eligible)
+        decision = router.prepare(task, event.eligible)
         table[index] = decision.propensities
         chosen = rounds.agents.index(event.agent)
-        if uniform(key, index) * event.table()[0][chosen] < c * decision.propensities[chosen]:
-            own[event.id] = router.adopt(decision, task, event.agent)
+        if uniform(key, index) * event.propensity < c * decision.propensities[chosen]:
+            router.commit(replace(decision, agent=event.agent), task)
+            own[event.id] = decision.id
     return Followed(table, len(own.keys() & rounds.lessons.keys()))
 
 
@@ -126,7 +99,7 @@ def _due(rounds: Rounds) -> dict[int, list[str]]:
     return due
 
 
-def _learn(router: Shadow, rounds: Rounds, decision_ids: Collection[str], own: dict[str, str]) -> None:
+def _learn(router: Orchestrator, rounds: Rounds, decision_ids: Collection[str], own: dict[str, str]) -> None:
     for decision_id in decision_ids:
         if decision_id in own:
             with suppress(InvalidInputError):  # an early report that could not be checked when it came

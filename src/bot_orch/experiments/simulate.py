@@ -1,4 +1,7 @@
-"""Run a policy over a stream, all seeds stepping together, through the same pipeline as the live router."""
+"""Run a policy over a stream, all seeds stepping together, through the engine of the live router.
+
+Lambda multiplies the distances of the stream as they are, in native units, as the paper's experiments do.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bot_orch.arrays import Floats, Ints, allocate
+from bot_orch.arrays import Floats, Ints
 from bot_orch.core import pipeline
+from bot_orch.core.alignment import GivenDistances
+from bot_orch.core.engine import Engine, Learned, Observation
+from bot_orch.core.settings import Settings
 from bot_orch.environments.stream import AlignmentSource, GivenAlignment, NoAlignment, Stream
-from bot_orch.policies.base import Policy, Situation
+from bot_orch.policies.base import Policy
 from bot_orch.rng import uniform
 
 __all__ = ["FeedbackMode", "Trace", "simulate"]
@@ -67,29 +73,34 @@ def simulate(
     use = lambda_ > 0.0 and policy.uses_alignment
     shape = (stream.seeds, stream.agents)
     source = source or (GivenAlignment(stream.alignment) if use else NoAlignment(shape))
-    state = allocate(policy.schema(0 if stream.context is None else stream.context.shape[-1]), shape[:1], shape[1])
+    engine = Engine(
+        Settings(
+            policy,
+            lambda_=lambda_,
+            n_features=0 if stream.context is None else stream.context.shape[-1],
+            floor=0.0,
+            alignment=GivenDistances(units="native"),
+        )
+    )
+    parts = engine.start(shape[1], shape[:1])
     agents = np.empty((stream.rounds, stream.seeds), dtype=np.int64)
     kept = np.empty(stream.reward.shape) if keep_propensities else None
     nothing, rows = np.zeros(shape), np.arange(stream.seeds)
     for t in range(stream.rounds):
         rewards: Floats = stream.reward[t]
-        penalty = lambda_ * source.at(t) if use else nothing
-        situation = Situation(t + 1, penalty, None, None if stream.context is None else stream.context[t])
-        if feedback == "printed":
-            _learn_first(policy, state, situation, rewards)
-        drawn = pipeline.decide(policy, state, situation, uniform(keys, t))
+        context = None if stream.context is None else stream.context[t]
+        observed = Observation(t + 1, nothing, context=context, distance=source.at(t) if use else None)
+        if feedback == "printed":  # learn every reward of this round before the choice
+            first = engine.prepare(parts, observed, np.zeros(stream.seeds)).drawn
+            engine.learn(parts, (), pipeline.full_feedback(first, rewards), Learned())
+        drawn = engine.prepare(parts, observed, uniform(keys, t)).drawn
         agents[t] = drawn.agent
         if kept is not None:
             kept[t] = drawn.propensities
         if feedback == "bandit":
             earned = rewards[rows, drawn.agent]
-            pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, earned))
+            engine.learn(parts, (), pipeline.bandit_feedback(drawn, earned), Learned())
             source.learn(t, drawn.agent, earned)
         elif feedback == "full":
-            pipeline.apply(policy, state, pipeline.full_feedback(drawn, rewards))
+            engine.learn(parts, (), pipeline.full_feedback(drawn, rewards), Learned())
     return Trace(agents, kept)
-
-
-def _learn_first(policy: Policy, state: dict[str, npt.NDArray[np.float64]], s: Situation, rewards: Floats) -> None:
-    drawn = pipeline.decide(policy, state, s, np.zeros(rewards.shape[:-1]))
-    pipeline.apply(policy, state, pipeline.full_feedback(drawn, rewards))

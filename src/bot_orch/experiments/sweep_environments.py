@@ -20,9 +20,8 @@ from bot_orch.environments.synthetic_alignment import REFERENCES
 from bot_orch.environments.synthetic_settings import SETTINGS, Setting
 from bot_orch.environments.triage import PAPER_SPLIT, DeployableAlignment, episodes, load_triage, paper_alignment
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.guides import guide_for
 from bot_orch.experiments.arena.metrics import chosen, score
-from bot_orch.experiments.arena.players import PolicyPlayer, play
+from bot_orch.experiments.arena.players import PolicyPlayer, alignment_for, play
 from bot_orch.experiments.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
 from bot_orch.rng import derive_keys, generator
@@ -113,7 +112,7 @@ class MatrixEnvironment(Environment):
 
     def aligned(self, settings: Settings) -> bool:
         """Where agents show outputs that can be compared."""
-        return guide_for(Replay(self.load(settings), rounds=1, seeds=[0]).setup, 1.0) is not None
+        return alignment_for(Replay(self.load(settings), rounds=1, seeds=[0]).setup) is not None
 
     def play(
         self, policy: Policy, settings: Settings, seeds: Sequence[int], rounds: int, lambda_: float, score_lambda: float
@@ -128,7 +127,7 @@ class MatrixEnvironment(Environment):
             components=s["components"],
             signal=s.get("signal", "log-uniform"),
         )
-        trace = play(PolicyPlayer(policy, replay.setup, guide_for(replay.setup, lambda_)), replay)
+        trace = play(PolicyPlayer(policy, replay.setup, lambda_), replay)
         metrics: Metrics = score(replay, chosen(replay, trace.agent))["metrics"]
         return metrics
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import erf
 
-from bot_orch.arrays import Arrays, Bools, Floats, Schema
+from bot_orch.arrays import Arrays, Bools, Floats, Schema, row_views
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.contextual_memory import Memory, Prior
@@ -68,6 +69,8 @@ class Auto(Policy):
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Probability matching."""
+        if not _in_step(state):
+            return _by_rows(self, state, situation)
         found = _memory(self).predict(state, situation.context, situation.t, situation.pending)
         sd = self.scale * np.sqrt(state["noise"][..., None] * found.variance)
         if situation.cost is None:
@@ -83,7 +86,12 @@ class Auto(Policy):
         for agent in range(m) if everybody else [feedback.agent]:
             index = np.broadcast_to(np.asarray(agent), np.shape(feedback.agent))
             reward = np.take_along_axis(feedback.reward, index[..., None], axis=-1)[..., 0]
-            memory.learn(state, index, reward, feedback.context, feedback.t)
+            if _in_step(state):
+                memory.learn(state, index, reward, feedback.context, feedback.t)
+                continue
+            for row in np.ndindex(state["seen"].shape):
+                context = None if feedback.context is None else feedback.context[row]
+                memory.learn(row_views(state, row), index[row], np.asarray(reward[row]), context, feedback.t)
 
 
 def shared_optimism(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
@@ -118,6 +126,32 @@ def shared_optimism(location: Floats, sd: Floats, eligible: Bools | None = None)
     p = np.where(beaten, 0.0, np.maximum(mass, 0.0) / np.maximum(twins, 1.0))
     normal: Floats = p / np.add.reduce(p, axis=-1, keepdims=True)
     return normal
+
+
+def _in_step(state: Arrays) -> bool:
+    """Whether all rows of a batch have seen outcomes of the same rounds, so that they can be told about together."""
+    seen = state["seen"]
+    if seen.size == 1:
+        return True
+    first = (0,) * seen.ndim
+    n = min(int(seen[first]), state["round"].shape[-1])
+    return bool((seen == seen[first]).all() and (state["round"][..., :n] == state["round"][first][:n]).all())
+
+
+def _by_rows(policy: Auto, state: Arrays, s: Situation) -> Choice:
+    """One row of a batch after the other."""
+    batch = state["seen"].shape
+
+    def part(values: npt.NDArray[Any] | None, row: tuple[int, ...]) -> Any:
+        return None if values is None else np.broadcast_to(values, (*batch, values.shape[-1]))[row]
+
+    found = []
+    for row in np.ndindex(batch):
+        arrays = row_views(state, row)
+        rest = (part(each, row) for each in (s.penalty, s.eligible, s.context, s.pending, s.cost))
+        found.append(policy.choose(arrays, Situation(s.t, *rest)))
+    stacked = (np.stack([getattr(each, f.name) for each in found]) for f in fields(Choice))
+    return Choice(*(each.reshape(*batch, -1) for each in stacked))
 
 
 @lru_cache(maxsize=16)

@@ -79,7 +79,9 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
     """
     if share <= 0.0:
         return p
-    mask = np.ones(p.shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, p.shape)
+    if eligible is None:
+        return cast(Floats, (1.0 - share) * p + share / p.shape[-1])
+    mask = np.broadcast_to(eligible, p.shape)
     n = np.add.reduce(mask, axis=-1, keepdims=True, dtype=np.float64)
     return cast(Floats, np.where(mask, (1.0 - share) * p + share / n, 0.0))
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema, row_views
 from bot_orch.errors import InvalidInputError
 
 __all__ = [
@@ -232,7 +232,12 @@ class Windowed(Estimator):
 
     def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
         """Overwrite the oldest round. Sums are recomputed at every wrap, so rounding does not build up."""
-        at = int(state["position"].flat[0])  # every row of a batch is at the same position
+        position = state["position"]
+        if position.ndim and np.ptp(position):  # rows of a batch that have seen unequally many rounds
+            for row in np.ndindex(position.shape):
+                self.update(row_views(state, row), observed[row], reward[row])
+            return
+        at = int(position.flat[0])
         value = np.where(observed, reward, 0.0)
         state["total"] += value - state["ring"][..., at]
         state["count"] += observed - state["mask"][..., at]

@@ -15,9 +15,8 @@ from bot_orch.agents.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
 from bot_orch.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
-from bot_orch.core.alignment import Alignment
+from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.reference import Reference
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.open import check_database
@@ -100,11 +99,14 @@ def _alignment(settings: AlignmentConfig) -> Alignment:
     try:
         memory = _memory(settings.memory)
         if settings.latency_target_s is not None:
-            return Alignment.to_latency(settings.latency_target_s, memory=memory, distance=settings.distance)
+            return Alignment.to_latency(
+                settings.latency_target_s, memory=memory, distance=settings.distance, units=settings.units
+            )
         r = settings.reference
         measure = None if r.measure is None else measure_from_dict(r.measure)
         reference = Reference(r.source, _memory(r.memory), measure, r.threshold, r.agent)
-        return Alignment(geometry_from_spec(settings.geometry or {}), memory, reference, settings.distance)
+        geometry = geometry_from_spec(settings.geometry or {})
+        return Alignment(geometry, memory, reference, settings.distance, units=settings.units)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}.{error.field}", error.problem, error.remedy) from error
 

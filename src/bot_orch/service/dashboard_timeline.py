@@ -138,7 +138,7 @@ class Timeline:
 
     def _decide(self, time_us: int, event: DecisionMade) -> None:
         bucket = self._bucket(time_us)
-        p, _, _, distance, alignment, cost = event.table()
+        p, distance, alignment, cost = map(event.column, ("propensity", "distance", "alignment", "cost"))
         where = [self._index(name) for name in event.agents]
         for column, index in enumerate(where):
             if index is not None:

@@ -18,6 +18,7 @@ from bot_orch.service.http import Request
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.rules import Wish
 from bot_orch.service.runtime import digest_of
+from bot_orch.types import TERMS
 
 __all__ = ["attempt_view", "create", "decision_view", "explain", "idempotency_key", "record_of"]
 
@@ -72,7 +73,8 @@ async def explain(request: Request) -> Reply:
 
 def decision_view(event: DecisionMade) -> DecisionView:
     """What the caller is told of a decision."""
-    p, *terms = event.table().tolist()
+    p = event.column("propensity").tolist()
+    terms = [event.column(name).tolist() for name in TERMS]
     return DecisionView(
         event.id,
         event.agent,

@@ -95,11 +95,10 @@ class Round:
         """What is said about the round beside the answer."""
         if self.last is None:
             return {}
-        table = self.last.table()
         return {
             "x-bot-orch-decision-id": self.last.id,
             "x-bot-orch-agent": self.last.agent,
-            "x-bot-orch-propensity": repr(float(table[0][self.last.agents.index(self.last.agent)])),
+            "x-bot-orch-propensity": repr(self.last.propensity),
             "x-bot-orch-policy": self.last.policy,
             "x-bot-orch-attempts": str(len(self.decisions)),
         }

@@ -21,6 +21,7 @@ from bot_orch.eventlog.events import (
     Controlled,
     DecisionMade,
     TaskRecord,
+    as_recorded,
     record_decision,
     record_task,
 )
@@ -113,7 +114,8 @@ class Runtime:
         self._saved_seq = self.ledger.folded_from
         await self._save_long_tail()
         await self.writer.turn()
-        change = change_to(self.ledger.router if self.ledger.configured else None, make_orchestrator(self.config))
+        router = self.ledger.router if self.ledger.configured else None
+        change = change_to(router, make_orchestrator(self.config), self.ledger.engine)
         if change is not None:
             await self.writer.stage(self.writer.stamp(), change, "").durable()
         self.queue = make_queue(self)
@@ -155,12 +157,11 @@ class Runtime:
             record = msgspec.structs.replace(record, reference=self._reference)
         choice = narrow(self.config.router, self.ledger, self.guards, wish, writer.now_us())
         router = self.ledger.router
-        task, eligible = record.task(), choice.eligible(router.agents)
+        task, eligible = as_recorded(record.task()), choice.eligible(router.agents)
         if task.reference is not None or task.profiles:
             record = record_task(task)  # as the measures read it, so that it can be written and read again
-            router.derive(task, eligible)  # a refused measure must not leave a trace in the state
+        made = router.prepare(task, eligible)  # a refused measure leaves no trace in the state
         time_us = writer.stamp()
-        made = router.decide(task, eligible)
         try:
             event = record_decision(
                 decision_id or time_ordered_id(time_us),
@@ -173,7 +174,7 @@ class Runtime:
                 by=choice.by,
             )
             group = writer.stage(time_us, event, event.id, made=made, key=key, digest=digest)
-        except Exception as error:  # decided, but not written down
+        except Exception as error:  # it may have taken effect, but is not written down
             writer.distrust(error)
             raise
         self.metrics.count("bot_orch_decisions_total", agent=event.agent)

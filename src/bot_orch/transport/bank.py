@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate, finite_rows
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometry import Geometry, geometry_from_spec
@@ -137,7 +137,7 @@ class ProfileBank:
         state: Arrays,
         reference: Floats,
         *,
-        profiles: Mapping[int, Measure] | None = None,
+        profiles: Mapping[int, Measure] | Floats | None = None,
         method: str = "clt",
         level: float = 0.90,
     ) -> Distances:
@@ -148,19 +148,23 @@ class ProfileBank:
         Parameters
         ----------
         profiles
-            Agents whose distribution is known beforehand; it replaces what was learned and is not uncertain.
+            Distributions known beforehand: measures by agent, or embeddings ``(..., M, q)`` with NaN rows where nothing
+            is known. They replace what was learned and are not uncertain.
         method, level
             See :func:`bot_orch.transport.uncertainty.confidence`.
         """
         bank, n = self.embedding(state), self.effective(state)
-        if profiles:
+        if isinstance(profiles, np.ndarray):
+            given = finite_rows(profiles)
+            bank, n = np.where(given[..., None], profiles, bank), np.where(given, np.inf, n)
+        elif profiles:
             bank, n = bank.copy(), n.copy()
             for index, measure in profiles.items():
                 bank[..., index, :] = self.geometry.embed(measure)
                 n[..., index] = np.inf
         if reference.ndim < bank.ndim:
             return confidence(self.geometry, bank, reference, n, method=method, level=level, kernels=self.kernels)
-        judged: Bools = np.asarray(np.isfinite(reference).all(axis=-1))
+        judged: Bools = finite_rows(reference)
         own, n = np.where(judged[..., None], reference, bank), np.where(judged, n, 0.0)
         found = confidence(self.geometry, bank[..., None, :], own, n[..., None], method=method, level=level)
         return Distances(*(getattr(found, field.name)[..., 0] for field in fields(found)))

@@ -15,6 +15,8 @@ from bot_orch.types import Measure
 
 __all__ = ["Cloud", "Gaussian", "Labels", "Samples", "measure_from_dict", "require"]
 
+_ROUNDING = 4.0 * float(np.finfo(float).eps)  # per number: a sum this close to one is one
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
@@ -207,7 +209,7 @@ def _normalised(name: str, p: Floats) -> Floats:
     total = float(p.sum())
     if abs(total - 1.0) > 1e-6:
         raise InvalidInputError(name, f"sum to {total:.6g}", "divide by their sum")
-    return p if total == 1.0 else p / total
+    return p if abs(total - 1.0) <= _ROUNDING * p.size else p / total  # so that normalising twice changes nothing
 
 
 def _positive(s: Floats) -> Floats:

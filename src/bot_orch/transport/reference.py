@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Schema, allocate
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema, allocate
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.barycenters import barycenter, rule, simplex_median, weighted_median
 from bot_orch.transport.geometry import Geometry, geometry_from_spec
@@ -77,11 +77,23 @@ class Barycenter:
         """A state in which no task has been seen."""
         return allocate(self.schema, batch, 0)
 
-    def update(self, state: Arrays, task: Measure | Floats) -> None:
-        """Observe a task's distribution, in place: a measure, or embeddings ``(..., q)`` for a batch."""
+    def update(self, state: Arrays, task: Measure | Floats, where: Bools | None = None) -> None:
+        """Observe a task's distribution, in place: a measure, or embeddings ``(..., q)`` for a batch.
+
+        ``where`` tells the batch elements that have one this time; all of them unless told.
+        """
         e = task if isinstance(task, np.ndarray) else self.geometry.embed(task)
         seen = state["seen"]
         e = np.broadcast_to(e, (*seen.shape, self.geometry.width))
+        if where is not None and not where.any():
+            return
+        if where is not None and not where.all():
+            rows = np.broadcast_to(where, seen.shape)
+            part = {name: array[rows] for name, array in state.items()}
+            self.update(part, e[rows])
+            for name, array in part.items():
+                state[name][rows] = array
+            return
         if self.keeps == "sum":
             state["total"] = state["total"] * self.memory.factor + e
         elif self.keeps == "ring":

@@ -40,7 +40,7 @@ async def false_acknowledgements(writer_type):
     false = 0
     for number in range(5):
         try:
-            made = writer.ledger.router.decide(Task())
+            made = writer.ledger.router.prepare(Task())
             event = record_decision(f"d{number}", made, TaskRecord())
             await writer.stage(writer.stamp(), event, event.id, made=made).durable()
         except StorageError:
@@ -82,7 +82,7 @@ def written(ledger_type, rounds=30):
 
     put(Configured(Orchestrator(["a", "b", "c"], "bot", seed=1).to_json()), "")
     for number in range(rounds):
-        made = ledger.router.decide(Task(str(number)))
+        made = ledger.router.prepare(Task(str(number)))
         event = ledger_type.record(time_ordered_id(clock.now_us()), made, TaskRecord(str(number)))
         put(event, event.id, made)
         if number % 4:

@@ -6,23 +6,12 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "postgres"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from pg_running import need, shut
+from scribing import Scribe
 
-from bot_orch import Orchestrator, Task
-from bot_orch.clock import ManualClock, MonotoneStamp
-from bot_orch.eventlog.events import (
-    Configured,
-    FeedbackGiven,
-    TaskRecord,
-    encode_event,
-    kind_of,
-    record_decision,
-    record_task,
-)
-from bot_orch.eventlog.ids import time_ordered_id
-from bot_orch.eventlog.ledger import Ledger
-from bot_orch.eventlog.log import Row
+from bot_orch import Orchestrator
 from bot_orch.eventlog.memory import MemoryLog
 from bot_orch.eventlog.sqlite import SqliteLog
 
@@ -46,32 +35,6 @@ def log(request, tmp_path):
     made = BACKENDS[request.param](tmp_path)
     yield made
     made.close()
-
-
-class Scribe:
-    """Decides, observes and writes everything down."""
-
-    def __init__(self, log, router):
-        self.log, self.ledger = log, Ledger()
-        self.clock = ManualClock()
-        self._stamp = MonotoneStamp(self.clock)
-        self.put(Configured(router.to_json()), "")
-
-    def put(self, event, ref, made=None, key=None, digest=None):
-        time_us = self._stamp()
-        self.ledger.apply(self.ledger.seq + 1, time_us, event, made)
-        self.log.append([Row(self.ledger.seq, time_us, kind_of(event), ref, encode_event(event), key, digest)])
-
-    def decide(self, task=None, eligible=None):
-        task = task or Task()
-        made = self.ledger.router.decide(task, eligible)
-        decision_id = time_ordered_id(self.clock.now_us() + made.key.counter)
-        record = record_task(task) if task.id or task.features or task.reference else TaskRecord()
-        self.put(record_decision(decision_id, made, record, eligible=eligible), decision_id, made)
-        return decision_id, made
-
-    def feedback(self, decision_id, reward, effect="learned"):
-        self.put(FeedbackGiven(decision_id, decision_id, effect, reward=reward), decision_id)
 
 
 @pytest.fixture

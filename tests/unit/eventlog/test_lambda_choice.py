@@ -14,8 +14,7 @@ from audited_logs import AGENTS, GOOD, World, Writer, true_value, write_log
 
 from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.cli import main
-from bot_orch.core.alignment import Alignment
-from bot_orch.core.reference import Reference
+from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.eventlog.evaluation import evaluate_log
@@ -231,14 +230,14 @@ def adopted(log, path=0, lambda_=1.0):
     """Which agents a shadow adopted, and what it expected to."""
     rounds, chosen, expected = collect(log), np.zeros(len(AGENTS)), np.zeros(len(AGENTS))
     router = shadow(rounds, "bot", lambda_)
-    take = router.adopt
+    take = router.commit
 
-    def adopt(decision, task, agent):
-        chosen[AGENTS.index(agent)] += 1
+    def commit(decision, task):
+        chosen[AGENTS.index(decision.agent)] += 1
         expected[:] += decision.propensities
-        return take(decision, task, agent)
+        take(decision, task)
 
-    router.adopt = adopt
+    router.commit = commit
     follow(rounds, router, path)
     return chosen, expected
 

@@ -51,9 +51,11 @@ DELETE FROM replicas WHERE seen < now() - interval '1 day'
 -- name: publish
 INSERT INTO checks (seq, replica, hash) VALUES (%s, %s, %s) ON CONFLICT (seq, replica) DO UPDATE SET hash = EXCLUDED.hash
 -- name: mismatches
-SELECT ours.seq, theirs.replica, ours.hash, theirs.hash
+SELECT ours.seq, theirs.replica, split_part(ours.hash, ':', 2), split_part(theirs.hash, ':', 2)
 FROM checks AS ours JOIN checks AS theirs USING (seq) JOIN replicas ON replicas.id = theirs.replica
-WHERE ours.replica = %s AND theirs.hash <> ours.hash AND replicas.seen > now() - make_interval(secs => %s)
+WHERE ours.replica = %s AND theirs.hash <> ours.hash
+  AND split_part(theirs.hash, ':', 1) = split_part(ours.hash, ':', 1)
+  AND replicas.seen > now() - make_interval(secs => %s)
 ORDER BY ours.seq LIMIT 1
 -- name: agreed
 SELECT count(*) FROM checks AS ours JOIN checks AS theirs USING (seq)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Floats, Ints, allocate
+from bot_orch.arrays import Bools, Floats, Ints, finite_rows
 from bot_orch.core import pipeline
+from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.engine import Engine, Learned, Observation, Prepared
+from bot_orch.core.reward import read_rows
+from bot_orch.core.settings import Lambda, Settings
 from bot_orch.environments.replay import After, Before, Replay, Setup
-from bot_orch.policies.base import Policy, Situation
+from bot_orch.policies.base import Policy
+from bot_orch.transport.finite import ZeroOneLabels
+from bot_orch.transport.lateness import Lateness
+from bot_orch.transport.measures import Cloud
+from bot_orch.types import Outcome
 
-__all__ = ["Guide", "Pick", "Player", "PolicyPlayer", "Trace", "play"]
+__all__ = ["Pick", "Player", "PolicyPlayer", "Trace", "alignment_for", "play"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,41 +44,102 @@ class Player(ABC):
         """Learn from what the chosen agents showed."""
 
 
-class Guide(ABC):
-    """Gives a policy its penalty, lambda * W + cost, and learns from outputs, costs and times."""
-
-    @abstractmethod
-    def penalty(self, before: Before) -> Floats:
-        """``(seeds, M)``, known before the choice."""
-
-    def learn(self, before: Before, after: After) -> None:  # noqa: B027
-        """What the chosen agents showed. The default learns nothing."""
-
-
 class PolicyPlayer(Player):
-    """A policy of :mod:`bot_orch.policies`, through the same ``decide`` and ``apply`` as the live router."""
+    """A policy of :mod:`bot_orch.policies` in the engine of the live router, one batch element per seed.
 
-    def __init__(self, policy: Policy, setup: Setup, guide: Guide | None = None, *, context: bool = True) -> None:
-        self._policy, self._guide = policy, guide if policy.uses_alignment else None
+    Parameters
+    ----------
+    lambda_
+        As that of :class:`bot_orch.Orchestrator`.
+    floor
+        Likewise; none by default, as a replay needs no propensities for later.
+    context
+        Whether the policy is shown features.
+    """
+
+    def __init__(
+        self, policy: Policy, setup: Setup, lambda_: Lambda = 0.0, *, floor: float = 0.0, context: bool = True
+    ) -> None:
         self._context = context and setup.features > 0
-        features = setup.features if self._context else 0
-        self.state: Arrays = allocate(policy.schema(features), (setup.seeds,), setup.agents)
-        self._nothing = np.zeros((setup.seeds, setup.agents))
-        self._drawn: pipeline.Drawn | None = None
+        alignment = alignment_for(setup) if lambda_ != 0.0 and policy.uses_alignment else None
+        self.engine = Engine(
+            Settings(
+                policy,
+                lambda_=lambda_,
+                n_features=setup.features if self._context else 0,
+                floor=floor,
+                alignment=alignment,
+                cost_weight=setup.cost_weight if setup.has_cost else 0.0,
+            )
+        )
+        shape = (setup.seeds, setup.agents)
+        self.parts = self.engine.start(setup.agents, shape[:1])
+        self._names = tuple(map(str, range(setup.agents)))
+        self._cost, self._waiting, self._rows = np.zeros(shape), np.zeros(shape), np.arange(setup.seeds)
+        self._made: dict[int, Prepared] = {}
 
     def choose(self, before: Before, u: Floats) -> Pick:
-        """``pipeline.decide``."""
-        penalty = self._nothing if self._guide is None else self._guide.penalty(before)
-        situation = Situation(before.t, penalty, before.eligible, before.context if self._context else None)
-        self._drawn = pipeline.decide(self._policy, self.state, situation, u)
-        return Pick(self._drawn.agent, self._drawn.propensities)
+        """``Engine.prepare``, then ``Engine.commit``."""
+        alignment = self.engine.alignment
+        observed = Observation(
+            before.t,
+            self._cost,
+            context=before.context if self._context else None,
+            eligible=before.eligible,
+            reference=None if alignment is None else _embedded(alignment, before.reference),
+            pending=self._waiting,
+        )
+        found = self.engine.prepare(self.parts, observed, u)
+        drawn = found.drawn
+        self.engine.commit(self.parts, observed, drawn.agent, found.alignment, found.lambda_)
+        self._made[before.t] = found
+        self._waiting[self._rows, drawn.agent] += 1.0
+        return Pick(drawn.agent, drawn.propensities)
 
     def learn(self, before: Before, after: After) -> None:
-        """``pipeline.apply``, then the guide."""
-        assert self._drawn is not None  # noqa: S101  (choose comes first)
-        pipeline.apply(self._policy, self.state, pipeline.bandit_feedback(self._drawn, after.reward))
-        if self._guide is not None:
-            self._guide.learn(before, after)
+        """Read rewards as the live router reads them, then ``Engine.learn``."""
+        drawn = self._made.pop(before.t).drawn
+        self._waiting[self._rows, drawn.agent] -= 1.0
+        outcomes = after.outcomes()
+        reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes)
+        learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd)
+        self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned)
+
+
+def alignment_for(setup: Setup) -> Alignment | None:
+    """What a set offers to compare: times with a target if one is wanted, else embeddings with those of the tasks'
+    references, else label distributions with those of the others that were rewarded.
+    """
+    if setup.has_time and setup.latency_target_s is not None:
+        return Alignment.to_latency(setup.latency_target_s)
+    if setup.output_dim and setup.output_dim == setup.reference_dim:
+        return Alignment.for_measure(Cloud(np.zeros((1, setup.output_dim))))
+    if setup.labels:
+        return Alignment(ZeroOneLabels(setup.labels), reference=Reference("accepted"))
+    return None
+
+
+def _embedded(alignment: Alignment, reference: Floats | None) -> Floats | None:
+    """References of one point each, embedded; NaN rows where a task has none."""
+    if reference is None or alignment.reference.source != "task":
+        return None
+    known: Bools = finite_rows(reference)
+    found = alignment.geometry.embed_outcome(np.where(known[:, None], reference, 0.0))
+    return np.where(known[:, None], found, np.nan)
+
+
+def _shown(alignment: Alignment | None, after: After, outcomes: Sequence[Outcome]) -> Floats | None:
+    """What the outcomes showed, ``(1, seeds) + outcome_shape``."""
+    if alignment is None:
+        return None
+    if isinstance(alignment.geometry, Lateness):
+        shown = [alignment.outcomes_of(outcome) for outcome in outcomes]
+        return np.array([[np.nan if each is None else each[0] for each in shown]])
+    values = after.output if alignment.reference.source == "task" else after.probs
+    if values is None:
+        return None
+    there = np.array([outcome.event for outcome in outcomes])
+    return np.where(there[:, None], values, np.nan)[None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,13 +164,16 @@ def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> 
     True
     """
     shape = (replay.rounds, len(replay.seeds))
-    agents, learned = np.empty(shape, dtype=np.int64), np.empty(shape)
+    agents, learned = np.empty(shape, dtype=np.int64), np.full(shape, np.nan)
     kept = np.full((*shape, replay.matrix.n_agents), np.nan) if keep_propensities else None
+    due: dict[int, list[tuple[Before, After]]] = {}
     for t in range(replay.rounds):
         before = replay.before(t)
         pick = player.choose(before, replay.draws(t))
         after = replay.after(t, pick.agent)
-        player.learn(before, after)
+        due.setdefault(t + replay.lateness(t), []).append((before, after))
+        for earlier, outcome in due.pop(t, ()):
+            player.learn(earlier, outcome)
         agents[t], learned[t] = pick.agent, after.reward
         if kept is not None and pick.propensities is not None:
             kept[t] = pick.propensities

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from bot_orch.core.settings import Lambda
 from bot_orch.environments.replay import Setup
-from bot_orch.experiments.arena.guides import guide_for
 from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
 from bot_orch.policies.auto import Auto
@@ -15,8 +15,8 @@ __all__ = ["ENTRANTS", "FIXED_LAMBDAS"]
 FIXED_LAMBDAS = (0.1, 0.3, 1.0, 3.0)
 
 
-def _player(setup: Setup, *, lambda_: float | None = None, context: bool = True, forgetting: bool = True) -> Player:
-    return PolicyPlayer(Auto(forgetting=forgetting), setup, guide_for(setup, lambda_), context=context)
+def _player(setup: Setup, *, lambda_: Lambda = "auto", context: bool = True, forgetting: bool = True) -> Player:
+    return PolicyPlayer(Auto(forgetting=forgetting), setup, lambda_, context=context)
 
 
 ENTRANTS = [

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from bot_orch.environments.replay import Setup
-from bot_orch.experiments.arena.guides import guide_for
 from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
 from bot_orch.policies.registry import make_policy
@@ -16,7 +15,7 @@ __all__ = ["ENTRANTS"]
 
 def _build(name: str, aligned: bool, settings: dict[str, Any]) -> Callable[[Setup], Player]:
     def build(setup: Setup) -> Player:
-        return PolicyPlayer(make_policy(name, **settings), setup, guide_for(setup, 1.0) if aligned else None)
+        return PolicyPlayer(make_policy(name, **settings), setup, 1.0 if aligned else 0.0)
 
     return build
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Floats, Schema
+from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, finite_rows
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.geometry import Geometry, LinearGeometry, QuantileGeometry
@@ -17,7 +17,7 @@ from bot_orch.transport.memory import Memory
 from bot_orch.transport.reference import Barycenter
 from bot_orch.types import Measure
 
-__all__ = ["Reference", "ReferenceSource", "others_say"]
+__all__ = ["Reference", "ReferenceSource", "fill_missing", "leave_one_out_mean"]
 
 ReferenceSource = Literal["task", "fixed", "tasks", "accepted", "agent"]
 _SOURCES: tuple[ReferenceSource, ...] = ("task", "fixed", "tasks", "accepted", "agent")
@@ -69,45 +69,66 @@ class Reference:
         pool = self.pool(geometry)
         if pool is None:
             return {}
-        return pool.schema if self._by_agent(geometry) else _shared(pool.schema)
+        return pool.schema if self.by_agent(geometry) else _shared(pool.schema)
 
-    def _by_agent(self, geometry: Geometry) -> bool:
+    def by_agent(self, geometry: Geometry) -> bool:
+        """Whether every agent has a reference of its own: the mean of what the others showed."""
         return self.source == "accepted" and isinstance(geometry, LinearGeometry | QuantileGeometry)
 
-    def see_task(self, geometry: Geometry, state: Arrays, given: Measure | None) -> None:
-        """A task arrived."""
+    def see_task(self, geometry: Geometry, state: Arrays, given: Floats | None) -> None:
+        """Tasks with these embedded references ``batch + (q,)`` arrived; NaN rows are tasks without one."""
         if self.source == "tasks" and given is not None:
-            Barycenter(geometry, self.memory).update(state, given)
+            Barycenter(geometry, self.memory).update(state, given, where=finite_rows(given))
 
     def see_output(
-        self, geometry: Geometry, pooled: Arrays, agent: str, index: int, output: Measure, reward: float | None
+        self, geometry: Geometry, pooled: Arrays, names: Sequence[str], agent: Ints, raw: Floats, reward: Floats
     ) -> None:
-        """An outcome of an agent and its index arrived."""
+        """Outcomes ``raw`` of agents, one per batch element, arrived with these rewards; NaN rows are none."""
         pool = self.pool(geometry)
         if pool is None:
             return
-        wanted = agent == self.agent if self.source == "agent" else reward is not None and reward >= self.threshold
-        if wanted:
-            pool.observe(pooled, index if self._by_agent(geometry) else 0, output)
+        if self.source == "agent":
+            wanted = np.asarray(names) == self.agent
+            wanted = wanted[agent]
+        else:
+            wanted = np.asarray(reward) >= self.threshold  # False where there is no reward
+        shown = np.isfinite(raw).reshape(*np.shape(agent), -1).all(axis=-1) & wanted
+        if shown.any():
+            row = agent if self.by_agent(geometry) else np.zeros_like(agent)
+            pool.update(pooled, row, fill_missing(geometry, raw, shown), shown)
 
-    def embedding(self, geometry: Geometry, state: Arrays, pooled: Arrays, given: Measure | None) -> Floats | None:
-        """The reference for this task, embedded, ``(q,)``, or one for each agent, ``(M, q)``; None while there is none.
+    def embedding(self, geometry: Geometry, state: Arrays, pooled: Arrays, given: Floats | None) -> Floats | None:
+        """The reference, embedded: ``batch + (q,)``, or one for each agent, ``batch + (M, q)``; None without one.
 
-        Rows of agents that cannot be judged yet are NaN.
+        Rows of tasks without a reference, and of agents that cannot be judged yet, are NaN.
         """
         if self.source == "fixed":
-            return geometry.embed(self.measure) if self.measure is not None else None
+            return None if self.measure is None else geometry.embed(self.measure)
         if self.source == "task":
-            return None if given is None else geometry.embed(given)
+            return given
         if self.source == "tasks":
-            return Barycenter(geometry, self.memory).embedding(state) if int(state["seen"]) else None
+            return self._barycenter(geometry, state)
         pool = self.pool(geometry)
-        if pool is None or int(np.add.reduce(pooled["seen"])) < 2:
+        if pool is None:
             return None
-        if self._by_agent(geometry):
-            return others_say(pool.embedding(pooled), pool.effective(pooled))
-        row: Floats = pool.embedding(pooled)[0]
-        return row
+        enough = np.add.reduce(pooled["seen"], axis=-1) >= 2
+        if not enough.any():
+            return None
+        if self.by_agent(geometry):
+            found = leave_one_out_mean(pool.embedding(pooled), pool.effective(pooled))
+            return np.where(np.asarray(enough)[..., None, None], found, np.nan)
+        return np.where(np.asarray(enough)[..., None], pool.embedding(pooled)[..., 0, :], np.nan)
+
+    def _barycenter(self, geometry: Geometry, state: Arrays) -> Floats | None:
+        learned = Barycenter(geometry, self.memory)
+        seen = state["seen"] > 0
+        if seen.all():
+            return learned.embedding(state)
+        if not seen.any():
+            return None
+        found = np.full((*seen.shape, geometry.width), np.nan)
+        found[seen] = learned.embedding({name: array[seen] for name, array in state.items()})
+        return found
 
     def spec(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -128,14 +149,15 @@ class Reference:
         )
 
 
-def others_say(profiles: Floats, n: Floats) -> Floats:
-    """For every agent the mean ``(..., M, q)`` of the others' profiles, a barycenter; who has few outcomes counts less.
+def leave_one_out_mean(profiles: Floats, n: Floats) -> Floats:
+    """Leave-one-out mean ``(..., M, q)``: for every agent the barycenter of the others' profiles.
 
+    Profiles of few outcomes weigh less.
     NaN while the others have fewer than ten outcomes together.
 
     Examples
     --------
-    >>> others_say(np.array([[0.0], [1.0], [9.0]]), np.array([30.0, 9.0, 0.0])).round(2).T
+    >>> leave_one_out_mean(np.array([[0.0], [1.0], [9.0]]), np.array([30.0, 9.0, 0.0])).round(2).T
     array([[ nan, 0.  , 0.39]])
     """
     weight = n / (n + _FEW)
@@ -143,6 +165,14 @@ def others_say(profiles: Floats, n: Floats) -> Floats:
     summed = np.add.reduce(weight[..., None] * profiles, axis=-2, keepdims=True) - weight[..., None] * profiles
     enough = np.add.reduce(n, axis=-1, keepdims=True) - n >= _ENOUGH
     return np.where(enough[..., None], summed / np.where(enough, total, 1.0)[..., None], np.nan)
+
+
+def fill_missing(geometry: Geometry, raw: Floats, shown: Bools) -> Floats:
+    """Outcomes with a valid one in the place of those that are missing; what fills the gap is masked out afterwards."""
+    if shown.all():
+        return raw
+    first = raw[shown][0]
+    return np.where(shown.reshape(shown.shape + (1,) * len(geometry.outcome_shape)), raw, first)
 
 
 def _shared(schema: Schema) -> Schema:

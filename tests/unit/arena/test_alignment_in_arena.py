@@ -1,4 +1,4 @@
-"""What auto pays for in a replay: labels unlike the rewarded ones, lateness, dollars; and that lambda calibrates."""
+"""Alignment in the arena, by the engine of the live router: labels, lateness, dollars; and that lambda calibrates."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Bools, Floats
+from bot_orch.core.alignment import Alignment
 from bot_orch.environments.matrix import Matrix, Runtime
 from bot_orch.environments.replay import After, Before, Replay
-from bot_orch.experiments.arena import guides
 from bot_orch.experiments.arena.checks import check_sees_only_chosen
-from bot_orch.experiments.arena.guides import LabelGuide, LatenessGuide, guide_for
 from bot_orch.experiments.arena.metrics import chosen, score
-from bot_orch.experiments.arena.players import Trace, play
+from bot_orch.experiments.arena.players import PolicyPlayer, Trace, alignment_for, play
 from bot_orch.experiments.arena.registry import discover_entrants
+from bot_orch.policies.auto import Auto
 from bot_orch.survival.causes import Cause
+from bot_orch.transport.finite import ZeroOneLabels
+from bot_orch.transport.lateness import Lateness
 
 ENTRANTS = discover_entrants()
 
@@ -95,7 +97,7 @@ def test_control_a_pool_of_all_accepted_outputs_lets_it_in(monkeypatch: pytest.M
         weight = n / np.maximum(n.sum(axis=-1, keepdims=True), 1.0)
         return np.broadcast_to((weight[..., None] * profiles).sum(axis=-2, keepdims=True), profiles.shape)
 
-    monkeypatch.setattr(guides, "others_say", everybody)
+    monkeypatch.setattr("bot_orch.core.alignment.reference.leave_one_out_mean", everybody)
     share = float((_play("auto", _replay(_labelled())).agent[200:] == 3).mean())
     print(f"share of the cheat with a pool of all accepted outputs: {share:.2f}")  # noqa: T201
     assert share > 0.9
@@ -116,11 +118,23 @@ def test_agents_without_labels_pay_nothing() -> None:
     unknown = matrix.output_probs.copy()
     unknown[:, 3] = np.nan
     replay = _replay(replace(matrix, output_probs=unknown))
-    guide = LabelGuide(replay.setup)
+    player = PolicyPlayer(Auto(), replay.setup, "auto")
     for t in range(60):
         before = replay.before(t)
-        guide.learn(before, replay.after(t, np.full(6, 3 if t % 2 else 0)))
-    assert np.array_equal(guide.penalty(before), np.zeros((6, 4)))
+        picked = player.choose(replace(before, eligible=_only(3 if t % 2 else 0)), replay.draws(t))
+        player.learn(before, replay.after(t, picked.agent))
+    bank = player.parts["bank"]
+    assert bank["seen"].tolist() == [[30, 0, 0, 0]] * 6
+    assert _alignment_of(player).relative(player.parts, None).lower.tolist() == [[0.0] * 4] * 6
+
+
+def _only(agent: int, seeds: int = 6, agents: int = 4) -> Bools:
+    return np.tile(np.arange(agents) == agent, (seeds, 1))
+
+
+def _alignment_of(player: PolicyPlayer) -> Alignment:
+    assert player.engine.alignment is not None
+    return player.engine.alignment
 
 
 def _timed(rounds: int = 600) -> Matrix:
@@ -149,16 +163,20 @@ def test_dollars_count_with_their_weight() -> None:
 
 def test_a_run_cut_off_before_the_target_says_nothing() -> None:
     replay = _replay(_timed(), seeds=2, latency_target_s=2.0)
-    guide = LatenessGuide(replay.setup, 2.0)
-    before = Before(1, None, None, None, None)
-    for time_s, cause in ((1.0, Cause.CENSORED), (5.0, Cause.CENSORED), (1.0, Cause.COMPLETED)):
-        guide.learn(before, After(np.zeros(2, int), np.zeros(2), elapsed_s=np.full(2, time_s), cause=np.full(2, cause)))
-    assert guide.state["count"].tolist() == [[2.0, 0.0, 0.0]] * 2
-    assert guide.state["gap"][:, 0].tolist() == [0.5, 0.5]
+    player = PolicyPlayer(Auto(), replay.setup, "auto")
+    for t, (time_s, cause) in enumerate(((1.0, Cause.CENSORED), (5.0, Cause.CENSORED), (1.0, Cause.COMPLETED)), 1):
+        before = Before(t, None, _only(0, 2, 3), None, None)
+        picked = player.choose(before, np.zeros(2))
+        player.learn(before, After(picked.agent, np.zeros(2), elapsed_s=np.full(2, time_s), cause=np.full(2, cause)))
+    assert player.parts["bank"]["seen"].tolist() == [[2, 0, 0]] * 2
+    alignment = _alignment_of(player)
+    found = alignment.detail(player.parts, None)
+    assert found is not None
+    assert found.value[:, 0].tolist() == pytest.approx([0.5, 0.5])
 
 
 @pytest.mark.parametrize("matrix", [_labelled(80), _timed(80)])
-def test_guided_players_see_only_what_they_chose(matrix: Matrix) -> None:
+def test_aligned_players_see_only_what_they_chose(matrix: Matrix) -> None:
     def run(replay: Replay) -> Trace:
         setup = replace(replay.setup, latency_target_s=2.0, cost_weight=0.1)
         return play(ENTRANTS["auto"].build(setup), replay)
@@ -166,11 +184,22 @@ def test_guided_players_see_only_what_they_chose(matrix: Matrix) -> None:
     check_sees_only_chosen(run, matrix)
 
 
-def test_a_set_that_shows_nothing_has_no_guide() -> None:
+def test_what_is_compared_depends_on_what_a_set_shows() -> None:
     plain = Matrix("plain", ("a", "b"), np.zeros((9, 2)), runtime=None)
-    assert guide_for(_replay(plain, latency_target_s=1.0, cost_weight=1.0).setup) is None
-    assert guide_for(_replay(_timed(), latency_target_s=1.0).setup, 0.0) is None
+    assert alignment_for(_replay(plain, latency_target_s=1.0, cost_weight=1.0).setup) is None
     timed = replace(
         plain, runtime=Runtime(np.ones((9, 2)), np.ones((9, 2), int), np.full((9, 2), 9.0)), elapsed_s=np.ones((9, 2))
     )
-    assert guide_for(_replay(timed, latency_target_s=1.0).setup) is not None
+    by_time = alignment_for(_replay(timed, latency_target_s=1.0).setup)
+    assert by_time is not None and isinstance(by_time.geometry, Lateness)
+    assert alignment_for(_replay(timed).setup) is None, "no target, no lateness"
+    by_label = alignment_for(_replay(_labelled(60)).setup)
+    assert by_label is not None and isinstance(by_label.geometry, ZeroOneLabels)
+    by_task = alignment_for(_replay(_gamed("related", rounds=60)).setup)
+    assert by_task is not None and by_task.reference.source == "task"
+
+
+def test_nothing_is_compared_where_lambda_is_zero() -> None:
+    setup = _replay(_timed(), latency_target_s=1.0).setup
+    assert PolicyPlayer(Auto(), setup, 0.0).engine.alignment is None
+    assert PolicyPlayer(Auto(), setup, "auto").engine.alignment is not None

@@ -1,0 +1,340 @@
+"""W_t(i): how far each agent's outcomes lie from what the task wants, learned one outcome at a time.
+
+Every array has leading batch dimensions: none in the live router, ``(seeds,)`` in a replay. NaN rows stand for what one
+element of a batch lacks: a task without a reference, an outcome without an output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, finite_rows, row_views
+from bot_orch.core.alignment.gaps import Gaps
+from bot_orch.core.alignment.reference import Reference, fill_missing
+from bot_orch.core.alignment.units import Relative, in_units, own_variability, settled_unit
+from bot_orch.errors import InvalidInputError
+from bot_orch.transport.bank import ProfileBank
+from bot_orch.transport.bures import Bures
+from bot_orch.transport.drift import DriftMonitor
+from bot_orch.transport.finite import ZeroOneLabels
+from bot_orch.transport.geometry import Geometry, geometry_from_spec
+from bot_orch.transport.lateness import Lateness
+from bot_orch.transport.measures import Cloud, Gaussian, Labels
+from bot_orch.transport.memory import Memory
+from bot_orch.transport.scalars import Scalars
+from bot_orch.transport.sliced import Sliced
+from bot_orch.transport.uncertainty import Distances
+from bot_orch.types import Measure, Outcome
+
+__all__ = ["Alignment", "GivenDistances", "Units", "Watch"]
+
+Parts = dict[str, Arrays]
+Units = Literal["reference", "native"]
+_DUE = 256  # tasks whose outcome is awaited and whose reference is kept
+
+
+@dataclass(frozen=True, slots=True)
+class GivenDistances:
+    """Alignment whose distances are laid out beforehand, as in the paper's experiments; they count as they are."""
+
+    units: Literal["native"] = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """When to call it drift: ``recent`` outcomes of an agent (or tasks) against the ``older`` ones before them."""
+
+    recent: int = 32
+    older: int = 96
+    alpha: float = 0.01
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How alignment costs are found.
+
+    Parameters
+    ----------
+    geometry
+        How outcomes compare.
+    memory
+        What an agent's profile remembers of its outputs.
+    reference
+        Where references come from.
+    distance
+        ``lower`` (the default): the lower confidence distance, so that an agent seen twice is not condemned.
+        ``plug_in``: the distance as the paper computes it. Also ``debiased`` and ``upper``.
+    level
+        Confidence level of ``lower`` and ``upper``.
+    watch
+        Watch agents' outputs and the stream of tasks for drift; None switches it off.
+    units
+        ``reference`` (the default): against the variability of the reference itself, so that lambda means the same
+        everywhere. Where tasks bring their own references, an output is then compared with that of its own task.
+        ``native``: distances as the geometry measures them, as in the paper.
+
+    Examples
+    --------
+    >>> from bot_orch.transport import ZeroOneLabels
+    >>> alignment = Alignment(ZeroOneLabels(2), units="native")
+    >>> parts = alignment.start(2)
+    >>> nu, mu = (alignment.geometry.embed(Labels(p)) for p in ([0.0, 1.0], [0.1, 0.9]))
+    >>> alignment.distances(parts, nu, np.stack([mu, np.full(2, np.nan)]))
+    array([0.1, 0. ])
+    """
+
+    geometry: Geometry
+    memory: Memory = field(default_factory=Memory.window)
+    reference: Reference = field(default_factory=Reference)
+    distance: str = "lower"
+    level: float = 0.90
+    watch: Watch | None = None
+    units: Units = "reference"
+
+    def __post_init__(self) -> None:
+        if self.units not in ("native", "reference"):
+            raise InvalidInputError("alignment.units", f"is {self.units!r}", "pass 'native' or 'reference'")
+        choices = ("lower", "plug_in", "debiased", "upper")
+        if self.distance not in choices:
+            raise InvalidInputError("alignment.distance", f"is {self.distance!r}", f"pass one of {', '.join(choices)}")
+
+    @classmethod
+    def to_latency(cls, target_s: float, **settings: Any) -> Self:
+        """Alignment of the time to an outcome with a service-level target.
+
+        Examples
+        --------
+        >>> alignment = Alignment.to_latency(2.0)
+        >>> alignment.outcomes_of(Outcome.completed(1.0, elapsed_s=3.0))
+        array([3.])
+        """
+        geometry = Lateness(target_s=target_s)
+        return cls(geometry, reference=Reference("fixed", measure=geometry.on_time), **settings)
+
+    @classmethod
+    def for_measure(cls, measure: Measure, units: Units = "reference") -> Self:
+        """The alignment used when nobody chose one, by the kind of the first measure that was seen.
+
+        A cloud of one point is an embedding of one output: moments by coordinate are then exact and far cheaper than
+        projections.
+        """
+        geometry: Geometry
+        if isinstance(measure, Labels):
+            geometry = ZeroOneLabels(len(measure.probabilities))
+        elif isinstance(measure, Cloud) and len(measure.points) == 1:
+            geometry = Bures(measure.dimension, diagonal=True, clouds=True)
+        elif isinstance(measure, Cloud):
+            geometry = Sliced(dimension=measure.dimension)
+        elif isinstance(measure, Gaussian):
+            geometry = Bures(measure.dimension)
+        else:
+            geometry = Scalars()
+        return cls(geometry, units=units)
+
+    @cached_property
+    def bank(self) -> ProfileBank:
+        """Profiles of all agents."""
+        return ProfileBank(self.geometry, self.memory)
+
+    @cached_property
+    def gaps(self) -> Gaps | None:
+        """Distances of outputs to the references of their own tasks, where those are the unit."""
+        by_task = self.units == "reference" and self.reference.source == "task"
+        return Gaps(self.geometry.width, _DUE) if by_task else None
+
+    @cached_property
+    def monitors(self) -> dict[str, DriftMonitor]:
+        """What watches for drift: agents' outputs and the stream of tasks."""
+        if self.watch is None:
+            return {}
+        outcomes = DriftMonitor(self.geometry, self.watch.recent, self.watch.older, self.watch.alpha)
+        return {"drift": outcomes, "task_drift": replace(outcomes, on="tasks", key=1)}
+
+    @cached_property
+    def schemas(self) -> dict[str, Schema]:
+        """State arrays, part by part. With gaps no profiles are kept: an output is compared once, with its own task."""
+        parts: dict[str, Schema] = {"gaps": self.gaps.schema} if self.gaps is not None else {"bank": self.bank.schema}
+        parts["reference"] = self.reference.schema(self.geometry)
+        parts["pool"] = self.reference.pool_schema(self.geometry)
+        return parts | {name: monitor.schema for name, monitor in self.monitors.items()}
+
+    def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
+        """State in which nothing has been seen."""
+        return {name: allocate(schema, batch, n_agents) for name, schema in self.schemas.items()}
+
+    def detail(self, parts: Parts, given: Floats | None, profiles: Floats | None = None) -> Distances | None:
+        """Every agent's distance with its uncertainty, from learned profiles; None when there is no reference.
+
+        Parameters
+        ----------
+        given
+            Embedded references that the tasks brought, ``batch + (q,)``; NaN rows where a task has none.
+        profiles
+            Embedded profiles known beforehand, ``batch + (M, q)``; NaN rows where none is known.
+        """
+        nu = self._reference(parts, given)
+        if nu is None:
+            return None
+        judged = nu if nu.ndim == parts["bank"]["embedding"].ndim or np.isfinite(nu).all() else nu[..., None, :]
+        if judged is not nu:  # tasks without a reference: nobody is judged there
+            judged = np.broadcast_to(judged, parts["bank"]["embedding"].shape)
+        return self.bank.distances(parts["bank"], judged, profiles=profiles, level=self.level)
+
+    def distances(self, parts: Parts, given: Floats | None, profiles: Floats | None = None) -> Floats:
+        """W of every agent, in the units of :attr:`units`; zero for an agent of whom nothing is known."""
+        if self.units == "reference":
+            return self.relative(parts, given, profiles).pick(self.distance)
+        found = self.detail(parts, given, profiles)
+        return np.zeros(parts["bank"]["seen"].shape) if found is None else found.pick(self.distance)
+
+    def relative(self, parts: Parts, given: Floats | None, profiles: Floats | None = None) -> Relative:
+        """Every agent's distance against the variability of the reference."""
+        if self.gaps is not None:
+            return self._of_gaps(self.gaps, parts["gaps"], given, profiles)
+        found = self.detail(parts, given, profiles)
+        if found is None:
+            return Relative.nothing(parts["bank"]["seen"].shape)
+        known: Bools = found.n >= 2.0
+        unit = self._settled(self._variability(self._reference(parts, given)), found.value, known)
+        return Relative(in_units(found.debiased, unit), in_units(found.lower, unit), known)
+
+    def _of_gaps(self, own: Gaps, gaps: Arrays, given: Floats | None, profiles: Floats | None) -> Relative:
+        """Outputs against the references of their own tasks; profiles known beforehand against this one's."""
+        exact, certain = self._of_given(given, profiles, gaps["count"].shape)
+        known = (gaps["count"] >= 2.0) | certain
+        shown = np.where(certain, exact, gaps["gap"])
+        unit = self._settled(np.maximum(self._variability(given), own.unit(gaps)), shown, known)
+        exact = in_units(exact, unit)
+        mean = np.where(certain, exact, own.mean(gaps, unit))
+        return Relative(mean, np.where(certain, exact, own.lower(gaps, unit)), known)
+
+    def _of_given(self, given: Floats | None, profiles: Floats | None, shape: tuple[int, ...]) -> tuple[Floats, Bools]:
+        """Distances of profiles known beforehand to this task's reference, and where both are known."""
+        if given is None or profiles is None:
+            return np.zeros(shape), np.zeros(shape, dtype=bool)
+        certain = finite_rows(profiles) & finite_rows(given)[..., None]
+        here = np.where(certain[..., None], profiles, 0.0), np.where(np.isfinite(given), given, 0.0)
+        return self.geometry.distances(*here), certain
+
+    def _reference(self, parts: Parts, given: Floats | None) -> Floats | None:
+        return self.reference.embedding(self.geometry, parts["reference"], parts["pool"], given)
+
+    def _settled(self, unit: Floats, distances: Floats, known: Bools) -> Floats:
+        """The unit; where the reference is a single point, what agents show, at least a quarter of what is possible."""
+        if self.geometry.natural_unit:
+            return unit
+        return settled_unit(unit, distances, known, 0.25 * float(getattr(self.geometry, "diameter", 0.0)))
+
+    def _variability(self, nu: Floats | None) -> Floats:
+        """How far one outcome of the reference lies from it, ``batch + (1,)``; the mean over agents' own references."""
+        if self.geometry.natural_unit:
+            return np.full(1, self.geometry.natural_unit)
+        if nu is None:
+            return np.zeros(1)
+        spread = own_variability(self.geometry, nu)
+        if self.reference.source != "accepted" or not self.reference.by_agent(self.geometry):
+            return spread
+        known = finite_rows(nu)[..., None]
+        count = np.add.reduce(known, axis=-2, dtype=np.float64)
+        return np.asarray(np.add.reduce(np.where(known, spread, 0.0), axis=-2) / np.maximum(count, 1.0))
+
+    def outcomes_of(self, outcome: Outcome) -> Floats | None:
+        """What an outcome shows, ``(K,) + outcome_shape``: its output, or its time where time is what is compared.
+
+        An outcome that was cut off before the target says nothing; one cut off later is at least that late.
+        """
+        if outcome.output is not None:
+            raw, weights = self.geometry.outcomes_of(outcome.output)
+            if np.ptp(weights) > 1e-12:
+                raise InvalidInputError("outcome.output", "has unequal weights", "report its samples one by one")
+            return self.geometry.check_outcome(raw)
+        if not isinstance(self.geometry, Lateness) or outcome.elapsed_s is None:
+            return None
+        known = outcome.event or outcome.elapsed_s > self.geometry.target_s
+        return np.array([outcome.elapsed_s]) if known else None
+
+    def see_task(self, parts: Parts, given: Floats | None, round_: int = 0) -> None:
+        """Tasks with these embedded references, ``batch + (q,)``, were decided on in this round."""
+        if given is None:
+            return
+        self.reference.see_task(self.geometry, parts["reference"], given)
+        if self.gaps is not None:
+            self.gaps.see_reference(parts["gaps"], self.geometry, given, round_)
+        if "task_drift" in self.monitors:
+            _watch(self.monitors["task_drift"], parts["task_drift"], given, finite_rows(given))
+
+    def see_outputs(
+        self, parts: Parts, names: Sequence[str], agent: Ints, raw: Floats, reward: Floats, round_: int = 0
+    ) -> None:
+        """Agents' outcomes on the tasks of a round, ``(K,) + batch + outcome_shape``; NaN where nothing was shown.
+
+        Parameters
+        ----------
+        reward
+            ``batch``; NaN where there is none.
+        """
+        shape = self.geometry.outcome_shape
+        shown: Bools = np.isfinite(raw[0]).reshape(*np.shape(agent), -1).all(axis=-1)
+        if not shown.any():
+            return
+        filled = raw if shown.all() else np.stack([fill_missing(self.geometry, each, shown) for each in raw])
+        for each in filled:
+            if self.gaps is None:
+                self.bank.update(parts["bank"], agent, each, shown)
+            masked = each if shown.all() else np.where(shown.reshape(shown.shape + (1,) * len(shape)), each, np.nan)
+            self.reference.see_output(self.geometry, parts["pool"], names, agent, masked, reward)
+            if "drift" in self.monitors:
+                _watch(self.monitors["drift"], parts["drift"], each, shown, agent)
+        if self.gaps is not None:
+            whole = self.geometry.embed_outcomes(np.moveaxis(filled, 0, filled.ndim - 1 - len(shape)))
+            self.gaps.see_output(
+                parts["gaps"], self.geometry, agent, np.where(np.asarray(shown)[..., None], whole, np.nan), round_
+            )
+
+    def check(self, name: str, measure: Measure | None) -> None:
+        """Refuse a measure of the wrong kind or size before anything is changed."""
+        if measure is not None:
+            self.embed(name, measure)
+
+    def embed(self, name: str, measure: Measure) -> Floats:
+        """A measure's embedding, (q,); an error names ``name``."""
+        try:
+            return self.geometry.embed(measure)
+        except InvalidInputError as error:
+            raise InvalidInputError(name, error.problem, error.remedy) from error
+
+    def spec(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        watch = None if self.watch is None else [self.watch.recent, self.watch.older, self.watch.alpha]
+        rest = {"distance": self.distance, "level": self.level, "watch": watch, "units": self.units}
+        return {**self.bank.spec(), "reference": self.reference.spec(), **rest}
+
+    @classmethod
+    def from_spec(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`spec`."""
+        return cls(
+            geometry_from_spec(document["geometry"]),
+            Memory.from_spec(document["memory"]),
+            Reference.from_spec(document["reference"]),
+            document["distance"],
+            document["level"],
+            None if document["watch"] is None else Watch(*document["watch"]),
+            document.get("units", "native"),
+        )
+
+
+def _watch(monitor: DriftMonitor, state: Arrays, values: Floats, shown: Bools, agent: Ints | None = None) -> None:
+    """Let a monitor take one value per batch element that has one."""
+    if np.all(shown):
+        monitor.update(state, values, agent)
+        return
+    for row in map(tuple, np.argwhere(shown)):
+        part = row_views(state, row)
+        monitor.update(part, values[row], None if agent is None else agent[row])
+        for name, array in part.items():
+            state[name][row] = array

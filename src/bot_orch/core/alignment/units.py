@@ -1,0 +1,89 @@
+"""Distances without units: an agent's distance divided by how much the reference itself varies.
+
+So 0 means "the answer itself" and 1 "no closer than the answer to another task", whatever an embedding is measured in,
+and lambda means the same everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bot_orch.arrays import Bools, Floats, finite_rows
+from bot_orch.errors import InvalidInputError
+from bot_orch.transport.geometry import Geometry
+from bot_orch.transport.noise import noise
+
+__all__ = ["Relative", "closest_share", "in_units", "own_variability", "settled_unit"]
+
+_ROOM = 4.0  # where references hardly vary: the unit, in distances of the closest eighth of the agents
+_RELATIVE_TOLERANCE = 1e-9  # a unit below this share of the distances counts as zero
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relative:
+    """Distances without units, ``batch + (M,)``: estimates, lower confidence distances, and whose are known."""
+
+    mean: Floats
+    lower: Floats
+    known: Bools
+
+    def pick(self, which: str) -> Floats:
+        """``lower``, ``upper``, or the estimate for ``plug_in`` and ``debiased``."""
+        if which == "lower":
+            return self.lower
+        if which == "upper":
+            return 2.0 * self.mean - self.lower
+        if which in ("plug_in", "debiased"):
+            return self.mean
+        raise InvalidInputError("distance", f"is {which!r}", "pass lower, plug_in, debiased or upper")
+
+    @classmethod
+    def nothing(cls, shape: tuple[int, ...]) -> Relative:
+        """Nobody is known."""
+        zeros = np.zeros(shape)
+        return cls(zeros, zeros, np.zeros(shape, dtype=bool))
+
+
+def own_variability(geometry: Geometry, nu: Floats) -> Floats:
+    """How far one outcome drawn from a reference lies from it, in expectation; ``batch + (1,)``.
+
+    References are ``batch + (q,)``; NaN rows, for tasks without one, give 0.
+    """
+    known: Bools = finite_rows(nu)
+    target = nu if known.all() else np.where(known[..., None], nu, 0.0)
+    one = np.ones((*target.shape[:-1], 1))
+    b0, _, _ = noise(geometry, target[..., None, :], target, np.zeros_like(one), one)
+    return np.asarray(np.where(known[..., None], b0, 0.0), dtype=float)
+
+
+def settled_unit(unit: Floats, distance: Floats, known: Bools, least: float = 0.0) -> Floats:
+    """The unit that references give, ``batch + (1,)``, or what agents show where references hardly vary beside that.
+
+    Where even the closest agents lie further off than the unit, there is room for the less exact; where references do
+    not vary at all, the unit is at least ``least``.
+
+    Examples
+    --------
+    >>> distance, known = np.array([1.0, 1.5, 2.0]), np.array([True, True, True])
+    >>> settled_unit(np.array([3.0]), distance, known), settled_unit(np.array([1e-12]), distance, known).round(3)
+    (array([3.]), array([4.]))
+    """
+    count = np.add.reduce(known, axis=-1, keepdims=True, dtype=np.float64)
+    mean = np.add.reduce(np.where(known, distance, 0.0), axis=-1, keepdims=True) / np.maximum(count, 1.0)
+    closest = closest_share(distance, known, share=8)
+    usual = np.maximum(np.maximum(mean, _ROOM * closest), least)
+    return np.where(unit > _RELATIVE_TOLERANCE * mean, np.maximum(unit, _ROOM * (closest - unit)), usual)
+
+
+def closest_share(distance: Floats, known: Bools, share: int = 4) -> Floats:
+    """What the closest ``1 / share`` of the agents shows, ``batch + (1,)``; zero for agents that are not known."""
+    ordered = np.sort(np.where(known, distance, 0.0), axis=-1)
+    last = (distance.shape[-1] - 1) // share
+    return ordered[..., last : last + 1]
+
+
+def in_units(values: Floats, unit: Floats) -> Floats:
+    """Values in units; zero where the unit is not known."""
+    return np.divide(values, unit, out=np.zeros(np.broadcast_shapes(values.shape, unit.shape)), where=unit > 0.0)

@@ -1,0 +1,130 @@
+"""The agents that take part, in order, and what a task looks like to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bot_orch.arrays import Bools, Floats
+from bot_orch.core.alignment import Alignment
+from bot_orch.core.engine import Engine, Observation
+from bot_orch.errors import InvalidInputError, UnknownAgentError
+from bot_orch.types import Agent, Decision, Task
+
+__all__ = ["Roster"]
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Agents with names of their own, at least one.
+
+    Examples
+    --------
+    >>> roster = Roster((Agent("fast"), Agent("careful", cost=0.1)))
+    >>> roster.find("careful"), roster.mask(["fast"]).tolist(), roster.cost.tolist()
+    (1, [True, False], [0.0, 0.1])
+    """
+
+    agents: tuple[Agent, ...]
+
+    def __post_init__(self) -> None:
+        if not self.agents:
+            raise InvalidInputError("agents", "is empty", "pass at least one agent")
+        if len(self.index) != len(self.agents):
+            raise InvalidInputError("agents", "holds a name twice", "give every agent its own name")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names, in order."""
+        return tuple(agent.id for agent in self.agents)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Places by name."""
+        return {name: index for index, name in enumerate(self.names)}
+
+    @cached_property
+    def cost(self) -> Floats:
+        """Stated costs, (M,)."""
+        costs = np.array([agent.cost for agent in self.agents], dtype=float)
+        costs.flags.writeable = False
+        return costs
+
+    @cached_property
+    def described(self) -> bool:
+        """Whether any agent came with a profile."""
+        return any(agent.profile is not None for agent in self.agents)
+
+    def find(self, agent_id: str) -> int:
+        """The place of an agent that must be there."""
+        if agent_id not in self.index:
+            raise UnknownAgentError("agent.id", f"{agent_id!r} is not registered", f"choose from {self.names}")
+        return self.index[agent_id]
+
+    def mask(self, eligible: Collection[str] | None) -> Bools | None:
+        """Who may be chosen, (M,); None means everybody."""
+        if eligible is None:
+            return None
+        mask = np.zeros(len(self.names), dtype=bool)
+        for name in eligible:
+            mask[self.find(name)] = True
+        if not mask.any():
+            raise InvalidInputError("eligible", "is empty", "name at least one agent, or pass None for all")
+        return mask
+
+    def comparing(self, engine: Engine) -> Engine:
+        """The engine, able to compare the profiles that agents came with."""
+        for agent in self.agents:
+            engine = engine.comparing(f"agents.{agent.id}.profile", agent.profile)
+        return engine
+
+    def waiting(self, pending: Iterable[Decision]) -> Floats:
+        """How many choices of each agent wait for their outcome, (M,)."""
+        counts = np.zeros(len(self.names))
+        for decision in pending:
+            if decision.agent in self.index:
+                counts[self.index[decision.agent]] += 1.0
+        return counts
+
+    def place(self, decision: Decision, values: Floats) -> Floats:
+        """Values of the agents there were at a decision, for those there are now; zero for newcomers."""
+        if decision.agents == self.names:
+            return values
+        by_name = dict(zip(decision.agents, values.tolist(), strict=True))
+        return np.array([by_name.get(name, 0.0) for name in self.names])
+
+    def observation(
+        self, engine: Engine, task: Task, t: int, eligible: Collection[str] | None, pending: Floats
+    ) -> Observation:
+        """What is known of a task before the choice of round ``t`` (from 1); nothing is changed."""
+        alignment = engine.alignment
+        reference, profiles = None, None
+        if alignment is not None:
+            if task.reference is not None:
+                reference = alignment.embed("task.reference", task.reference)
+            profiles = self._profiles(alignment, task)
+        context = _context(task, engine.settings.n_features)
+        return Observation(t, self.cost, context, self.mask(eligible), reference, profiles, pending=pending)
+
+    def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:
+        """Profiles known beforehand, embedded; those that a task brings go before the agents' own."""
+        if not (task.profiles or self.described):
+            return None
+        known = np.full((len(self.names), alignment.geometry.width), np.nan)
+        for index, agent in enumerate(self.agents):
+            measure = task.profiles.get(agent.id, agent.profile)
+            if measure is not None:
+                known[index] = alignment.embed(f"task.profiles.{agent.id}", measure)
+        return known
+
+
+def _context(task: Task, n_features: int) -> Floats | None:
+    if n_features == 0:
+        return None
+    if len(task.features) != n_features:
+        problem = f"has {len(task.features)} numbers, this orchestrator expects {n_features}"
+        raise InvalidInputError("task.features", problem, "pass as many as n_features says")
+    return np.array(task.features)

@@ -1,0 +1,107 @@
+"""What determines decisions: one frozen value, written down as plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from bot_orch.core.alignment import Alignment, GivenDistances, Units
+from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
+from bot_orch.errors import InvalidInputError
+from bot_orch.policies.base import Policy
+from bot_orch.policies.registry import from_spec, to_spec
+
+__all__ = ["Lambda", "Settings"]
+
+Lambda = float | Literal["auto"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of an orchestrator; see :class:`bot_orch.Orchestrator` for what each means.
+
+    A policy that does not use alignment has lambda 0. Where lambda calibrates itself, distances have no units.
+
+    Examples
+    --------
+    >>> from bot_orch import make_policy
+    >>> settings = Settings(make_policy("ucb1"), lambda_=0.5)
+    >>> Settings.from_spec(settings.spec()) == settings
+    True
+    """
+
+    policy: Policy
+    lambda_: Lambda = "auto"
+    seed: int = 0
+    n_features: int = 0
+    floor: float = 0.02
+    alignment: Alignment | GivenDistances | None = None
+    units: Units | None = None
+    reward: RewardModel = field(default_factory=BoundedReward)
+    cost_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.policy.uses_alignment:
+            object.__setattr__(self, "lambda_", 0.0)
+        if self.lambda_ != "auto":
+            object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, np.inf))
+        object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, 1.0))
+        object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, np.inf))
+        if self.units not in (None, "reference", "native"):
+            raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
+        if isinstance(self.alignment, Alignment):
+            units = "reference" if self.lambda_ == "auto" else self.units or self.alignment.units
+            if units != self.alignment.units:
+                object.__setattr__(self, "alignment", replace(self.alignment, units=units))
+
+    def chosen_units(self) -> Units:
+        """The units of an alignment that the first measure chooses."""
+        return "reference" if self.lambda_ == "auto" else self.units or "reference"
+
+    def learned_under(self) -> tuple[Any, ...]:
+        """What the learned state depends on; everything else may change without forgetting."""
+        alignment = self.alignment
+        if isinstance(alignment, Alignment):
+            alignment = replace(alignment, units="reference")
+        return self.policy, self.n_features, alignment, self.reward
+
+    def spec(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        if isinstance(self.alignment, GivenDistances):
+            raise InvalidInputError("alignment", "is given from outside", "only an experiment can use it")
+        return {
+            "policy": to_spec(self.policy),
+            "lambda": self.lambda_,
+            "seed": self.seed,
+            "n_features": self.n_features,
+            "floor": self.floor,
+            "alignment": None if self.alignment is None else self.alignment.spec(),
+            "units": self.units,
+            "reward": self.reward.spec(),
+            "cost_weight": self.cost_weight,
+        }
+
+    @classmethod
+    def from_spec(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`spec`."""
+        alignment = document["alignment"]
+        return cls(
+            policy=from_spec(document["policy"]),
+            lambda_=document["lambda"],
+            seed=document["seed"],
+            n_features=document["n_features"],
+            floor=document["floor"],
+            alignment=None if alignment is None else Alignment.from_spec(alignment),
+            units=document.get("units"),
+            reward=reward_from_spec(document["reward"]),
+            cost_weight=document.get("cost_weight", 0.0),
+        )
+
+
+def _check(name: str, value: Any, low: float, high: float) -> float:
+    if not (isinstance(value, int | float) and low <= value <= high and np.isfinite(value)):
+        raise InvalidInputError(name, f"is {value}", f"pass a finite number in [{low}, {high}]")
+    return float(value)
