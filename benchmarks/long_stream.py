@@ -13,7 +13,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats, allocate
 from bot_orch.core.pipeline import apply, bandit_feedback, decide
-from bot_orch.policies.auto import Auto
+from bot_orch.policies.auto.policy import Auto
 from bot_orch.policies.base import Policy, Situation
 from bot_orch.policies.linucb import LinUCB
 

@@ -22,10 +22,10 @@ from typing import Any
 
 from _harness import Bench
 
-from bot_orch.experiments.engines import Job, answer, ask, run_local
-from bot_orch.experiments.engines_ray import run_ray
-from bot_orch.experiments.experiment import Unit
-from bot_orch.experiments.sweep import run_cell
+from bot_orch.experiments.harness.engines import Job, answer, ask, run_local
+from bot_orch.experiments.harness.engines_ray import run_ray
+from bot_orch.experiments.harness.experiment import Unit
+from bot_orch.experiments.sweep.run import run_cell
 
 CORES_PER_NODE, NODES = 16, (1, 4, 16, 64, 256)
 ROUNDS, ROUNDS_PER_SEED = 1_000_000_000, 1000
@@ -115,7 +115,7 @@ def ray_on_this_machine() -> Iterator[Any]:
 
 def throughput(run: Callable[[Sequence[Job]], object], units: int, seeds: int, repeats: int = 2) -> float:
     """Rounds per second of a sweep once its workers are there: the time beyond that of one round per worker."""
-    job = "bot_orch.experiments.sweep:run_cell"
+    job = "bot_orch.experiments.sweep.run:run_cell"
 
     def seconds(params: dict[str, Any], count: int) -> float:
         start = time.perf_counter()

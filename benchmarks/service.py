@@ -29,7 +29,7 @@ from _harness import Bench
 MODES = {"durable": ("file", True), "in memory": ("memory", True), "one commit per request": ("file", False)}
 SERVER = """
 import sys
-from bot_orch.config import parse_config
+from bot_orch.service.config import parse_config
 from bot_orch.service.server import make_server
 config = parse_config(open(sys.argv[1]).read())
 import gc

@@ -12,7 +12,7 @@ import numpy as np
 from _harness import Bench, median_seconds
 
 from bot_orch.environments.stream import Stream
-from bot_orch.experiments.simulate import simulate
+from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys

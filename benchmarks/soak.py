@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.eventlog.events import DecisionMade, Event, FeedbackGiven, TaskEnded
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
 from postgres import postgres
 from service import SERVER, _wait
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from bot_orch import transport as tr
 from bot_orch.arrays import Arrays, Floats
+from bot_orch.experiments.coverage.study import coverage, coverage_grid
 from bot_orch.rng import derive_keys, generator
-from bot_orch.transport.coverage import coverage, coverage_grid
 
 LAMBDA, WINDOW, CELLS = 5.0, 256, 64
 BOTH = ("numpy", "numba")

@@ -7,10 +7,10 @@ import numpy as np
 
 from bot_orch import Orchestrator, Task, register_policy
 from bot_orch.arrays import Arrays
-from bot_orch.core.checks import check_policy
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
 from bot_orch.policies.choice import softmax
 from bot_orch.policies.estimators import Estimator, Mean
+from bot_orch.testing.policies import check_policy
 
 
 @register_policy

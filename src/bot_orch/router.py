@@ -11,7 +11,16 @@ from threading import RLock
 from typing import Any, Self
 
 from bot_orch.agents.endings import Ending
-from bot_orch.agents.functions import Function, Judge, ask, check_function, check_sync, ending_of, noting, outcome_of
+from bot_orch.agents.kinds.functions import (
+    Function,
+    Judge,
+    ask,
+    check_function,
+    check_sync,
+    ending_of,
+    noting,
+    outcome_of,
+)
 from bot_orch.clock import Clock, SteadyClock
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError

@@ -5,8 +5,8 @@ import shutil
 
 from service_running import Running, until
 
-from bot_orch.config import parse_config
-from bot_orch.service.queue_rules import QueueSettings
+from bot_orch.service.config import parse_config
+from bot_orch.service.queue.rules import QueueSettings
 
 ARGUMENTS = [
     "--headless",

@@ -2,7 +2,7 @@
 
 from browser_running import go, output, settle, submit
 
-from bot_orch.service.queue_rules import QueueSettings
+from bot_orch.service.queue.rules import QueueSettings
 
 CONTROLS = "main a, main button, main textarea, main input:not([type=hidden])"
 NUMBERS = "(window.all = [...document.querySelectorAll('*')], [...window.all.keys()])"

@@ -3,7 +3,7 @@
 import pytest
 from browser_running import go, serve, submit, until
 
-from bot_orch.service import pages
+from bot_orch.service.web import pages
 
 PAYLOADS = (
     "<script>window.pwned=1</script>",

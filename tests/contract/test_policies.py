@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot_orch.core.checks import CHECKS
 from bot_orch.policies.registry import available_policies, make_policy
+from bot_orch.testing.policies import CHECKS
 
 NAMES = sorted(available_policies())
 N_POLICIES = 18

@@ -5,14 +5,14 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from bot_orch.arrays import allocate
-from bot_orch.core import checks
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.core.alignment.units import Relative
-from bot_orch.policies import contextual_memory
-from bot_orch.policies.auto import Auto
-from bot_orch.policies.contextual_memory import Memory, Prior
+from bot_orch.policies.auto import memory as contextual_memory
+from bot_orch.policies.auto.memory import Memory, Prior
+from bot_orch.policies.auto.policy import Auto
 from bot_orch.rng import generator
+from bot_orch.testing import policies as checks
 
 
 def test_a_cheat_that_sets_the_standard(monkeypatch):

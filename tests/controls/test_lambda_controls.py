@@ -11,11 +11,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "eventlog"))
 
 from audited_logs import AGENTS, World, write_log
 
-from bot_orch.eventlog import lambda_choice
-from bot_orch.eventlog.lambda_choice import pick_lambda
-from bot_orch.eventlog.offpolicy import Difference, Logged, difference
-from bot_orch.eventlog.rounds import collect
-from bot_orch.eventlog.shadow import shadow
+from bot_orch.evaluation import lambda_choice
+from bot_orch.evaluation.lambda_choice import pick_lambda
+from bot_orch.evaluation.offpolicy import Difference, Logged, difference
+from bot_orch.evaluation.rounds import collect
+from bot_orch.evaluation.shadow import shadow
 from bot_orch.rng import uniform
 
 

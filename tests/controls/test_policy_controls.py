@@ -6,13 +6,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from bot_orch.core import checks, pipeline
+from bot_orch.core import pipeline
 from bot_orch.policies.base import Choice
 from bot_orch.policies.bot import Bot
 from bot_orch.policies.choice import softmax
 from bot_orch.policies.estimators import Estimator, Mean
 from bot_orch.policies.registry import make_policy, register_policy
 from bot_orch.policies.uniform import Uniform
+from bot_orch.testing import policies as checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def test_unobserved_rows_check_catches_an_update_of_all_rows(monkeypatch):
 
 def test_unobserved_rows_check_catches_rows_told_by_the_first(monkeypatch):
     """A batch whose rows have seen outcomes of different rounds is not what its first row is."""
-    monkeypatch.setattr("bot_orch.policies.auto._in_step", lambda state: True)
+    monkeypatch.setattr("bot_orch.policies.auto.policy._in_step", lambda state: True)
     with pytest.raises(AssertionError, match="decides differently beside rows"):
         checks.check_unobserved_rows(make_policy("auto"))
 

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import apsw
 
-from bot_orch.eventlog import sqlite
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.sqlite import log as sqlite
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 
 SECTOR = 512
 

@@ -12,12 +12,12 @@ from bot_orch import Agent, Labels, Orchestrator
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
 from bot_orch.policies.registry import from_spec
-from bot_orch.transport.bures import Bures
-from bot_orch.transport.finite import OrderedLabels, ZeroOneLabels
+from bot_orch.transport.geometries.bures import Bures
+from bot_orch.transport.geometries.labels import OrderedLabels, ZeroOneLabels
+from bot_orch.transport.geometries.scalars import Scalars
+from bot_orch.transport.geometries.sliced import Sliced
 from bot_orch.transport.measures import Samples
 from bot_orch.transport.memory import Memory
-from bot_orch.transport.scalars import Scalars
-from bot_orch.transport.sliced import Sliced
 
 PLAIN = {"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0}
 PRICED = {"a": 0.0, "b": 0.05, "c": 0.1, "d": 0.15}

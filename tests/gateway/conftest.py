@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from service_running import Running
 from upstream import Upstream
 
-from bot_orch.config import parse_config
+from bot_orch.service.config import parse_config
 
 CONFIG = """
 version: 1

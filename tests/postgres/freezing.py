@@ -10,9 +10,9 @@ import threading
 import time
 from pathlib import Path
 
-from bot_orch.config import load_config
-from bot_orch.eventlog.postgres import PostgresLog
-from bot_orch.eventlog.postgres_connect import QUERIES
+from bot_orch.eventlog.stores.postgres.connect import QUERIES
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.service.config import load_config
 from bot_orch.service.server import make_server
 
 #: The lock asked for, but the statement not ended; the lock held; rows sent; rows committed, nobody told yet.

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from service_running import BASE, Running, until
 
-from bot_orch.config import parse_config
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
+from bot_orch.service.config import parse_config
 
 
 def tool(pg, name):

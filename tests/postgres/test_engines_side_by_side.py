@@ -11,8 +11,8 @@ from service_running import until
 from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.events import Configured, DecisionMade
 from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
 
 LAUNCHER = Path(__file__).with_name("newer_launcher.py")
 

@@ -13,9 +13,9 @@ from freezing import PLACES
 from replica_running import CONFIG, Load, Replica, call, check, final_states, finish, more
 
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, FeedbackGiven, Noted
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.postgres import PostgresLog
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.eventlog.verification import replay
 
 pytestmark = pytest.mark.slow
 HOLD_S, LEASE_S = 2.5, 3.0

@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.eventlog.follow import Follower
 from bot_orch.eventlog.log import LogConflictError, Row
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.postgres import PostgresLog
-from bot_orch.eventlog.postgres_connect import LogUnavailableError, connect, prepare
-from bot_orch.eventlog.sqlfiles import migrations, queries
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError, connect, prepare
+from bot_orch.eventlog.stores.postgres.follow import Follower
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.eventlog.stores.sqlfiles import migrations, queries
 
 connect_log = partial(open_log, writing=True)
 

@@ -13,10 +13,10 @@ import yaml
 from service_running import BASE, Running
 
 from bot_orch.cli.main import build_parser
-from bot_orch.config import parse_config
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.postgres_timing import Timing, split
+from bot_orch.eventlog.stores.postgres.timing import Timing, split
 from bot_orch.service.build import check
+from bot_orch.service.config import parse_config
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -132,7 +132,7 @@ def test_a_missing_driver_is_named(monkeypatch):
     import builtins
 
     from bot_orch.errors import MissingExtraError
-    from bot_orch.eventlog.open import open_log
+    from bot_orch.eventlog.stores.open import open_log
 
     real = builtins.__import__
 

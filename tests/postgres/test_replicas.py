@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 from service_running import BASE, Running, until
 
-from bot_orch.config import parse_config
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.verification import replay
+from bot_orch.service.config import parse_config
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def replicas(database):
 
 @pytest.fixture
 def log(database):
-    from bot_orch.eventlog.postgres import PostgresLog
+    from bot_orch.eventlog.stores.postgres.log import PostgresLog
 
     opened = PostgresLog(database)
     yield opened
@@ -298,8 +298,8 @@ def test_replicas_go_back_to_a_log_that_lost_its_end(replicas, log, database):
 
 def test_a_decision_outside_of_a_turn_is_undone(replicas, log):
     from bot_orch.eventlog.events import TaskRecord
-    from bot_orch.service.rules import Wish
-    from bot_orch.service.writer import StorageError
+    from bot_orch.service.routing.rules import Wish
+    from bot_orch.service.storage.writer import StorageError
 
     service = replicas()
     service.post("/v1/decisions")

@@ -7,13 +7,13 @@ import pytest
 from service_running import BASE, Running, free_port
 
 from bot_orch.clock import SystemClock
-from bot_orch.config import parse_config
 from bot_orch.errors import StateFormatError
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.postgres import PostgresLog
-from bot_orch.eventlog.postgres_connect import SCHEMA, prepare
-from bot_orch.eventlog.postgres_roster import Roster
-from bot_orch.service.replica import make_writer
+from bot_orch.eventlog.stores.postgres.connect import SCHEMA, prepare
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.eventlog.stores.postgres.roster import Roster
+from bot_orch.service.config import parse_config
+from bot_orch.service.storage.replica import make_writer
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)
 
@@ -62,7 +62,7 @@ def test_only_states_of_the_same_engine_are_compared(roster, monkeypatch):
         each.join(f"r{number}")
     assert one.publish([(7, "left")], 60.0) is None
     with monkeypatch.context() as patched:
-        patched.setattr("bot_orch.eventlog.postgres_roster.ENGINE", "newer")
+        patched.setattr("bot_orch.eventlog.stores.postgres.roster.ENGINE", "newer")
         assert two.publish([(7, "right")], 60.0) is None and one.publish([], 60.0) is None
         assert two.agreed() == 0
     found = three.publish([(7, "wrong")], 60.0)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bot_orch.arrays import allocate
-from bot_orch.policies.auto import Auto, shared_optimism
+from bot_orch.policies.auto.policy import Auto, shared_optimism
 from bot_orch.policies.base import Feedback, Situation
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 6))

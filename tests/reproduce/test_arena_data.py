@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot_orch.environments.matrix import headroom
-from bot_orch.environments.matrix_find import data_folder, expand, load_matrix
+from bot_orch.environments.matrix.find import data_folder, expand, load_matrix
+from bot_orch.environments.matrix.model import headroom
 from bot_orch.errors import InvalidInputError
 
 FOLDER = data_folder()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.replay import Replay
+from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.arena.players import play
 from bot_orch.experiments.arena.registry import discover_entrants
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot_orch.experiments.experiment import Scale, discover
+from bot_orch.experiments.harness.experiment import Scale, discover
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
 ENVIRONMENTS = ("iid-g", "iid-m", "noniid-bb", "noniid-ps", "noniid-sd")

@@ -5,11 +5,13 @@ import pytest
 
 from bot_orch.cli.main import main
 from bot_orch.environments.stream import Stream
-from bot_orch.environments.synthetic import Episodes, episodes, observed_alignment
-from bot_orch.environments.synthetic_settings import COMMON, ENVIRONMENTS, SETTINGS
-from bot_orch.experiments.experiment import Scale, discover
-from bot_orch.experiments.simulate import simulate
-from bot_orch.experiments.synthetic import (
+from bot_orch.environments.synthetic.episodes import Episodes, episodes, observed_alignment
+from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS, SETTINGS
+from bot_orch.experiments.harness.experiment import Scale, discover
+from bot_orch.experiments.harness.simulate import simulate
+from bot_orch.experiments.harness.tables import published
+from bot_orch.experiments.paper.synthetic.calibration import calibrate, draws, measure, targets
+from bot_orch.experiments.paper.synthetic.play import (
     LAMBDAS,
     PAPER_METHODS,
     bot,
@@ -21,8 +23,6 @@ from bot_orch.experiments.synthetic import (
     scores,
     utility,
 )
-from bot_orch.experiments.synthetic_calibration import calibrate, draws, measure, targets
-from bot_orch.experiments.tables import published
 from bot_orch.rng import derive_keys
 
 METRICS = {
@@ -119,7 +119,7 @@ def test_the_calibration_reads_the_random_column_only(monkeypatch):
         asked.add(name)
         return published(experiment, environment, name, lambda_, metric)
 
-    monkeypatch.setattr("bot_orch.experiments.synthetic_calibration.published", spy)
+    monkeypatch.setattr("bot_orch.experiments.paper.synthetic.calibration.published", spy)
     for setting in SETTINGS.values():
         targets(setting)
     assert asked == {"random"}

@@ -8,10 +8,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-
-from bot_orch.arrays import allocate
-from bot_orch.core import pipeline
-from bot_orch.experiments.experiment import Scale, discover, find
 from bot_orch.experiments.theory import (
     concentration,
     consistency,
@@ -24,9 +20,13 @@ from bot_orch.experiments.theory import (
     structure,
     temperature,
 )
-from bot_orch.experiments.theory.regret_cases import CASES
-from bot_orch.experiments.theory.slopes import loglog_slope
-from bot_orch.experiments.theory.verdicts import Claim, Verdict, judge
+
+from bot_orch.arrays import allocate
+from bot_orch.core import pipeline
+from bot_orch.experiments.harness.experiment import Scale, discover, find
+from bot_orch.experiments.paper.theory.regret_cases import CASES
+from bot_orch.experiments.paper.theory.slopes import loglog_slope
+from bot_orch.experiments.paper.theory.verdicts import Claim, Verdict, judge
 from bot_orch.policies.base import Situation
 from bot_orch.policies.choice import softmax
 from bot_orch.policies.estimators import EMA, MeanReward

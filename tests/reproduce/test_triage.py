@@ -12,9 +12,9 @@ from bot_orch.environments.triage import (
     load_triage,
     paper_alignment,
 )
-from bot_orch.experiments.experiment import Scale, discover
-from bot_orch.experiments.simulate import simulate
-from bot_orch.experiments.triage import method
+from bot_orch.experiments.harness.experiment import Scale, discover
+from bot_orch.experiments.harness.simulate import simulate
+from bot_orch.experiments.paper.triage.play import method
 from bot_orch.rng import derive_keys
 
 #: Cells where the paper contradicts itself (see the notes in the report): not expected to match.

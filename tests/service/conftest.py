@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot_orch.config import parse_config
+from bot_orch.service.config import parse_config
 
 sys.path.insert(0, str(Path(__file__).parent))  # for service_running, which tests in other folders use too
 

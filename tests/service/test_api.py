@@ -9,8 +9,8 @@ from service_running import BASE, hang_up, until
 
 from bot_orch.clock import ManualClock
 from bot_orch.eventlog.ids import time_ordered_id
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
 
 
 def decide(service, **body):

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from service_running import BASE
 
-from bot_orch.config import SCOPES, parse_config
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.auth import Gate, is_loopback
-from bot_orch.service.routes import ROUTES
+from bot_orch.service.config import SCOPES, parse_config
 from bot_orch.service.server import make_server
+from bot_orch.service.web.auth import Gate, is_loopback
+from bot_orch.service.web.routes import ROUTES
 
 TOKENS = {scope: f"secret-token-of-{scope}" for scope in SCOPES}
 SECURED = (
@@ -160,7 +160,7 @@ def test_this_machine_is_known_by_all_its_names(service, host, port):
 
 
 def test_tokens_are_long_enough_and_there():
-    from bot_orch.config import TokenConfig
+    from bot_orch.service.config import TokenConfig
 
     token = TokenConfig(name="a", scopes=("decide",), env="A")
     for environment, problem in (({}, "environment variable A"), ({"A": "short"}, "is short")):

@@ -9,9 +9,9 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 
-from bot_orch.service.openapi import document
-from bot_orch.service.queue_api import QUEUE_ROUTES
-from bot_orch.service.routes import ROUTES
+from bot_orch.service.queue.api import QUEUE_ROUTES
+from bot_orch.service.web.openapi import document
+from bot_orch.service.web.routes import ROUTES
 
 CHAIN = """
 version: 1

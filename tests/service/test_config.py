@@ -9,9 +9,9 @@ import pytest
 
 from bot_orch import Orchestrator
 from bot_orch.cli import main
-from bot_orch.config import load_config, parse_config
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.build import check, make_orchestrator
+from bot_orch.service.config import load_config, parse_config
 
 MINIMAL = "version: 1\nagents: [{id: a, kind: simulated}]\n"
 MISTAKES = {

@@ -9,10 +9,10 @@ from service_running import BASE
 from bot_orch.agents.endings import Ending
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
-from bot_orch.service.dashboard import Follower
-from bot_orch.service.dashboard_charts import chart_data, regret, survival_steps
-from bot_orch.service.dashboard_timeline import Ended, Timeline
-from bot_orch.service.pages import Safe, escape, html, join
+from bot_orch.service.dashboard.charts import chart_data, regret, survival_steps
+from bot_orch.service.dashboard.routes import Follower
+from bot_orch.service.dashboard.timeline import Ended, Timeline
+from bot_orch.service.web.pages import Safe, escape, html, join
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Task
 
@@ -120,8 +120,8 @@ def test_drift_rings_for_the_agent_that_changed_and_only_for_it():
 
 
 def test_the_follower_reads_on_and_leaves_out_what_is_too_much(start, monkeypatch):
-    monkeypatch.setattr("bot_orch.service.dashboard._HISTORY", 20)
-    monkeypatch.setattr("bot_orch.service.dashboard._AT_ONCE", 5)
+    monkeypatch.setattr("bot_orch.service.dashboard.routes._HISTORY", 20)
+    monkeypatch.setattr("bot_orch.service.dashboard.routes._AT_ONCE", 5)
     service = start(BASE)
     for number in range(12):
         service.post("/v1/decisions", {"task": {"id": f"t{number}"}})

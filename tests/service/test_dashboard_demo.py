@@ -10,7 +10,7 @@ import urllib.request
 from service_running import PATIENCE_S, until
 
 from bot_orch.service.build import check
-from bot_orch.service.demo import Demo, demo_config
+from bot_orch.service.demo.run import Demo, demo_config
 
 PROGRAM = "import sys; from bot_orch.cli import main; sys.exit(main())"
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 from service_running import PATIENCE_S, until
 
-from bot_orch.agents.faults import FaultServer
+from bot_orch.testing.fault_proxy import FaultServer
 
 CONFIG = """
 version: 1

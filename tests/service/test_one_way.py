@@ -7,10 +7,10 @@ import pytest
 from service_running import BASE, PATIENCE_S, Running
 from starlette.routing import Route
 
-from bot_orch.config import parse_config
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.service.http import Endpoint, JsonFace
-from bot_orch.service.pages import HtmlFace
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.service.config import parse_config
+from bot_orch.service.web.endpoint import Endpoint, JsonFace
+from bot_orch.service.web.pages import HtmlFace
 
 API, PAGE = "/v1/decisions", "/login"
 

@@ -9,13 +9,13 @@ from service_running import BASE, PATIENCE_S, Running, hang_up, until
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
-from bot_orch.config import parse_config
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.replay import replay
-from bot_orch.service.queue_api import QUEUE_ROUTES
-from bot_orch.service.queue_desk import Desk
-from bot_orch.service.queue_rules import QueueSettings
-from bot_orch.service.queue_state import REF, fold_queue
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
+from bot_orch.service.config import parse_config
+from bot_orch.service.queue.api import QUEUE_ROUTES
+from bot_orch.service.queue.desk import Desk
+from bot_orch.service.queue.rules import QueueSettings
+from bot_orch.service.queue.state import REF, fold_queue
 
 PEOPLE = BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 300}}}}\n"
 IMPATIENT = PEOPLE.replace("answer_within_s: 300", "answer_within_s: 0.4")
@@ -165,7 +165,7 @@ def test_a_restart_keeps_ticket_claim_and_drafts(start, tmp_path):
 
 
 def test_after_a_crash_waiting_tasks_go_on_and_the_others_are_withdrawn(start, tmp_path, monkeypatch):
-    monkeypatch.setattr("bot_orch.service.queue_desk._RESTART_GRACE_S", 1.0)
+    monkeypatch.setattr("bot_orch.service.queue.desk._RESTART_GRACE_S", 1.0)
     running = begin(start, database=tmp_path / "a.sqlite")
     task = submit(running, "goes on")
     kept = waiting(running)[0]["id"]

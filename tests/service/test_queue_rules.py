@@ -7,9 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bot_orch.eventlog.events import Noted, decode_event, encode_event
 from bot_orch.eventlog.log import Row
-from bot_orch.service import queue_rules as rules
-from bot_orch.service.queue_rules import Person, QueueError, QueueSettings, Reply
-from bot_orch.service.queue_state import QueueState, fold_queue
+from bot_orch.service.queue import rules
+from bot_orch.service.queue.rules import Person, QueueError, QueueSettings, Reply
+from bot_orch.service.queue.state import QueueState, fold_queue
 
 S = QueueSettings(lease_s=60.0, undo_s=5.0)
 ADA, BOB, BOSS = Person("ada"), Person("bob"), Person("boss", admin=True)

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from bot_orch import available_policies
-from bot_orch.config import Config, parse_config
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.build import check
+from bot_orch.service.config import Config, parse_config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
 ROWS = re.findall(r"^\| (`[a-z_.\[\]]+`.*) \|$", PAGE.partition("## Every setting")[2], re.MULTILINE)

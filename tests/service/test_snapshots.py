@@ -5,7 +5,7 @@ import copy
 from service_running import BASE
 
 from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.memory import MemoryLog
+from bot_orch.eventlog.stores.memory import MemoryLog
 
 EVERY, PER_LIFE, LIVES = 10, 4, 8
 

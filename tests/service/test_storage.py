@@ -5,10 +5,10 @@ import sqlite3
 import pytest
 from service_running import until
 
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.replay import replay
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.eventlog.verification import replay
 
 
 class FailingLog(MemoryLog):

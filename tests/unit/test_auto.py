@@ -8,8 +8,8 @@ import pytest
 from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
-from bot_orch.policies import auto
-from bot_orch.policies.auto import Auto, shared_optimism
+from bot_orch.policies.auto import policy as auto
+from bot_orch.policies.auto.policy import Auto, shared_optimism
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, generator, uniform
@@ -142,7 +142,7 @@ def test_a_feature_in_small_units_is_found():
 
 
 def test_one_unit_for_all_features_misses_it(monkeypatch):
-    monkeypatch.setattr("bot_orch.policies.auto._DRIFTING", replace(auto._DRIFTING, apart=False))
+    monkeypatch.setattr("bot_orch.policies.auto.policy._DRIFTING", replace(auto._DRIFTING, apart=False))
     auto._memory.cache_clear()
     try:
         assert loud_noise() < 0.7

@@ -8,10 +8,10 @@ import pytest
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
-from bot_orch.policies import contextual_memory
-from bot_orch.policies.auto import Auto
+from bot_orch.policies.auto import memory as contextual_memory
+from bot_orch.policies.auto.memory import Memory, Prior
+from bot_orch.policies.auto.policy import Auto
 from bot_orch.policies.base import Situation
-from bot_orch.policies.contextual_memory import Memory, Prior
 from bot_orch.rng import generator
 
 AGENTS, CAPACITY, FEATURES, SEEDS = 5, 256, 10, 12

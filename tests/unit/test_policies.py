@@ -5,10 +5,9 @@ import pytest
 
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
-from bot_orch.core.checks import trained_state
 from bot_orch.environments.stream import Stream
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.simulate import simulate
+from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.choice import (
@@ -24,6 +23,7 @@ from bot_orch.policies.exponential_weights import ExponentialWeights, Importance
 from bot_orch.policies.registry import from_spec, make_policy
 from bot_orch.policies.schedules import Constant
 from bot_orch.rng import derive_keys
+from bot_orch.testing.policies import trained_state
 
 NO_PENALTY = Situation(10, np.zeros(4), None, np.full(2, 0.5))
 

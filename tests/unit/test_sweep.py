@@ -9,12 +9,13 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.experiments import engines, sweep_environments
 from bot_orch.experiments.arena.run import run_one
-from bot_orch.experiments.sweep import run_cell
-from bot_orch.experiments.sweep_spec import read_sweep
-from bot_orch.experiments.tables import COLUMNS
-from bot_orch.experiments.triage import run_triage
+from bot_orch.experiments.harness import engines
+from bot_orch.experiments.harness.tables import COLUMNS
+from bot_orch.experiments.paper.triage.play import run_triage
+from bot_orch.experiments.sweep import environments as sweep_environments
+from bot_orch.experiments.sweep.run import run_cell
+from bot_orch.experiments.sweep.spec import read_sweep
 
 pytest.importorskip("yaml")
 

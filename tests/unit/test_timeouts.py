@@ -6,10 +6,10 @@ import pytest
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import BoundedReward
+from bot_orch.evaluation.rounds import collect
 from bot_orch.eventlog.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.eventlog.rounds import collect
+from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.policies.registry import make_policy
 from bot_orch.policies.schedules import Constant
 from bot_orch.rng import generator

@@ -4,13 +4,13 @@ from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, C
 from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerState, BreakerView
 from bot_orch.agents.endings import MEANING, Ending, Meaning
 from bot_orch.agents.guard import Guard, GuardView
-from bot_orch.agents.human import HumanAnswer, HumanQueue, HumanRunner, HumanSettings
+from bot_orch.agents.kinds.human import HumanAnswer, HumanQueue, HumanRunner, HumanSettings
+from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
+from bot_orch.agents.kinds.python import PythonRunner, PythonSettings
+from bot_orch.agents.kinds.simulated import SimulatedRunner, SimulatedSettings
+from bot_orch.agents.kinds.subprocess import SubprocessRunner, SubprocessSettings
 from bot_orch.agents.limits import Limits, Price, Retry
-from bot_orch.agents.openai import OpenAIRunner, OpenAISettings
-from bot_orch.agents.python import PythonRunner, PythonSettings
 from bot_orch.agents.registry import KINDS, AgentSettings, make_agent, make_runner
-from bot_orch.agents.simulated import SimulatedRunner, SimulatedSettings
-from bot_orch.agents.subprocess import SubprocessRunner, SubprocessSettings
 
 __all__ = [
     "KINDS",

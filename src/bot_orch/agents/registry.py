@@ -9,12 +9,12 @@ from typing import Any
 
 from bot_orch.agents.base import AgentRunner
 from bot_orch.agents.guard import Guard
-from bot_orch.agents.human import HumanQueue, HumanRunner, HumanSettings
+from bot_orch.agents.kinds.human import HumanQueue, HumanRunner, HumanSettings
+from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
+from bot_orch.agents.kinds.python import PythonRunner, PythonSettings
+from bot_orch.agents.kinds.simulated import SimulatedRunner, SimulatedSettings
+from bot_orch.agents.kinds.subprocess import SubprocessRunner, SubprocessSettings
 from bot_orch.agents.limits import Limits
-from bot_orch.agents.openai import OpenAIRunner, OpenAISettings
-from bot_orch.agents.python import PythonRunner, PythonSettings
-from bot_orch.agents.simulated import SimulatedRunner, SimulatedSettings
-from bot_orch.agents.subprocess import SubprocessRunner, SubprocessSettings
 from bot_orch.errors import InvalidInputError
 
 __all__ = ["KINDS", "AgentSettings", "make_agent", "make_runner"]

@@ -71,7 +71,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.environments.matrix_find import expand
+    from bot_orch.environments.matrix.find import expand
     from bot_orch.experiments.arena.registry import find_entrants
     from bot_orch.experiments.arena.run import ArenaPlan, run_arena
 

@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.service.demo import Demo, run_demo
+    from bot_orch.service.demo.run import Demo, run_demo
 
     for name, least in (("seconds", 0.0), ("rate", 1e-3)):
         value = getattr(arguments, name)

@@ -10,8 +10,8 @@ from bot_orch.cli.progress import ProgressBar
 from bot_orch.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from bot_orch.evaluation.shadow import Lambda
     from bot_orch.eventlog.log import Log
-    from bot_orch.eventlog.shadow import Lambda
 
 _DESCRIPTION = """\
 Off-policy evaluation: estimate from a log what other policies would have earned, by IPS, SNIPS, DM and DR with
@@ -56,8 +56,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.eventlog.offpolicy import ThinSupportError
-    from bot_orch.eventlog.open import open_log
+    from bot_orch.evaluation.offpolicy import ThinSupportError
+    from bot_orch.eventlog.stores.open import open_log
 
     _check(arguments)
     lambdas = None if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]
@@ -104,7 +104,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[], tuple[str, bool]]:
-    from bot_orch.eventlog.evaluation import evaluate_log
+    from bot_orch.evaluation.evaluate import evaluate_log
 
     def show() -> tuple[str, bool]:
         found = evaluate_log(log, target, **_settings(arguments))
@@ -123,7 +123,7 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
 def _lambdas(
     log: Log, target: str, lambdas: list[Lambda], arguments: argparse.Namespace
 ) -> Callable[[], tuple[str, bool]]:
-    from bot_orch.eventlog.lambda_choice import pick_lambda
+    from bot_orch.evaluation.lambda_choice import pick_lambda
 
     if target == "uniform" or target.startswith("agent:"):
         raise InvalidInputError("--policy", f"{target!r} does not use lambda", "name a policy that does, such as auto")

@@ -32,8 +32,8 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.errors import ResultsExistError
-    from bot_orch.eventlog.export import export
-    from bot_orch.eventlog.open import open_log
+    from bot_orch.evaluation.export import export
+    from bot_orch.eventlog.stores.open import open_log
 
     if arguments.out.exists() and not arguments.force:
         raise ResultsExistError(f"{arguments.out}: exists; pass --force to overwrite it")

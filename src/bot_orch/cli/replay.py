@@ -30,8 +30,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.eventlog.open import open_log
-    from bot_orch.eventlog.replay import replay
+    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.eventlog.verification import replay
 
     log = open_log(arguments.log)
     bar = ProgressBar(quiet=arguments.quiet)

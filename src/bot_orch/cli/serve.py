@@ -32,9 +32,9 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.config import load_config
-    from bot_orch.eventlog.postgres_connect import hidden
+    from bot_orch.eventlog.stores.postgres.connect import hidden
     from bot_orch.service.build import check
+    from bot_orch.service.config import load_config
     from bot_orch.service.server import serve
 
     config = load_config(arguments.config, host=arguments.host, port=arguments.port)

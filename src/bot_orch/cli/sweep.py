@@ -63,9 +63,9 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.experiments.engines import make_engine
-    from bot_orch.experiments.sweep import run_sweep
-    from bot_orch.experiments.sweep_spec import read_sweep
+    from bot_orch.experiments.harness.engines import make_engine
+    from bot_orch.experiments.sweep.run import run_sweep
+    from bot_orch.experiments.sweep.spec import read_sweep
 
     if arguments.list:
         return _list()
@@ -89,8 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list() -> int:
-    from bot_orch.experiments.sweep_environments import environments
-    from bot_orch.experiments.sweep_spec import policy_settings
+    from bot_orch.experiments.sweep.environments import environments
+    from bot_orch.experiments.sweep.spec import policy_settings
     from bot_orch.policies.registry import available_policies
 
     for name in available_policies():

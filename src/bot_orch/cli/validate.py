@@ -22,9 +22,9 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.config import load_config
-    from bot_orch.service.auth import Gate
     from bot_orch.service.build import check
+    from bot_orch.service.config import load_config
+    from bot_orch.service.web.auth import Gate
 
     config = load_config(arguments.config)
     check(config)

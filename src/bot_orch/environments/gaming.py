@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.matrix import Matrix
+from bot_orch.environments.matrix.model import Matrix
 from bot_orch.errors import InvalidInputError
 from bot_orch.rng import generator
 

@@ -16,7 +16,7 @@ from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.environments.stream import AlignmentSource, GivenAlignment, Stream
 from bot_orch.errors import MissingExtraError
 from bot_orch.rng import generator
-from bot_orch.transport.finite import ZeroOneLabels
+from bot_orch.transport.geometries.labels import ZeroOneLabels
 
 __all__ = [
     "AI",

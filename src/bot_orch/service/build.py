@@ -11,18 +11,18 @@ import msgspec
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.breaker import BreakerSettings
 from bot_orch.agents.guard import Guard
-from bot_orch.agents.human import HumanQueue
+from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
-from bot_orch.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
 from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.open import check_database
+from bot_orch.eventlog.stores.open import check_database
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
-from bot_orch.transport.geometry import geometry_from_spec
+from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
+from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.types import Agent, Task

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownAgentError
-from bot_orch.eventlog.postgres_connect import LogUnavailableError
-from bot_orch.service.writer import StorageError
+from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
+from bot_orch.service.storage.writer import StorageError
 
 __all__ = ["Problem", "Reply", "json_reply", "problem_of", "problem_reply"]
 

@@ -12,9 +12,8 @@ import msgspec
 
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.guard import Guard
-from bot_orch.agents.human import HumanQueue
+from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.clock import Clock, SystemClock
-from bot_orch.config import Config
 from bot_orch.eventlog.events import (
     AttemptEnded,
     Censored,
@@ -28,15 +27,16 @@ from bot_orch.eventlog.events import (
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
-from bot_orch.eventlog.open import open_log
 from bot_orch.eventlog.reconfigure import change_to
-from bot_orch.service.auth import Gate
+from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.build import make_guard, make_orchestrator
+from bot_orch.service.config import Config
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.replica import make_writer
-from bot_orch.service.replica_member import Member, join
-from bot_orch.service.rules import Wish, narrow
-from bot_orch.service.writer import Group, StorageError, Writer
+from bot_orch.service.routing.rules import Wish, narrow
+from bot_orch.service.storage.member import Member, join
+from bot_orch.service.storage.replica import make_writer
+from bot_orch.service.storage.writer import Group, StorageError, Writer
+from bot_orch.service.web.auth import Gate
 
 __all__ = ["Runtime", "digest_of"]
 
@@ -102,7 +102,7 @@ class Runtime:
 
     async def start(self) -> None:
         """Open the log, fold it, bring it to the settings, build the agents."""
-        from bot_orch.service.queue import make_queue  # its handlers need this module
+        from bot_orch.service.queue.mount import make_queue  # its handlers need this module
 
         log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
         try:

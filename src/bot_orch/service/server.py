@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bot_orch.config import Config
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
-from bot_orch.eventlog.postgres_connect import hidden
-from bot_orch.service.app import make_app
-from bot_orch.service.auth import is_loopback
+from bot_orch.eventlog.stores.postgres.connect import hidden
+from bot_orch.service.config import Config
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.app import make_app
+from bot_orch.service.web.auth import is_loopback
 
 __all__ = ["make_server", "one_reason", "serve"]
 
@@ -52,7 +52,7 @@ def _protocol(config: Config) -> Any:
     """The fastest protocol there is that limits headers."""
     if importlib.util.find_spec("httptools") is None:
         return "h11"
-    from bot_orch.service.protocol import limited
+    from bot_orch.service.web.protocol import limited
 
     return limited(config.limits)
 

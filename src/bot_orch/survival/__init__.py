@@ -4,7 +4,6 @@ from bot_orch.survival.base import Fit, SurvivalModel
 from bot_orch.survival.causes import Cause, Observed, cause_codes, cause_of, is_failure, observe
 from bot_orch.survival.competing import CompetingRisks
 from bot_orch.survival.covariates import AcceleratedTime, ProportionalHazards, fit_accelerated, fit_proportional
-from bot_orch.survival.exponential import Exponential, OnlineExponential, fit_exponential
 from bot_orch.survival.frailty import (
     Baseline,
     Frailty,
@@ -14,7 +13,8 @@ from bot_orch.survival.frailty import (
     marginal_survival,
 )
 from bot_orch.survival.frailty_process import FrailtyFilter, FrailtyProcess
-from bot_orch.survival.kaplan_meier import (
+from bot_orch.survival.models.exponential import Exponential, OnlineExponential, fit_exponential
+from bot_orch.survival.models.kaplan_meier import (
     LifeTable,
     StepSurvival,
     completion_survival,
@@ -23,13 +23,14 @@ from bot_orch.survival.kaplan_meier import (
     life_table,
     nelson_aalen,
 )
-from bot_orch.survival.log_logistic import LogLogistic, fit_log_logistic
-from bot_orch.survival.log_normal import LogNormal, fit_log_normal
-from bot_orch.survival.online import OnlineFit, Prior
-from bot_orch.survival.online_kaplan_meier import OnlineKaplanMeier
-from bot_orch.survival.online_log_time import OnlineLogTime
-from bot_orch.survival.online_regression import AcceleratedLikelihood, OnlineRegression, ProportionalLikelihood
-from bot_orch.survival.piecewise import OnlinePiecewise, PiecewiseConstant, fit_piecewise
+from bot_orch.survival.models.log_logistic import LogLogistic, fit_log_logistic
+from bot_orch.survival.models.log_normal import LogNormal, fit_log_normal
+from bot_orch.survival.models.piecewise import OnlinePiecewise, PiecewiseConstant, fit_piecewise
+from bot_orch.survival.models.weibull import Weibull, fit_weibull
+from bot_orch.survival.online.base import OnlineFit, Prior
+from bot_orch.survival.online.kaplan_meier import OnlineKaplanMeier
+from bot_orch.survival.online.log_time import OnlineLogTime
+from bot_orch.survival.online.regression import AcceleratedLikelihood, OnlineRegression, ProportionalLikelihood
 from bot_orch.survival.reward import (
     TailCheck,
     expected_reward,
@@ -38,7 +39,6 @@ from bot_orch.survival.reward import (
     survival_reward,
     tail_check,
 )
-from bot_orch.survival.weibull import Weibull, fit_weibull
 
 __all__ = [
     "AcceleratedLikelihood",

@@ -36,7 +36,7 @@ class CompetingRisks(SurvivalModel):
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> model = CompetingRisks(Exponential(10.0), Exponential(30.0))
     >>> model.survival(1e9).round(6)  # a quarter crashes
     np.float64(0.25)

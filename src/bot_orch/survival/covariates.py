@@ -16,9 +16,9 @@ import numpy.typing as npt
 from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.base import Fit, Observations, check_observations
-from bot_orch.survival.location_scale import LocationScaleModel, fit_log_times, log_times
+from bot_orch.survival.models.location_scale import LocationScaleModel, fit_log_times, log_times
+from bot_orch.survival.models.piecewise import PiecewiseConstant, exposures, interval
 from bot_orch.survival.newton import maximise
-from bot_orch.survival.piecewise import PiecewiseConstant, exposures, interval
 
 __all__ = ["AcceleratedTime", "ProportionalHazards", "fit_accelerated", "fit_proportional"]
 
@@ -38,7 +38,7 @@ class AcceleratedTime(Generic[TimeModel]):
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> model = AcceleratedTime(Exponential(10.0), np.array([np.log(2.0)]))
     >>> model.at([1.0]).scale_s
     array(20.)
@@ -58,7 +58,7 @@ class ProportionalHazards(Generic[HazardModel]):
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> model = ProportionalHazards(Exponential(10.0), np.array([np.log(2.0)]))
     >>> model.at([1.0]).scale_s
     array(5.)
@@ -93,7 +93,7 @@ def fit_accelerated(
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> x = np.array([[0.0], [0.0], [1.0], [1.0]])
     >>> fit = fit_accelerated(Exponential, [1.0, 3.0, 8.0, 8.0], [True] * 4, x)
     >>> fit.model.at([1.0]).scale_s.round(6)

@@ -198,7 +198,7 @@ def marginal_survival(model: SurvivalModel, t_s: npt.ArrayLike, frailty: Frailty
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> marginal_survival(Exponential(1.0), 1.0, GammaFrailty(1.0))
     array(0.5)
     """
@@ -214,7 +214,7 @@ class Baseline(SurvivalModel):
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> fitted, law = Exponential(10.0), GammaFrailty(0.5)
     >>> marginal_survival(Baseline(fitted, law), [5.0, 20.0], law).round(6) == fitted.survival([5.0, 20.0]).round(6)
     array([ True,  True])

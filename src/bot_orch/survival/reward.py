@@ -67,7 +67,7 @@ def expected_reward(
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> expected_reward(Exponential([1.0, 100.0]))  # without censoring all agents are equal
     array([0.5, 0.5])
     >>> expected_reward(Exponential([1.0, 100.0]), cutoff_s=10.0).round(3)
@@ -121,7 +121,7 @@ def reward_of(
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> causes = [Cause.COMPLETED, Cause.CRASHED, Cause.CENSORED]
     >>> reward_of(Exponential(10.0), 5.0, causes).round(3)
     array([0.607, 0.   , 0.   ])
@@ -159,7 +159,7 @@ def live_reward(
 
     Examples
     --------
-    >>> from bot_orch.survival.exponential import Exponential
+    >>> from bot_orch.survival.models.exponential import Exponential
     >>> from bot_orch.survival.frailty import GammaFrailty
     >>> model = Exponential(10.0)
     >>> round(live_reward(model, Outcome.completed(elapsed_s=5.0)), 3)

@@ -1,22 +1,24 @@
 """Distributions and the optimal-transport distances between them."""
 
+import importlib
+from typing import Any
+
 from bot_orch.transport.backend import Kernels, kernels
 from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.barycenters import barycenter, mixture
-from bot_orch.transport.bures import Bures, embedding_geometry
 from bot_orch.transport.drift import DriftMonitor, DriftStudy, drift_study
-from bot_orch.transport.finite import OrderedLabels, TreeLabels, ZeroOneLabels
-from bot_orch.transport.geometry import Geometry, distance, geometry_from_spec
-from bot_orch.transport.ground_cost import CostCloud, CostLabels
-from bot_orch.transport.labels import label_distance, total_variation
-from bot_orch.transport.lateness import Lateness
-from bot_orch.transport.lockin import lockin_shares
+from bot_orch.transport.geometries.base import Geometry, distance, geometry_from_spec
+from bot_orch.transport.geometries.bures import Bures, embedding_geometry
+from bot_orch.transport.geometries.ground_cost import CostCloud, CostLabels
+from bot_orch.transport.geometries.labels import OrderedLabels, TreeLabels, ZeroOneLabels
+from bot_orch.transport.geometries.lateness import Lateness
+from bot_orch.transport.geometries.scalars import Scalars
+from bot_orch.transport.geometries.scores import Scores
+from bot_orch.transport.geometries.sliced import Sliced
+from bot_orch.transport.label_distance import label_distance, total_variation
 from bot_orch.transport.measures import Cloud, Gaussian, Labels, Samples, measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.reference import Barycenter
-from bot_orch.transport.scalars import Scalars
-from bot_orch.transport.scores import Scores
-from bot_orch.transport.sliced import Sliced
 from bot_orch.transport.uncertainty import Distances, confidence
 
 __all__ = [
@@ -55,3 +57,10 @@ __all__ = [
     "mixture",
     "total_variation",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The lock-in study lives with the experiments; its name here stays."""
+    if name == "lockin_shares":
+        return importlib.import_module("bot_orch.experiments.lockin.shares").lockin_shares
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate, finite_rows
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.backend import NUMPY, Kernels
-from bot_orch.transport.geometry import Geometry, geometry_from_spec
+from bot_orch.transport.geometries.base import Geometry, geometry_from_spec
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.stores import Store, store_for
 from bot_orch.transport.uncertainty import Distances, confidence

@@ -18,11 +18,11 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.bures import Bures, psd_root
-from bot_orch.transport.finite import LabelGeometry, OrderedLabels, ZeroOneLabels
-from bot_orch.transport.geometry import Geometry, QuantileGeometry
-from bot_orch.transport.ground_cost import CostLabels
-from bot_orch.transport.scores import Scores
+from bot_orch.transport.geometries.base import Geometry, QuantileGeometry
+from bot_orch.transport.geometries.bures import Bures, psd_root
+from bot_orch.transport.geometries.ground_cost import CostLabels
+from bot_orch.transport.geometries.labels import LabelGeometry, OrderedLabels, ZeroOneLabels
+from bot_orch.transport.geometries.scores import Scores
 
 __all__ = ["barycenter", "mixture", "rule"]
 

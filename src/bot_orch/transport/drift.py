@@ -21,7 +21,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema, allocate
 from bot_orch.errors import InvalidInputError
 from bot_orch.rng import generator
-from bot_orch.transport.geometry import Geometry, LinearGeometry
+from bot_orch.transport.geometries.base import Geometry, LinearGeometry
 
 __all__ = ["DriftMonitor", "DriftStudy", "drift_study"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.transport.bures import Bures
-from bot_orch.transport.finite import LabelGeometry
-from bot_orch.transport.geometry import Geometry, QuantileGeometry
-from bot_orch.transport.ground_cost import CostCloud, CostLabels
+from bot_orch.transport.geometries.base import Geometry, QuantileGeometry
+from bot_orch.transport.geometries.bures import Bures
+from bot_orch.transport.geometries.ground_cost import CostCloud, CostLabels
+from bot_orch.transport.geometries.labels import LabelGeometry
+from bot_orch.transport.geometries.scores import Scores
 from bot_orch.transport.quantiles import cosine_levels, level_widths
-from bot_orch.transport.scores import Scores
 
 __all__ = ["SMALL", "noise"]
 

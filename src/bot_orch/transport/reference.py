@@ -12,7 +12,7 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema, allocate
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.barycenters import barycenter, rule, simplex_median, weighted_median
-from bot_orch.transport.geometry import Geometry, geometry_from_spec
+from bot_orch.transport.geometries.base import Geometry, geometry_from_spec
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.stores import age_weights, digest_push
 from bot_orch.types import Measure

@@ -14,8 +14,8 @@ import numpy as np
 from bot_orch.arrays import Arrays, Field, Floats, Ints
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.backend import Kernels
-from bot_orch.transport.geometry import Geometry, LinearGeometry, QuantileGeometry
-from bot_orch.transport.ground_cost import CostCloud
+from bot_orch.transport.geometries.base import Geometry, LinearGeometry, QuantileGeometry
+from bot_orch.transport.geometries.ground_cost import CostCloud
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.quantiles import sample_cell_means
 

@@ -27,11 +27,11 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.backend import NUMPY, Kernels
-from bot_orch.transport.finite import LabelGeometry
-from bot_orch.transport.geometry import Geometry
-from bot_orch.transport.ground_cost import CostLabels
+from bot_orch.transport.geometries.base import Geometry
+from bot_orch.transport.geometries.ground_cost import CostLabels
+from bot_orch.transport.geometries.labels import LabelGeometry
+from bot_orch.transport.geometries.scores import Scores
 from bot_orch.transport.noise import SMALL, noise
-from bot_orch.transport.scores import Scores
 
 __all__ = ["Distances", "confidence"]
 

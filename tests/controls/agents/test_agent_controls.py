@@ -33,11 +33,11 @@ from bot_orch.agents import (
     SubprocessRunner,
     SubprocessSettings,
 )
-from bot_orch.agents import subprocess as subprocess_module
 from bot_orch.agents.address import address_problem
 from bot_orch.agents.connection import PinningResolver
-from bot_orch.agents.fault_matrix import MATRIX, guard_for, problems_in
-from bot_orch.agents.faults import FaultServer
+from bot_orch.agents.kinds import subprocess as subprocess_module
+from bot_orch.testing.fault_matrix import MATRIX, guard_for, problems_in
+from bot_orch.testing.fault_proxy import FaultServer
 
 # The fault matrix ----------------------------------------------------------------------------------------------------
 

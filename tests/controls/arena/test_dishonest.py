@@ -9,12 +9,12 @@ import pytest
 
 from bot_orch.arrays import Floats
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix import Matrix
-from bot_orch.environments.replay import After, Before, Replay
-from bot_orch.experiments.arena.checks import check_sees_only_chosen
+from bot_orch.environments.matrix.model import Matrix
+from bot_orch.environments.replay.bandit import After, Before, Replay
 from bot_orch.experiments.arena.metrics import chosen, score, yardstick
 from bot_orch.experiments.arena.players import Pick, Player, PolicyPlayer, Trace, play
 from bot_orch.policies.registry import make_policy
+from bot_orch.testing.entrants import check_sees_only_chosen
 
 MATRIX = gaming_matrix(GamingSettings(tasks=80, agents=6))
 

@@ -30,7 +30,7 @@ def checks():
 
 def write_without_the_lock(url, number, groups, rng, seen):
     """Draws its numbers from a sequence and commits when it likes, as a table with BIGSERIAL does."""
-    from bot_orch.eventlog.postgres_connect import connect
+    from bot_orch.eventlog.stores.postgres.connect import connect
 
     connection = connect(url)
     if number == 1:  # the first one likes to commit after others whose numbers are larger
@@ -67,7 +67,7 @@ def test_a_follower_of_writers_without_the_lock_misses_events():
 def test_writers_that_number_rows_without_the_lock_clash():
     """Without the lock the unique number is what is left: writers run into each other instead of waiting."""
     from bot_orch.eventlog.log import LogConflictError
-    from bot_orch.eventlog.postgres import PostgresLog
+    from bot_orch.eventlog.stores.postgres.log import PostgresLog
 
     url, clashes, start = need().database(), [], threading.Barrier(4)
 
@@ -105,14 +105,14 @@ def test_writers_that_number_rows_without_the_lock_clash():
 @pytest.mark.parametrize("number", range(3))
 def test_without_deadlines_a_writer_that_hangs_stops_the_others(number, monkeypatch):
     """The first kind of hanging needs the timeout of the server, the others need somebody who looks."""
-    from bot_orch.eventlog.postgres import PostgresLog
-    from bot_orch.eventlog.postgres_connect import LogUnavailableError
+    from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
+    from bot_orch.eventlog.stores.postgres.log import PostgresLog
 
     suite, url = checks(), f"{need().database()}&hold_s=0.6"
     monkeypatch.setattr(PostgresLog, "_cut_off", lambda self: None)
     how = suite.HANGS[number]
     if number == 0:
-        monkeypatch.setattr("bot_orch.eventlog.postgres_connect._limit_waiting", lambda *_: None)
+        monkeypatch.setattr("bot_orch.eventlog.stores.postgres.connect._limit_waiting", lambda *_: None)
     hanging, other = suite.hanging_writer(url, how), suite.connect_log(url)
     begun = time.monotonic()
     with pytest.raises(LogUnavailableError, match="lock timeout"):

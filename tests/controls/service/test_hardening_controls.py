@@ -12,12 +12,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "service"))
 
 from service_running import BASE, Running
 
-from bot_orch.config import parse_config
-from bot_orch.eventlog import sqlite
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.sqlite import SqliteLog
-from bot_orch.eventlog.sqlite_lock import _lock_beside
+from bot_orch.eventlog.stores.sqlite import log as sqlite
+from bot_orch.eventlog.stores.sqlite.lock import _lock_beside
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.service import server
+from bot_orch.service.config import parse_config
 
 TESTS = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ SECOND = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from test_hardening_controls import ByName
-from bot_orch.eventlog import sqlite
+from bot_orch.eventlog.stores.sqlite import log as sqlite
 from bot_orch.eventlog.log import Row
 sqlite.hold = ByName
 log = sqlite.SqliteLog(sys.argv[1])

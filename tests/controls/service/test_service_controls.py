@@ -13,9 +13,9 @@ from bot_orch.eventlog.events import Configured, FeedbackGiven, TaskRecord, enco
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.eventlog.replay import replay
-from bot_orch.service.writer import Group, StorageError, Writer
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.eventlog.verification import replay
+from bot_orch.service.storage.writer import Group, StorageError, Writer
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "service"))
 

@@ -7,8 +7,8 @@ import ot
 import pytest
 
 from bot_orch import transport as tr
+from bot_orch.experiments.coverage.study import coverage, coverage_grid
 from bot_orch.rng import derive_keys, generator
-from bot_orch.transport.coverage import coverage, coverage_grid
 from bot_orch.transport.noise import SMALL, noise
 
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from bot_orch.agents import Ending
-from bot_orch.agents.fault_matrix import MATRIX, problems_in
-from bot_orch.agents.faults import FAULTS
+from bot_orch.testing.fault_matrix import MATRIX, problems_in
+from bot_orch.testing.fault_proxy import FAULTS
 
 
 @pytest.mark.parametrize("cell", MATRIX, ids=lambda cell: cell.name)

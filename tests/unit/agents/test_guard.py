@@ -23,8 +23,8 @@ from bot_orch.agents import (
     Retry,
     Usage,
 )
-from bot_orch.agents.faults import FaultServer
 from bot_orch.errors import InvalidInputError
+from bot_orch.testing.fault_proxy import FaultServer
 
 
 class Scripted:

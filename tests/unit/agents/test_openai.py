@@ -21,11 +21,11 @@ from bot_orch.agents import (
     OpenAISettings,
     Usage,
 )
-from bot_orch.agents.faults import FaultServer
+from bot_orch.agents.kinds.streamed import StreamedAnswer
 from bot_orch.agents.replies import in_one_piece, load_json, reply_from_completion, reply_from_value
 from bot_orch.agents.sse import EventReader
-from bot_orch.agents.streamed import StreamedAnswer
 from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.testing.fault_proxy import FaultServer
 
 
 def exchange(request, mode="call", fault="ok", limits=None, **options):

@@ -9,16 +9,16 @@ import pytest
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
-from bot_orch.environments.matrix import Matrix, Runtime
-from bot_orch.environments.replay import After, Before, Replay
-from bot_orch.experiments.arena.checks import check_sees_only_chosen
+from bot_orch.environments.matrix.model import Matrix, Runtime
+from bot_orch.environments.replay.bandit import After, Before, Replay
 from bot_orch.experiments.arena.metrics import chosen, score
 from bot_orch.experiments.arena.players import PolicyPlayer, Trace, alignment_for, play
 from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.policies.auto import Auto
+from bot_orch.policies.auto.policy import Auto
 from bot_orch.survival.causes import Cause
-from bot_orch.transport.finite import ZeroOneLabels
-from bot_orch.transport.lateness import Lateness
+from bot_orch.testing.entrants import check_sees_only_chosen
+from bot_orch.transport.geometries.labels import ZeroOneLabels
+from bot_orch.transport.geometries.lateness import Lateness
 
 ENTRANTS = discover_entrants()
 

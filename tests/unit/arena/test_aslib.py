@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bot_orch.environments.arff import parse_arff
-from bot_orch.environments.matrix_aslib import read_scenario
+from bot_orch.environments.matrix.arff import parse_arff
+from bot_orch.environments.matrix.aslib import read_scenario
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival import Cause
 

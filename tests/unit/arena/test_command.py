@@ -13,7 +13,7 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix_npz import write_npz
+from bot_orch.environments.matrix.npz import write_npz
 from bot_orch.experiments.arena.run import ArenaPlan, run_arena
 
 pytest.importorskip("matplotlib")

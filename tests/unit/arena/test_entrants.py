@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from bot_orch.environments.gaming import CHEATS, GamingSettings, gaming_matrix
-from bot_orch.environments.matrix import Matrix
-from bot_orch.environments.replay import Replay
+from bot_orch.environments.matrix.model import Matrix
+from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.experiments.arena.checks import check_sees_only_chosen
 from bot_orch.experiments.arena.players import Trace, play
 from bot_orch.experiments.arena.registry import Entrant, discover_entrants, find_entrants, register
+from bot_orch.testing.entrants import check_sees_only_chosen
 
 ENTRANTS = discover_entrants()
 PEERS = {"vw": "vowpal_wabbit_next", "mabwiser": "mabwiser", "river": "river"}

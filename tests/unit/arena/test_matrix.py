@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix import headroom
-from bot_orch.environments.matrix_features import prepare
-from bot_orch.environments.matrix_find import data_folder, expand, load_matrix
-from bot_orch.environments.matrix_npz import matrix_from_arrays, read_npz, write_npz
+from bot_orch.environments.matrix.features import prepare
+from bot_orch.environments.matrix.find import data_folder, expand, load_matrix
+from bot_orch.environments.matrix.model import headroom
+from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival import Cause
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot_orch.environments.matrix import Matrix
-from bot_orch.environments.matrix_npz import matrix_from_arrays
-from bot_orch.environments.replay import Replay
+from bot_orch.environments.matrix.model import Matrix
+from bot_orch.environments.matrix.npz import matrix_from_arrays
+from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.arena.league import COLUMNS, csv_text, league
 from bot_orch.experiments.arena.metrics import chosen, score, yardstick
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix import Matrix
-from bot_orch.environments.matrix_npz import matrix_from_arrays
-from bot_orch.environments.replay import Replay, task_order
-from bot_orch.environments.replay_signal import KaplanMeierSignal, LogUniform, LogUniformSignal
+from bot_orch.environments.matrix.model import Matrix
+from bot_orch.environments.matrix.npz import matrix_from_arrays
+from bot_orch.environments.replay.bandit import Replay, task_order
+from bot_orch.environments.replay.signal import KaplanMeierSignal, LogUniform, LogUniformSignal
 from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.arena.players import PolicyPlayer, play
 from bot_orch.experiments.arena.registry import discover_entrants

@@ -5,7 +5,7 @@ import numpy as np
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.eventlog.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.memory import MemoryLog
+from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.transport import Labels
 
 AGENTS = ("plain", "good", "poor", "cheat")

@@ -12,13 +12,13 @@ from pg_running import need, shut
 from scribing import Scribe
 
 from bot_orch import Orchestrator
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 
 
 def postgres(_=None):
     server = need()
-    from bot_orch.eventlog.postgres import PostgresLog
+    from bot_orch.eventlog.stores.postgres.log import PostgresLog
 
     return PostgresLog(server.database())
 

@@ -7,7 +7,7 @@ import msgspec
 
 from bot_orch.eventlog import events
 from bot_orch.eventlog.events import FIRST_ENGINE, Configured, DecisionMade
-from bot_orch.eventlog.memory import MemoryLog
+from bot_orch.eventlog.stores.memory import MemoryLog
 
 
 def in_first_format(event):

@@ -10,6 +10,7 @@ from scribing import Scribe
 
 from bot_orch import InvalidInputError, Orchestrator, Task
 from bot_orch.core.engine import ENGINE
+from bot_orch.evaluation.export import decision_rows, event_rows, export
 from bot_orch.eventlog.events import (
     FIRST_ENGINE,
     DecisionMade,
@@ -21,8 +22,7 @@ from bot_orch.eventlog.events import (
     record_decision,
     record_task,
 )
-from bot_orch.eventlog.export import decision_rows, event_rows, export
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.verification import replay
 from bot_orch.transport import Labels
 from bot_orch.types import COLUMNS
 

@@ -12,10 +12,10 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.events import FIRST_ENGINE, Configured, DecisionMade
 from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
 from bot_orch.eventlog.log import Snapshot
-from bot_orch.eventlog.memory import MemoryLog
 from bot_orch.eventlog.reconfigure import change_to
-from bot_orch.eventlog.replay import replay
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.eventlog.verification import replay
 from bot_orch.transport import Labels
 
 AGENTS = ("a", "b", "c")

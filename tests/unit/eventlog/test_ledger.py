@@ -24,7 +24,7 @@ from bot_orch.eventlog.events import (
 from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
 from bot_orch.eventlog.log import Snapshot
 from bot_orch.eventlog.reconfigure import change_to, reconfigured
-from bot_orch.eventlog.replay import replay
+from bot_orch.eventlog.verification import replay
 
 
 def busy(scribe, rounds=40):

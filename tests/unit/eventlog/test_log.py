@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.log import LogConflictError, LogInUseError, Row, Snapshot
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.sqlfiles import migrations, queries
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.sqlfiles import migrations, queries
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 
 
 def row(seq, key=None, ref="r", digest=None):
@@ -154,7 +154,7 @@ def shared_logs(numbers=itertools.count()):  # noqa: B008  every example gets a 
         return []
     from pg_running import server
 
-    from bot_orch.eventlog.postgres import PostgresLog
+    from bot_orch.eventlog.stores.postgres.log import PostgresLog
 
     return [PostgresLog(server().uri, schema=f"machine_{next(numbers)}")]
 

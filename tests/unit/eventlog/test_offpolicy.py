@@ -9,9 +9,9 @@ import pytest
 
 from bot_orch import InvalidInputError, Task
 from bot_orch.errors import MissingExtraError
-from bot_orch.eventlog.evaluation import collect, evaluate_log
-from bot_orch.eventlog.export import COLUMNS, export
-from bot_orch.eventlog.offpolicy import Logged, ThinSupportError, evaluate, support
+from bot_orch.evaluation.evaluate import collect, evaluate_log
+from bot_orch.evaluation.export import COLUMNS, export
+from bot_orch.evaluation.offpolicy import Logged, ThinSupportError, evaluate, support
 
 
 def world(seed, n=600, m=3):

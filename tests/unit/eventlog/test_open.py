@@ -6,12 +6,12 @@ import pytest
 
 import bot_orch
 from bot_orch.cli.main import main
-from bot_orch.config import parse_config
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.memory import MemoryLog
-from bot_orch.eventlog.open import check_database, open_log
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.eventlog.stores.open import check_database, open_log
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.service.build import check
+from bot_orch.service.config import parse_config
 
 COMMANDS = (
     ["replay", "--quiet"],

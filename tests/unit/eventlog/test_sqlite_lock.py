@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog import sqlite_lock
 from bot_orch.eventlog.log import LogInUseError, Row
-from bot_orch.eventlog.open import open_log
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.sqlite import lock as sqlite_lock
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 
 HOLD = """
 import sys
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.sqlite import SqliteLog
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 try:
     log = SqliteLog(sys.argv[1])
 except BotOrchError as error:
@@ -219,7 +219,7 @@ def test_nothing_is_left_open(path):
 
 
 def test_a_file_that_is_replaced_while_it_is_opened_is_noticed(path):
-    from bot_orch.eventlog.sqlite import connect
+    from bot_orch.eventlog.stores.sqlite.log import connect
 
     def slow(name):
         Path(name).rename(name + ".old")

@@ -9,8 +9,8 @@ import pytest
 
 from bot_orch import transport as tr
 from bot_orch.errors import InvalidInputError
+from bot_orch.experiments.coverage.study import SIZES, CoverageCell, coverage, coverage_grid
 from bot_orch.rng import generator
-from bot_orch.transport.coverage import SIZES, CoverageCell, coverage, coverage_grid
 from bot_orch.transport.noise import noise
 
 CELLS = defaultdict(list)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, finite_rows
 from bot_orch.core.alignment.units import in_units
-from bot_orch.transport.geometry import Geometry
+from bot_orch.transport.geometries.base import Geometry
 
 __all__ = ["Gaps"]
 

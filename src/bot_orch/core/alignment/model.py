@@ -19,15 +19,15 @@ from bot_orch.core.alignment.reference import Reference, fill_missing
 from bot_orch.core.alignment.units import Relative, in_units, own_variability, settled_unit
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.bank import ProfileBank
-from bot_orch.transport.bures import Bures
 from bot_orch.transport.drift import DriftMonitor
-from bot_orch.transport.finite import ZeroOneLabels
-from bot_orch.transport.geometry import Geometry, geometry_from_spec
-from bot_orch.transport.lateness import Lateness
+from bot_orch.transport.geometries.base import Geometry, geometry_from_spec
+from bot_orch.transport.geometries.bures import Bures
+from bot_orch.transport.geometries.labels import ZeroOneLabels
+from bot_orch.transport.geometries.lateness import Lateness
+from bot_orch.transport.geometries.scalars import Scalars
+from bot_orch.transport.geometries.sliced import Sliced
 from bot_orch.transport.measures import Cloud, Gaussian, Labels
 from bot_orch.transport.memory import Memory
-from bot_orch.transport.scalars import Scalars
-from bot_orch.transport.sliced import Sliced
 from bot_orch.transport.uncertainty import Distances
 from bot_orch.types import Measure, Outcome
 

@@ -11,7 +11,7 @@ import numpy as np
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, finite_rows
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.bank import ProfileBank
-from bot_orch.transport.geometry import Geometry, LinearGeometry, QuantileGeometry
+from bot_orch.transport.geometries.base import Geometry, LinearGeometry, QuantileGeometry
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.reference import Barycenter

@@ -12,7 +12,7 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats, finite_rows
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.geometry import Geometry
+from bot_orch.transport.geometries.base import Geometry
 from bot_orch.transport.noise import noise
 
 __all__ = ["Relative", "closest_share", "in_units", "own_variability", "settled_unit"]

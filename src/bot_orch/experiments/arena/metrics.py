@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Floats, Ints
-from bot_orch.environments.replay import Replay
+from bot_orch.environments.replay.bandit import Replay
 
 __all__ = ["Reader", "chosen", "score", "yardstick"]
 

@@ -19,8 +19,8 @@ from bot_orch._version import __version__
 from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
 from bot_orch.experiments.arena.plots import draw_curves, draw_league, draw_set
 from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
-from bot_orch.experiments.figures import save_figure
-from bot_orch.experiments.runner import Progress
+from bot_orch.experiments.harness.figures import save_figure
+from bot_orch.experiments.harness.runner import Progress
 from bot_orch.files import write_atomically
 
 __all__ = ["write_page"]
@@ -43,7 +43,7 @@ _DIGITS = {"par10": 0, "cost_usd": 5, "mean_observed_time": 2}
 
 def write_page(out: Path, results: Results, command: str, progress: Progress) -> Path:
     """Draw the figures, write ``index.html`` and return its path."""
-    style = files("bot_orch.experiments").joinpath("report.css").read_text()
+    style = files("bot_orch.experiments.harness").joinpath("report.css").read_text()
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
     figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.replay import After, Before, Setup
+from bot_orch.environments.replay.bandit import After, Before, Setup
 from bot_orch.experiments.arena.players import Pick, Player
 
 __all__ = ["Learner", "PerSeedPlayer", "with_intercept"]

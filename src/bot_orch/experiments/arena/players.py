@@ -14,10 +14,10 @@ from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.engine import Engine, Learned, Observation, Prepared
 from bot_orch.core.reward import read_rows
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.environments.replay import After, Before, Replay, Setup
+from bot_orch.environments.replay.bandit import After, Before, Replay, Setup
 from bot_orch.policies.base import Policy
-from bot_orch.transport.finite import ZeroOneLabels
-from bot_orch.transport.lateness import Lateness
+from bot_orch.transport.geometries.labels import ZeroOneLabels
+from bot_orch.transport.geometries.lateness import Lateness
 from bot_orch.transport.measures import Cloud
 from bot_orch.types import Outcome
 
@@ -156,7 +156,7 @@ def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> 
 
     Examples
     --------
-    >>> from bot_orch.environments.matrix import Matrix
+    >>> from bot_orch.environments.matrix.model import Matrix
     >>> from bot_orch.policies.registry import make_policy
     >>> replay = Replay(Matrix("toy", ("a", "b"), np.tile([0.1, 0.9], (200, 1))), seeds=range(3))
     >>> trace = play(PolicyPlayer(make_policy("thompson-beta"), replay.setup), replay)

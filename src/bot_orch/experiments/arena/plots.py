@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.experiments.arena.league import Results, Standing, mean_std
-from bot_orch.experiments.figures import new_figure
+from bot_orch.experiments.harness.figures import new_figure
 
 __all__ = ["draw_curves", "draw_league", "draw_set", "look"]
 

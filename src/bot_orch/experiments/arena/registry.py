@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
-from bot_orch.environments.replay import Setup
+from bot_orch.environments.replay.bandit import Setup
 from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.policies.registry import available_policies, make_policy

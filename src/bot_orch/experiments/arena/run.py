@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch._version import __version__
-from bot_orch.environments.matrix_find import dataset_name, load_matrix
-from bot_orch.environments.replay import Order, Replay, Setup
+from bot_orch.environments.matrix.find import dataset_name, load_matrix
+from bot_orch.environments.replay.bandit import Order, Replay, Setup
 from bot_orch.errors import BotOrchError
 from bot_orch.experiments.arena.league import Results, csv_text
 from bot_orch.experiments.arena.metrics import chosen, score, yardstick
 from bot_orch.experiments.arena.players import play
 from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
-from bot_orch.experiments.engines import make_engine
-from bot_orch.experiments.experiment import Unit
-from bot_orch.experiments.figures import new_figure
-from bot_orch.experiments.runner import Progress, open_folder, run_missing
+from bot_orch.experiments.harness.engines import make_engine
+from bot_orch.experiments.harness.experiment import Unit
+from bot_orch.experiments.harness.figures import new_figure
+from bot_orch.experiments.harness.runner import Progress, open_folder, run_missing
 from bot_orch.files import write_atomically
 from bot_orch.rng import derive_keys
 

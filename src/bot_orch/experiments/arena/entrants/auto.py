@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from bot_orch.core.settings import Lambda
-from bot_orch.environments.replay import Setup
+from bot_orch.environments.replay.bandit import Setup
 from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
-from bot_orch.policies.auto import Auto
+from bot_orch.policies.auto.policy import Auto
 
 __all__ = ["ENTRANTS", "FIXED_LAMBDAS"]
 

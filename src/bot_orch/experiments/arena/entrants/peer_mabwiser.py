@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.replay import Setup
+from bot_orch.environments.replay.bandit import Setup
 from bot_orch.errors import MissingExtraError
 from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer, with_intercept
 from bot_orch.experiments.arena.players import Player

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.replay import Setup
+from bot_orch.environments.replay.bandit import Setup
 from bot_orch.errors import MissingExtraError
 from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer
 from bot_orch.experiments.arena.players import Player

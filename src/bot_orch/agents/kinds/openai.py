@@ -1,0 +1,218 @@
+"""Agents behind any OpenAI-compatible ``/chat/completions`` endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from bot_orch.agents.address import check_url
+from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.kinds.streamed import StreamedAnswer, asks_for_counts
+from bot_orch.agents.limits import Limits
+from bot_orch.agents.replies import encode, reply_from_completion
+from bot_orch.agents.sse import EventReader
+from bot_orch.errors import InvalidInputError, MissingExtraError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from bot_orch.agents.connection import Lookup
+
+__all__ = ["OpenAIRunner", "OpenAISettings"]
+
+_OURS = frozenset({"model", "messages", "stream"})
+_DENIED = frozenset({401, 403, 404, 405, 407, 410})
+_ERROR_BODY_BYTES = 16_384
+_ERROR_BODY_S = 1.0
+_DRAIN_S = 0.05
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISettings:
+    """Where the endpoint is.
+
+    Parameters
+    ----------
+    base_url
+        Up to and with ``/v1``; from configuration only.
+    model
+        The model's name there.
+    api_key, headers
+        Sent with every call, never shown.
+    allow_private
+        Whether it may be on this machine or a private network.
+    stream_usage
+        Whether to ask for token counts at the end of a stream; turn off where an endpoint objects.
+    """
+
+    base_url: str
+    model: str
+    api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=lambda: _NO_HEADERS, repr=False)
+    allow_private: bool = False
+    stream_usage: bool = True
+
+    def __post_init__(self) -> None:
+        check_url(self.base_url, allow_private=self.allow_private)
+        if not self.model:
+            raise InvalidInputError("model", "is empty", "name the model as the endpoint knows it")
+        for value in (self.api_key, *self.headers, *self.headers.values()):
+            if not (value.isprintable() and value.isascii()):
+                raise InvalidInputError("api_key", "holds a line break or an odd character", "check the environment")
+
+    def url(self) -> str:
+        """The address that is called."""
+        base, question, query = check_url(self.base_url, allow_private=self.allow_private).partition("?")
+        return f"{base.rstrip('/')}/chat/completions{question}{query}"
+
+
+class OpenAIRunner:
+    """Calls the endpoint over kept-alive connections."""
+
+    def __init__(self, settings: OpenAISettings, limits: Limits | None = None, lookup: Lookup | None = None) -> None:
+        self._settings = settings
+        self._limits = limits or Limits()
+        self._lookup = lookup or _connection().lookup  # says at once if aiohttp is missing
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+        self._url = settings.url()
+        self._headers = {"Content-Type": "application/json", **settings.headers}
+        if settings.api_key:
+            self._headers["Authorization"] = f"Bearer {settings.api_key}"
+
+    async def call(self, request: CallRequest) -> CallReply:
+        """One request, one document."""
+        payload = self._payload(request, stream=False)
+        now = asyncio.get_running_loop().time
+        begun = now()
+        async with self._exchange(payload, first_byte_s=self._limits.first_byte_s) as (response, pieces):
+            first_byte_s = now() - begun
+            data = b"".join([piece async for piece in pieces])
+        reply = reply_from_completion(data, response.status)
+        return replace(reply, elapsed_s=now() - begun, first_byte_s=first_byte_s)
+
+    async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
+        """One request, many events. Whole once the endpoint said so: ``[DONE]`` or a finish reason."""
+        payload = self._payload(request, stream=True)
+        answer = StreamedAnswer(counts=asks_for_counts(request.params))
+        async with self._exchange(payload, accept="text/event-stream") as (response, pieces):
+            if response.content_type != "text/event-stream":
+                raise CallFailure(Ending.MALFORMED, "the answer is not an event stream", status=response.status)
+            reader = EventReader()
+            async for piece in pieces:
+                for event in reader.feed(piece):
+                    chunk = answer.add(event)
+                    if chunk is not None:
+                        yield chunk
+                if answer.done:
+                    await _drain(pieces)
+                    break
+        yield Chunk(reply=answer.reply(response.status))
+
+    async def close(self) -> None:
+        """Close every connection; calls under way end."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _payload(self, request: CallRequest, *, stream: bool) -> bytes:
+        params = {name: value for name, value in request.params.items() if name not in _OURS}
+        document: dict[str, Any] = {
+            "model": self._settings.model,
+            "messages": list(map(dict, request.chat())),
+            **params,
+        }
+        if stream:
+            document["stream"] = True
+            options = document.get("stream_options") or {}
+            if self._settings.stream_usage and isinstance(options, Mapping):  # to know what the call cost
+                document["stream_options"] = {**options, "include_usage": True}
+        else:
+            document.pop("stream_options", None)
+        return encode(document, self._limits.max_request_bytes)
+
+    @asynccontextmanager
+    async def _exchange(
+        self, payload: bytes, *, accept: str = "application/json", first_byte_s: float | None = None
+    ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]], None]:
+        """Send, check the status, and hand over the body; whatever happens, the connection is given back."""
+        connection = _connection()
+        session = self._open()
+        timer = asyncio.timeout(first_byte_s)
+        with connection.translated():
+            try:
+                async with timer:
+                    headers = {**self._headers, "Accept": accept}
+                    response = await session.post(self._url, data=payload, headers=headers, allow_redirects=False)
+            except TimeoutError:
+                if not timer.expired():
+                    raise
+                raise CallFailure(Ending.TIMEOUT_FIRST_BYTE) from None
+            try:
+                await _check_status(response)
+                async with aclosing(connection.body(response, self._limits.max_reply_bytes)) as pieces:
+                    yield response, pieces
+            finally:
+                if not response.content.at_eof():  # what was not read cannot be skipped: give the connection up
+                    response.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise CallFailure(Ending.SHUTDOWN, started=False)
+        if self._session is None:
+            private = self._settings.allow_private
+            self._session = _connection().open_session(allow_private=private, lookup=self._lookup)
+        return self._session
+
+
+async def _drain(pieces: AsyncGenerator[bytes, None]) -> None:
+    """Read on to the end of the body, if it is right there, so that the connection can be used again."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in pieces:
+                pass
+
+
+async def _check_status(response: aiohttp.ClientResponse) -> None:
+    status = response.status
+    if 200 <= status < 300:
+        return
+    if status < 400:
+        raise CallFailure(Ending.REDIRECTED, status=status)
+    raw = await _error_body(response)
+    if status == 429:
+        after = _retry_after_s(response.headers.get("Retry-After", ""))
+        raise CallFailure(Ending.RATE_LIMITED, started=False, status=status, retry_after_s=after, raw=raw)
+    label = (
+        Ending.UPSTREAM_5XX if status >= 500 else Ending.UPSTREAM_DENIED if status in _DENIED else Ending.UPSTREAM_4XX
+    )
+    raise CallFailure(label, f"status {status}", status=status, raw=raw)
+
+
+async def _error_body(response: aiohttp.ClientResponse) -> bytes | None:
+    """The beginning of an error document, if it comes promptly; the status matters more than the words."""
+    try:
+        async with asyncio.timeout(_ERROR_BODY_S):
+            return await response.content.read(_ERROR_BODY_BYTES)
+    except (TimeoutError, OSError, _connection().aiohttp.ClientError):
+        return None
+
+
+def _retry_after_s(text: str) -> float | None:
+    """Whole seconds only; the date form is rare and needs a wall clock."""
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 8 else None
+
+
+def _connection() -> Any:
+    try:
+        from bot_orch.agents import connection
+    except ImportError:
+        raise MissingExtraError("an agent of kind openai", "service") from None
+    return connection

@@ -1,0 +1,144 @@
+"""A matrix of outcomes: T tasks, M agents, what each agent would have earned on each task.
+
+The matrix is everything there is to know; :mod:`bot_orch.environments.replay.bandit` shows a policy only what a live router
+would have seen of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Bools, Floats, Ints
+
+__all__ = ["Headroom", "Matrix", "Runtime", "headroom"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runtime:
+    """Times to completion, right-censored at a cutoff; every array is ``(T, M)``.
+
+    Attributes
+    ----------
+    time_s
+        When watching ended: the time of completion, of a failure, or the cutoff.
+    cause
+        Why it ended, a code of :class:`~bot_orch.survival.causes.Cause`.
+    cutoff_s
+        How long anyone would have watched.
+    """
+
+    time_s: Floats
+    cause: Ints
+    cutoff_s: Floats
+
+    @property
+    def event(self) -> Floats:
+        """1 where the task was completed within the cutoff."""
+        return np.asarray(self.cause == 1, dtype=float)
+
+    @property
+    def reward(self) -> Floats:
+        """``event * (1 - log(1 + t) / log(1 + cutoff))``: what is reported of a runtime set."""
+        return self.event * np.clip(1.0 - np.log1p(self.time_s) / np.log1p(self.cutoff_s), 0.0, 1.0)
+
+    @property
+    def par10(self) -> Floats:
+        """The time, ten times the cutoff where the task was not completed."""
+        return np.where(self.cause == 1, self.time_s, 10.0 * self.cutoff_s)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """One data set.
+
+    Attributes
+    ----------
+    reward
+        ``(T, M)`` in [0, 1], the mean over trials where there are several; NaN where an agent cannot take the task.
+    trials
+        ``(T, M, K)`` single trials, or ``None``; NaN where a cell has fewer than K.
+    true_reward
+        ``(T, M)``: what the agent was really worth where ``reward`` is a judge's opinion.
+    runtime, runtime_only
+        Times, and whether ``reward`` was computed from them because the file gives no other.
+    features
+        ``(T, F)`` known before the choice; NaN where unknown.
+    elapsed_s, cost_usd
+        ``(T, M)``; NaN where unknown.
+    output_embed, reference_embed
+        ``(T, M, D)`` what each agent produced, ``(T, D)`` what the task wanted.
+    output_probs
+        ``(T, M, L)``: distributions over labels that agents put out; NaN where an agent puts out none.
+    groups
+        ``task_*`` arrays of length T: family, date, category.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    reward: Floats
+    trials: Floats | None = None
+    true_reward: Floats | None = None
+    runtime: Runtime | None = None
+    runtime_only: bool = False
+    features: Floats | None = None
+    feature_names: tuple[str, ...] = ()
+    elapsed_s: Floats | None = None
+    cost_usd: Floats | None = None
+    output_embed: Floats | None = None
+    reference_embed: Floats | None = None
+    output_probs: Floats | None = None
+    groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def n_tasks(self) -> int:
+        """T."""
+        return int(self.reward.shape[0])
+
+    @property
+    def n_agents(self) -> int:
+        """M."""
+        return int(self.reward.shape[1])
+
+    @property
+    def eligible(self) -> Bools:
+        """``(T, M)``: who can take which task."""
+        return np.isfinite(self.reward)
+
+    @property
+    def playable(self) -> Ints:
+        """Tasks that at least one agent can take."""
+        return np.flatnonzero(self.eligible.any(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How much there is to win: the best single agent, a random one, and the best agent of every task."""
+
+    best_single: float
+    random: float
+    oracle: float
+    best_agent: str
+
+
+def headroom(matrix: Matrix, values: Floats | None = None) -> Headroom:
+    """Mean reward of the three yardsticks over all tasks.
+
+    Where the best single agent cannot take a task, a random eligible one does.
+
+    Examples
+    --------
+    >>> h = headroom(Matrix("toy", ("a", "b"), np.array([[1.0, 0.0], [0.5, 0.75]])))
+    >>> h.best_single, h.random, h.oracle, h.best_agent
+    (0.75, 0.5625, 0.875, 'a')
+    """
+    rows = matrix.playable
+    r = (matrix.reward if values is None else values)[rows]
+    anyone = np.nanmean(r, axis=1)
+    single = np.where(np.isfinite(r), r, anyone[:, None]).mean(axis=0)
+    best = int(np.argmax(single))
+    return Headroom(float(single[best]), float(anyone.mean()), float(np.nanmax(r, axis=1).mean()), matrix.agents[best])

@@ -1,0 +1,1 @@
+"""Bandit replay of a matrix, and the signals a policy learns from."""

@@ -1,0 +1,314 @@
+"""Bandit replay of a matrix, all seeds stepping together.
+
+Each round a policy is given :class:`Before`, what a live router would know of the task; it chooses; then it is given
+:class:`After`, the chosen cell and nothing else. The replay hands out one cell per round and refuses to be asked again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.environments.matrix.features import prepare
+from bot_orch.environments.matrix.model import Matrix
+from bot_orch.environments.replay.signal import make_signal
+from bot_orch.errors import InvalidInputError
+from bot_orch.rng import derive_keys, generator, uniform
+from bot_orch.survival.causes import Cause
+from bot_orch.types import Outcome
+
+__all__ = ["ORDERS", "After", "Arrival", "Before", "Order", "Replay", "Setup", "task_order"]
+
+Order = Literal["shuffled", "given"]
+ORDERS: tuple[Order, ...] = ("shuffled", "given")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Before:
+    """What is known before the choice of round ``t`` (from 1); the first axis of every array is the seed.
+
+    Attributes
+    ----------
+    context
+        ``(seeds, d)`` prepared features, or ``None``.
+    eligible
+        ``(seeds, M)`` who can take the task; ``None`` means everybody.
+    reference
+        ``(seeds, D)`` embedding of what the task wants, or ``None``.
+    cutoff_s
+        ``(seeds,)`` how long it will be watched, or ``None``.
+    """
+
+    t: int
+    context: Floats | None
+    eligible: Bools | None
+    reference: Floats | None
+    cutoff_s: Floats | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class After:
+    """What the chosen agents showed; every array is ``(seeds,)`` or ``(seeds, ...)``, ``None`` where the set has none.
+
+    Attributes
+    ----------
+    reward
+        What to learn from, in [0, 1].
+    output
+        ``(seeds, D)`` embedding of the output.
+    probs
+        ``(seeds, L)`` distribution over labels the agent put out; NaN where it put out none.
+    cost_usd, elapsed_s
+        NaN where unknown.
+    cause
+        Why watching ended, a code of :class:`~bot_orch.survival.causes.Cause`; runtime sets only.
+    reason
+        Why an outcome was cut off, seed by seed; None where it was not. Its reward is NaN then.
+    """
+
+    agent: Ints
+    reward: Floats
+    output: Floats | None = None
+    probs: Floats | None = None
+    cost_usd: Floats | None = None
+    elapsed_s: Floats | None = None
+    cause: Ints | None = None
+    reason: tuple[str | None, ...] | None = None
+
+    def outcomes(self) -> list[Outcome]:
+        """One outcome per seed, as a live router would be told; without output and cost, which come as arrays."""
+        seeds = range(len(self.agent))
+        return [self._outcome(seed) for seed in seeds]
+
+    def _outcome(self, seed: int) -> Outcome:
+        elapsed = None if self.elapsed_s is None else float(self.elapsed_s[seed])
+        elapsed = None if elapsed is None or not math.isfinite(elapsed) else elapsed
+        reason = None if self.reason is None else self.reason[seed]
+        if reason is not None:
+            return Outcome.censored(elapsed_s=elapsed or 0.0, reason=reason)
+        reward = float(self.reward[seed])
+        if self.cause is not None and self.cause[seed] != Cause.COMPLETED:
+            why = "timeout" if self.cause[seed] == Cause.CENSORED else "failed"
+            return Outcome(False, reward, elapsed, why)
+        return Outcome.completed(reward, elapsed_s=elapsed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """When outcomes come back, and which never do; by default all come at once.
+
+    Parameters
+    ----------
+    late
+        Rounds after which the outcomes of a round are learned, ``(rounds,)``; 0 is before the next choice.
+    censored
+        Which outcomes are cut off, ``(rounds, seeds)``.
+    reason
+        Why those are cut off, such as ``timeout`` or ``cancelled``.
+    """
+
+    late: Ints | None = None
+    censored: Bools | None = None
+    reason: str = "timeout"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """What a player is told before the first round: shapes, kinds of evidence to come, and one random key per seed.
+
+    ``latency_target_s`` and ``cost_weight`` are what the user wants beside reward: outcomes within a time, and how much
+    reward a dollar is worth.
+    """
+
+    agents: int
+    features: int
+    seeds: int
+    keys: npt.NDArray[np.uint64]
+    output_dim: int = 0
+    reference_dim: int = 0
+    labels: int = 0
+    has_cost: bool = False
+    has_time: bool = False
+    latency_target_s: float | None = None
+    cost_weight: float = 0.0
+
+
+def task_order(matrix: Matrix, order: Order, rounds: int, seed: int) -> Ints:
+    """The tasks of one seed's rounds. Beyond the last task it goes round again, in a new shuffled order.
+
+    Examples
+    --------
+    >>> toy = Matrix("toy", ("a",), np.zeros((3, 1)))
+    >>> task_order(toy, "given", 5, seed=0)[:3]
+    array([0, 1, 2])
+    """
+    tasks = matrix.playable
+    rng = generator("arena order", matrix.name, seed)
+    passes = []
+    for index in range(-(-rounds // len(tasks))):
+        shuffled = tasks[rng.permutation(len(tasks))]
+        passes.append(tasks if order == "given" and index == 0 else shuffled)
+    return np.concatenate(passes)[:rounds]
+
+
+@lru_cache(maxsize=4)
+def _context(matrix: Matrix, components: int | None) -> Floats | None:
+    """Prepared features, the same for every policy; wide ones take seconds."""
+    return prepare(matrix.features, components)
+
+
+class Replay:
+    """One pass over a matrix for several seeds.
+
+    Parameters
+    ----------
+    rounds
+        Number of rounds; as many as there are tasks if None.
+    seeds
+        Which seeds; seed s sees the same tasks and trials whatever the policy and whatever the other seeds.
+    components
+        How many principal components of the features make the context; None for all features.
+    signal
+        How a runtime set is learned from, see :mod:`~bot_orch.environments.replay.signal`.
+    latency_target_s, cost_weight
+        Handed to players in :attr:`setup`.
+    arrival
+        When outcomes come back.
+
+    Examples
+    --------
+    >>> toy = Matrix("toy", ("a", "b"), np.array([[0.0, 1.0], [0.5, 0.25]]))
+    >>> replay = Replay(toy, "given", seeds=range(2))
+    >>> before = replay.before(0)
+    >>> replay.after(0, np.array([0, 1])).reward
+    array([0., 1.])
+    >>> replay.after(0, np.array([1, 0]))
+    Traceback (most recent call last):
+    RuntimeError: round 0 has been answered; a round shows one cell, once
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        order: Order = "shuffled",
+        rounds: int | None = None,
+        seeds: range | list[int] = range(10),
+        *,
+        components: int | None = 10,
+        signal: str = "log-uniform",
+        latency_target_s: float | None = None,
+        cost_weight: float = 0.0,
+        arrival: Arrival | None = None,
+    ) -> None:
+        if order not in ORDERS:
+            raise InvalidInputError("order", f"{order!r} is not known", f"choose one of {', '.join(ORDERS)}")
+        n = len(matrix.playable) if rounds is None else rounds
+        if n < 1 or len(seeds) < 1:
+            raise InvalidInputError("rounds", f"is {n}, with {len(seeds)} seeds", "pass 1 or more of both")
+        self.matrix, self.order, self.rounds, self.seeds = matrix, order, n, list(seeds)
+        self.rows = np.stack([task_order(matrix, order, n, seed) for seed in self.seeds], axis=1)
+        self.context = _context(matrix, components)
+        self._draw_keys = derive_keys(["arena draw", matrix.name], self.seeds)
+        self._trial_keys = derive_keys(["arena trial", matrix.name], self.seeds)
+        self._player_keys = derive_keys(["arena player", matrix.name], self.seeds)
+        eligible = matrix.eligible
+        self._eligible = None if eligible[matrix.playable].all() else eligible
+        self._trials = _Trials(matrix.trials) if matrix.trials is not None else None
+        # A reward the file gives is learned from as it is; only a set without one goes through the survival reward.
+        self._learn_time = matrix.runtime is not None and matrix.runtime_only
+        self._signal = make_signal(signal, len(self.seeds))
+        self._asked, self._answered = -1, -1
+        self._wanted = (latency_target_s, cost_weight)
+        self.arrival = arrival or Arrival()
+
+    @property
+    def setup(self) -> Setup:
+        """What a player may know beforehand."""
+        m = self.matrix
+        return Setup(
+            m.n_agents,
+            0 if self.context is None else self.context.shape[1],
+            len(self.seeds),
+            self._player_keys,
+            0 if m.output_embed is None else m.output_embed.shape[-1],
+            0 if m.reference_embed is None else m.reference_embed.shape[-1],
+            0 if m.output_probs is None else m.output_probs.shape[-1],
+            m.cost_usd is not None,
+            m.elapsed_s is not None,
+            *self._wanted,
+        )
+
+    def draws(self, t: int) -> Floats:
+        """One number in [0, 1) per seed for the choice of round ``t`` (from 0), the same for every policy."""
+        return uniform(self._draw_keys, t)
+
+    def lateness(self, t: int) -> int:
+        """How many rounds later the outcomes of round ``t`` (from 0) are learned."""
+        return 0 if self.arrival.late is None else int(self.arrival.late[t])
+
+    def before(self, t: int) -> Before:
+        """Open round ``t`` (from 0)."""
+        m, rows = self.matrix, self.rows[t]
+        self._asked = t
+        return Before(
+            t + 1,
+            None if self.context is None else self.context[rows],
+            None if self._eligible is None else self._eligible[rows],
+            None if m.reference_embed is None else m.reference_embed[rows],
+            None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
+        )
+
+    def after(self, t: int, agent: Ints) -> After:
+        """Close round ``t`` (from 0): the cell of each seed's chosen agent."""
+        if t != self._asked:
+            raise RuntimeError(f"round {t} is not open; rounds are played in order")
+        if t <= self._answered:
+            raise RuntimeError(f"round {t} has been answered; a round shows one cell, once")
+        self._answered = t
+        m, at = self.matrix, (self.rows[t], agent)
+        if not np.isfinite(m.reward[at]).all():
+            raise InvalidInputError("agent", "cannot take this task", "choose among the eligible agents")
+        reward, reason = self._reward(t, at), None
+        if self.arrival.censored is not None:
+            cut = self.arrival.censored[t]
+            reward = np.where(cut, np.nan, reward)
+            reason = tuple(self.arrival.reason if each else None for each in cut)
+        return After(
+            agent,
+            reward,
+            None if m.output_embed is None else m.output_embed[at],
+            None if m.output_probs is None else m.output_probs[at],
+            None if m.cost_usd is None else m.cost_usd[at],
+            None if m.elapsed_s is None else m.elapsed_s[at],
+            None if m.runtime is None else m.runtime.cause[at],
+            reason,
+        )
+
+    def _reward(self, t: int, at: tuple[Ints, Ints]) -> Floats:
+        if self._trials is not None:
+            return self._trials.pick(at, uniform(self._trial_keys, t))
+        runtime = self.matrix.runtime
+        if runtime is not None and self._learn_time:
+            return self._signal(runtime.time_s[at], runtime.cause[at], runtime.cutoff_s[at])
+        reward: Floats = self.matrix.reward[at]
+        return reward
+
+
+class _Trials:
+    """Single trials, those that took place first."""
+
+    def __init__(self, trials: Floats) -> None:
+        order = np.argsort(np.isnan(trials), axis=-1, kind="stable")
+        self._values = np.take_along_axis(trials, order, axis=-1)
+        self._count = np.isfinite(trials).sum(axis=-1)
+
+    def pick(self, at: tuple[Ints, Ints], u: Floats) -> Floats:
+        index = (u * self._count[at]).astype(np.int64)
+        picked: Floats = self._values[(*at, index)]
+        return picked

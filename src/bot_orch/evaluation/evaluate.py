@@ -1,0 +1,149 @@
+"""From a log to the value of another policy: collect what was logged, ask the target what it would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.offpolicy import Estimate, Logged, evaluate
+from bot_orch.evaluation.rounds import Rounds, collect
+from bot_orch.evaluation.shadow import Lambda, follow, shadow
+from bot_orch.eventlog.log import Log
+from bot_orch.policies.base import Policy
+
+__all__ = [
+    "PATHS",
+    "Evaluation",
+    "Progress",
+    "Rounds",
+    "Target",
+    "collect",
+    "evaluate_log",
+    "learning_target",
+    "scores",
+]
+
+#: How many times a policy that learns goes through the log.
+PATHS = 4
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Estimates for a target, beside what the log itself earned.
+
+    ``learned``: from how many decisions, if it learns; ``earlier``: how many were left out, made among other agents.
+    """
+
+    target: str
+    decisions: int
+    missing: int
+    logged_mean: float
+    estimates: tuple[Estimate, ...]
+    learned: int | None = None
+    earlier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Probabilities of a target, (P, n, M), and from how many decisions it learned on average over its paths."""
+
+    propensities: Floats
+    learned: int | None = None
+
+
+def evaluate_log(
+    log: Log,
+    target: str,
+    *,
+    confidence: float = 0.95,
+    min_effective: float = 50.0,
+    max_missing: float = 0.5,
+    audited: bool = False,
+    paths: int = PATHS,
+) -> Evaluation:
+    """The value of ``target``: a policy's name, ``agent:NAME`` (always that one) or ``uniform``.
+
+    A policy learns while it goes through the log, see :mod:`bot_orch.evaluation.shadow`; it is scored with the last
+    reward given for each decision.
+
+    Parameters
+    ----------
+    log, target
+        Where to read, and what to evaluate.
+    confidence, min_effective
+        As in :func:`bot_orch.evaluation.offpolicy.evaluate`.
+    max_missing
+        Refuse if a larger share of decisions has no reward.
+    audited
+        Score only decisions whose reward was revised. Sound where who is audited does not depend on the outcome.
+    paths
+        How many times a policy that learns goes through the log.
+    """
+    rounds = collect(log)
+    keep, logged = scores(rounds, max_missing=max_missing, audited=audited)
+    found = _target(rounds, target, paths)
+    estimates = evaluate(logged, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
+    missing = len(rounds.made) - len(logged)
+    mean = float(logged.reward.mean())
+    return Evaluation(target, len(logged), missing, mean, estimates, found.learned, rounds.earlier)
+
+
+def scores(rounds: Rounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:
+    """Positions of decisions with a score, and these decisions; refuses if too few have one."""
+    keep, logged = rounds.scored(audited=audited)
+    if audited and not keep:
+        raise InvalidInputError(
+            "log", "holds no revised reward", "send second opinions as feedback for the same decisions"
+        )
+    if not keep or (not audited and rounds.missing > max_missing * len(rounds.made)):
+        raise InvalidInputError(
+            "log",
+            f"{rounds.missing} of {len(rounds.made)} decisions have no reward{_left_out(rounds)}",
+            "send feedback for more decisions, or raise --max-missing if silence does not depend on the outcome",
+        )
+    return keep, logged
+
+
+def _left_out(rounds: Rounds) -> str:
+    return f" ({rounds.earlier} earlier ones were made among other agents)" if rounds.earlier else ""
+
+
+def learning_target(
+    rounds: Rounds,
+    policy: Policy | str,
+    lambda_: Lambda | None = None,
+    *,
+    paths: int = PATHS,
+    progress: Callable[[int], None] | None = None,
+) -> Target:
+    """What a policy that learns would have done; ``progress`` is called with the number of paths gone."""
+    if paths < 1:
+        raise InvalidInputError("paths", f"is {paths}", "pass a whole number, 1 or more")
+    gone = []
+    for path in range(paths):
+        gone.append(follow(rounds, shadow(rounds, policy, lambda_), path))
+        if progress is not None:
+            progress(path + 1)
+    learned = round(sum(each.learned for each in gone) / paths)
+    return Target(np.stack([each.propensities for each in gone]), learned)
+
+
+def _target(rounds: Rounds, target: str, paths: int) -> Target:
+    masks = rounds.eligible()
+    uniform: Floats = masks / masks.sum(axis=1, keepdims=True)
+    if target == "uniform":
+        return Target(uniform[None])
+    if target.startswith("agent:"):
+        name = target.removeprefix("agent:")
+        if name not in rounds.agents:
+            raise InvalidInputError("target", f"agent {name!r} is not in the log", f"choose from {rounds.agents}")
+        allowed = masks[:, rounds.agents.index(name)] > 0  # elsewhere, anybody who may be chosen
+        uniform[allowed] = [float(each == name) for each in rounds.agents]
+        return Target(uniform[None])
+    return learning_target(rounds, target, paths=paths)

@@ -1,0 +1,227 @@
+"""Which lambda? The same policy with several of them on the same log, compared row by row.
+
+The rule: lambda changes only if some other one is better beyond doubt, which means that the interval of its paired DR
+difference against the configured one lies above zero. These intervals hold together with the stated confidence C, so
+a change for the worse is recommended with probability (1 - C) / 2 at most. Among several better ones, the highest DR
+value wins. Else the configured lambda stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from bot_orch.arrays import Floats
+from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.evaluate import PATHS, Progress, Target, collect, learning_target, scores
+from bot_orch.evaluation.offpolicy import Difference, Estimate, Logged, ThinSupportError, difference, evaluate
+from bot_orch.evaluation.rounds import Rounds
+from bot_orch.evaluation.shadow import Lambda, shadow
+from bot_orch.eventlog.log import Log
+from bot_orch.policies.base import Policy
+
+__all__ = ["Candidate", "Choice", "LambdaChoice", "choose", "pick_lambda"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One lambda: its DR value and what it gains over the configured one, or why it is refused."""
+
+    lambda_: Lambda
+    value: Estimate | None = None
+    gain: Difference | None = None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A recommended lambda, with the reason and the candidates in the order given."""
+
+    configured: Lambda
+    recommended: Lambda
+    reason: str
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether another lambda than the configured one is recommended."""
+        return self.recommended != self.configured
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaChoice:
+    """What :func:`pick_lambda` found in a log.
+
+    ``decisions`` were scored, ``missing`` left out, ``revised`` had a reward that was given again. ``learned``: from
+    how many decisions the policy learned with each lambda, on average over its paths.
+    """
+
+    policy: str
+    choice: Choice
+    decisions: int
+    missing: int
+    revised: int
+    logged_mean: float
+    learned: Mapping[Lambda, int]
+    confidence: float
+
+    def text(self) -> str:
+        """A table and the recommendation."""
+        c = self.choice
+        known = (
+            f"{self.decisions} decisions scored, {self.revised} of them by a revised reward, {self.missing} left out"
+        )
+        interval = f"{100 * self.confidence:g} % interval"
+        heads = ("lambda", "DR", interval, "effective n", "learned from", f"against {_name(c.configured)}")
+        lines = [f"{self.policy} ({known}; logged mean {self.logged_mean:.4f})", _line(heads)]
+        return "\n".join([*lines, *map(self._row, c.candidates), f"recommendation: {c.reason}"])
+
+    def _row(self, candidate: Candidate) -> str:
+        name, e, d = _name(candidate.lambda_), candidate.value, candidate.gain
+        if e is None:
+            return f"  {name:<8}refused; {candidate.refused}"
+        gain = "" if d is None else f"{d.value:+.4f} [{d.low:+.4f}, {d.high:+.4f}]"
+        learned = str(self.learned[candidate.lambda_])
+        return _line((name, f"{e.value:.4f}", f"[{e.low:.4f}, {e.high:.4f}]", f"{e.effective_n:.0f}", learned, gain))
+
+
+def pick_lambda(
+    log: Log,
+    policy: Policy | str,
+    lambdas: Iterable[Lambda],
+    *,
+    confidence: float = 0.95,
+    min_effective: float = 50.0,
+    max_missing: float = 0.5,
+    audited: bool = False,
+    paths: int = PATHS,
+    progress: Progress | None = None,
+) -> LambdaChoice:
+    """Evaluate a policy with several lambdas on the same log and recommend one; the configured one is always added.
+
+    Each lambda goes through the log as :func:`bot_orch.evaluation.evaluate.evaluate_log` does: it learns from the first
+    outcome of a decision and is scored with the last reward. So a judge that is gamed, and corrected now and then,
+    speaks for a lambda that resists it; a judge that is gamed and never corrected cannot.
+
+    Parameters
+    ----------
+    log, policy
+        Where to read, and the policy; it must use alignment.
+    lambdas
+        Numbers, zero or more, and ``"auto"``.
+    confidence
+        Probability with which each value's interval, and all intervals of differences together, cover.
+    min_effective, max_missing, audited, paths
+        As in :func:`bot_orch.evaluation.evaluate.evaluate_log`.
+    progress
+        Called with (done, total, what) after each path.
+    """
+    rounds = collect(log)
+    keep, logged = scores(rounds, max_missing=max_missing, audited=audited)
+    configured = rounds.configured().lambda_
+    wanted = _wanted(rounds, policy, lambdas, configured)
+    targets = _targets(rounds, policy, wanted, paths, progress)
+    kept = {lambda_: target.propensities[:, keep] for lambda_, target in targets.items()}
+    choice = choose(logged, kept, configured, confidence=confidence, min_effective=min_effective)
+    name = policy if isinstance(policy, str) else policy.id
+    learned = {lambda_: target.learned or 0 for lambda_, target in targets.items()}
+    revised, missing, mean = len(rounds.revised), len(rounds.made) - len(logged), float(logged.reward.mean())
+    return LambdaChoice(name, choice, len(logged), missing, revised, mean, learned, confidence)
+
+
+def choose(
+    logged: Logged,
+    targets: Mapping[Lambda, Floats],
+    configured: Lambda,
+    *,
+    confidence: float = 0.95,
+    min_effective: float = 50.0,
+) -> Choice:
+    """Choose among probabilities that are known already.
+
+    Parameters
+    ----------
+    logged
+        The decisions.
+    targets
+        The policy's probabilities under each lambda, as :func:`bot_orch.evaluation.offpolicy.evaluate` takes them;
+        ``configured`` must be among them.
+    configured
+        The lambda in use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> n = 400
+    >>> agent = np.arange(n) % 2
+    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), np.zeros((n, 0)))
+    >>> targets = {0.0: np.tile([0.9, 0.1], (n, 1)), 1.0: np.tile([0.1, 0.9], (n, 1))}
+    >>> choose(logged, targets, 0.0).recommended
+    1.0
+    """
+    if configured not in targets:
+        raise InvalidInputError("targets", f"lacks the configured lambda {configured}", "add it")
+    values: dict[Lambda, Estimate] = {}
+    refused: dict[Lambda, str] = {}
+    for lambda_, target in targets.items():
+        try:
+            *_, values[lambda_] = evaluate(logged, target, confidence=confidence, min_effective=min_effective)
+        except ThinSupportError as error:
+            refused[lambda_] = str(error)
+    others = [lambda_ for lambda_ in values if lambda_ != configured] if configured in values else []
+    gains = {
+        each: difference(logged, targets[each], targets[configured], confidence=confidence, among=len(others))
+        for each in others
+    }
+    found = tuple(Candidate(each, values.get(each), gains.get(each), refused.get(each, "")) for each in targets)
+    better = [candidate for candidate in found if candidate.gain is not None and candidate.gain.low > 0.0]
+    best = max(better, key=lambda each: each.value.value if each.value else 0.0, default=None)
+    if best is None or best.gain is None:
+        return Choice(configured, configured, _keep(configured, refused, len(gains)), found)
+    return Choice(configured, best.lambda_, _change(best.lambda_, configured, best.gain, len(better)), found)
+
+
+def _keep(configured: Lambda, refused: Mapping[Lambda, str], compared: int) -> str:
+    stay = f"keep the configured lambda {_name(configured)}"
+    if configured in refused:
+        return f"{stay}: the log says too little about it, so nothing can be compared"
+    if not compared:
+        return f"{stay}: " + ("the log says too little about every other" if refused else "no other was asked for")
+    return f"{stay}: no other is better beyond doubt"
+
+
+def _change(best: Lambda, configured: Lambda, gain: Difference, better: int) -> str:
+    what = "the only one better beyond doubt" if better == 1 else f"highest DR value of {better} better beyond doubt"
+    by = f"{gain.value:.4f} [{gain.low:.4f}, {gain.high:.4f}]"
+    return f"lambda {_name(best)}: {what}; better than the configured {_name(configured)} by {by}"
+
+
+def _wanted(rounds: Rounds, policy: Policy | str, lambdas: Iterable[Lambda], configured: Lambda) -> list[Lambda]:
+    """The lambdas without repetition, the configured one among them; those that are no lambda are refused."""
+    if not shadow(rounds, policy, 0.0).policy.uses_alignment:
+        raise InvalidInputError("policy", f"{policy!r} does not use lambda", "name a policy that does, such as auto")
+    wanted = list(dict.fromkeys(each if each == "auto" else float(each) for each in lambdas))
+    return wanted if configured in wanted else [configured, *wanted]
+
+
+def _targets(
+    rounds: Rounds, policy: Policy | str, lambdas: list[Lambda], paths: int, progress: Progress | None
+) -> dict[Lambda, Target]:
+    targets: dict[Lambda, Target] = {}
+
+    def saying(index: int) -> Callable[[int], None]:
+        total = len(lambdas) * paths
+        return lambda gone: progress(index * paths + gone, total, "times through the log") if progress else None
+
+    for index, lambda_ in enumerate(lambdas):
+        targets[lambda_] = learning_target(rounds, policy, lambda_, paths=paths, progress=saying(index))
+    return targets
+
+
+def _name(lambda_: Lambda) -> str:
+    return lambda_ if lambda_ == "auto" else f"{lambda_:g}"
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    name, dr, interval, effective, learned, gain = cells
+    return f"  {name:<8}{dr:>6}  {interval:<18}{effective:>11}{learned:>14}  {gain}".rstrip()

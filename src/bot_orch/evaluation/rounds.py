@@ -1,0 +1,187 @@
+"""What a log holds for evaluation: decisions, what a live router learned from each, and what each was worth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.reward import BoundedReward
+from bot_orch.core.state import agent_from_dict
+from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.offpolicy import Logged
+from bot_orch.eventlog.events import Censored, Configured, DecisionMade, Event, FeedbackGiven
+from bot_orch.eventlog.log import Log
+from bot_orch.types import Agent, Outcome, Task
+
+__all__ = ["Lesson", "Rounds", "collect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """An outcome that is learned from, known before the decision number ``before``."""
+
+    outcome: Outcome
+    before: int
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Decisions of one set of agents, and what was said about them.
+
+    Parameters
+    ----------
+    agents
+        Their names, in the order of the decisions' numbers.
+    made
+        The decisions, in order.
+    lessons
+        By decision, the *first* outcome: what a live router learns, with its output and time. Revisions teach nothing.
+    rewards
+        By decision, the *last* reward given, revisions and late reports included: what the decision is scored with.
+        A timeout of which no reward was given scores zero where the router learns it as zero.
+    revised
+        Decisions whose reward was given again after the first time.
+    earlier
+        How many decisions were left out because they were made among other agents.
+    settings
+        The document of the newest settings for these agents, as :class:`bot_orch.eventlog.events.Configured` holds it.
+    """
+
+    agents: tuple[str, ...]
+    made: list[DecisionMade]
+    lessons: dict[str, Lesson]
+    rewards: dict[str, float]
+    revised: frozenset[str]
+    settings: str
+    earlier: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Decisions without a reward."""
+        return len(self.made) - len(self.rewards)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The tasks of the decisions, as a router takes them."""
+        return [event.given() for event in self.made]
+
+    def configured(self) -> Orchestrator:
+        """A router with the log's settings that has learned nothing."""
+        return Orchestrator.from_json(self.settings)
+
+    def members(self) -> list[Agent]:
+        """The agents as configured, with costs and profiles, in the order of the decisions."""
+        entries = json.loads(self.settings)["state"]["agents"]
+        by_id = {entry["id"]: agent_from_dict(entry) for entry in entries}
+        return [by_id.get(name, Agent(name)) for name in self.agents]
+
+    def propensities(self) -> Floats:
+        """The probabilities that the log's decisions were drawn with, (n, M)."""
+        return np.array([event.column("propensity") for event in self.made]).reshape(len(self.made), len(self.agents))
+
+    def eligible(self) -> Floats:
+        """1 for agents that could be chosen, (n, M)."""
+        names = [(event.eligible or self.agents) for event in self.made]
+        return np.array([[float(agent in allowed) for agent in self.agents] for allowed in names])
+
+    def scored(self, *, audited: bool = False) -> tuple[list[int], Logged]:
+        """Positions of the decisions that have a score, and these decisions; ``audited``: only the revised ones."""
+        known = self.revised if audited else self.rewards.keys()
+        keep = [index for index, event in enumerate(self.made) if event.id in known]
+        events = [self.made[index] for index in keep]
+        width = max((len(event.seen()) for event in events), default=0)
+        features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)
+        agent = np.array([self.agents.index(event.agent) for event in events], dtype=np.int64)
+        reward = np.array([self.rewards[event.id] for event in events])
+        return keep, Logged(agent, reward, self.propensities()[keep], features)
+
+
+def collect(log: Log) -> Rounds:
+    """Decisions since the set of agents last changed, with the first outcome and the last reward of each."""
+    reading = _Reading()
+    for row in log.read():
+        reading.take(row.event())
+    if not reading.made:
+        raise InvalidInputError("log", "holds no decision", "pass the log of a service that has decided something")
+    return reading.rounds()
+
+
+def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
+    """Rewards of the decisions that ended at the agent's own limit, under a reward model that reads them as zero."""
+    model = Orchestrator.from_json(settings).reward
+    if not isinstance(model, BoundedReward):
+        return {}
+    return {key: 0.0 for key, lesson in lessons.items() if model.ran_out(lesson.outcome)}
+
+
+def _padded(event: DecisionMade, width: int) -> list[float]:
+    values = list(event.seen())
+    return values + [0.0] * (width - len(values))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The log, event by event."""
+
+    made: list[DecisionMade] = field(default_factory=list)
+    lessons: dict[str, Lesson] = field(default_factory=dict)
+    early: dict[str, Outcome] = field(default_factory=dict)
+    rewards: dict[str, float] = field(default_factory=dict)
+    revised: set[str] = field(default_factory=set)
+    newest: str = ""
+    used: str = ""
+    earlier: int = 0
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Configured():
+                self.newest = event.document
+            case DecisionMade():
+                self._decision(event)
+            case FeedbackGiven():
+                self._feedback(event)
+            case Censored():
+                self._learn(event.decision_id, Outcome.censored(elapsed_s=event.elapsed_s, reason=event.reason))
+
+    def rounds(self) -> Rounds:
+        agents, known = self.made[-1].agents, {event.id for event in self.made}
+        lessons = {key: lesson for key, lesson in self.lessons.items() if key in known}
+        revised, settings = frozenset(self.revised & known), self._settings(agents)
+        given = {key: reward for key, reward in self.rewards.items() if key in known}
+        rewards = _timeouts(lessons, settings) | given
+        return Rounds(agents, self.made, lessons, rewards, revised, settings, self.earlier)
+
+    def _settings(self, agents: tuple[str, ...]) -> str:
+        """The newest settings, unless they are for other agents than those of the last decision."""
+        if not self.newest:
+            raise InvalidInputError("log", "holds no settings", "pass the log of a service")
+        same = {entry["id"] for entry in json.loads(self.newest)["state"]["agents"]} == set(agents)
+        return self.newest if same or not self.used else self.used
+
+    def _decision(self, event: DecisionMade) -> None:
+        if self.made and event.agents != self.made[-1].agents:
+            self.earlier += len(self.made)
+            self.made, self.lessons = [], {}
+        self.made.append(event)
+        self.used = self.newest
+        if event.id in self.early:
+            self._learn(event.id, self.early.pop(event.id))
+
+    def _feedback(self, event: FeedbackGiven) -> None:
+        if event.effect == "early":
+            self.early.setdefault(event.decision_id, event.outcome())
+        elif event.effect == "learned":
+            self._learn(event.decision_id, event.outcome())
+        if event.reward is not None:
+            if event.decision_id in self.rewards:
+                self.revised.add(event.decision_id)
+            self.rewards[event.decision_id] = event.reward
+
+    def _learn(self, decision_id: str, outcome: Outcome) -> None:
+        self.lessons.setdefault(decision_id, Lesson(outcome, len(self.made)))

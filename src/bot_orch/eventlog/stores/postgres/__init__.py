@@ -1,0 +1,1 @@
+"""A log in PostgreSQL, shared by replicas."""

@@ -1,0 +1,174 @@
+"""Connections to PostgreSQL, and the schema behind them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any
+
+from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
+from bot_orch.eventlog.stores.postgres.timing import Timing, split
+from bot_orch.eventlog.stores.postgres.url import check_password, hidden, unquoted
+from bot_orch.eventlog.stores.sqlfiles import migrations, queries
+
+__all__ = [
+    "SCHEMA",
+    "LogUnavailableError",
+    "channel",
+    "check_version",
+    "connect",
+    "driver",
+    "heed_the_driver",
+    "hidden",
+    "prepare",
+    "reaching",
+]
+
+SCHEMA = "bot_orch"
+_DEFAULTS = {
+    "connect_timeout": "5",
+    "application_name": "bot-orch",
+    "client_encoding": "UTF8",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
+
+
+class LogUnavailableError(BotOrchError):
+    """PostgreSQL cannot be reached, or it refuses."""
+
+
+def driver() -> Any:
+    """The module ``psycopg``, imported when first needed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise MissingExtraError("a log in PostgreSQL", "postgres") from error
+    return psycopg
+
+
+def heed_the_driver() -> None:
+    """Let remarks of the driver go where ours go, if we have a place of our own."""
+    ours, theirs = logging.getLogger("bot_orch"), logging.getLogger("psycopg")
+    if ours.handlers and not ours.propagate:
+        theirs.handlers, theirs.propagate = ours.handlers, False
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Errors of the server and of the way to it, in one line that says what to do."""
+    psycopg = driver()
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        remedy = "connect as the owner of the log, or grant the role what it needs"
+        raise LogUnavailableError(f"log: PostgreSQL refuses ({_first_line(error)}); {remedy}") from error
+    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
+        raise LogUnavailableError(f"log: PostgreSQL does not answer ({_first_line(error)})") from error
+
+
+def connect(url: str, schema: str = SCHEMA, *, autocommit: bool = False, read_only: bool = False) -> Any:
+    """A connection that sees ``schema`` only, notices a dead server, and waits for the disk at every commit."""
+    psycopg = driver()
+    if not _NAME.match(schema):
+        raise InvalidInputError("schema", f"is {schema!r}", "use lower case letters, digits and _")
+    plain, timing = split(url)
+    check_password(plain)
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(plain)
+    except psycopg.ProgrammingError as error:
+        problem = f"cannot be read ({unquoted(_first_line(error))})"
+        raise InvalidInputError("database", problem, "write postgresql://user@host:5432/name") from None
+    missing = {name: value for name, value in _DEFAULTS.items() if name not in given}
+    try:
+        connection = psycopg.connect(**given, **missing, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise LogUnavailableError(f"log: PostgreSQL cannot be reached ({_first_line(error)})") from error
+    connection.execute(f"SET search_path = {schema}")
+    if read_only:
+        connection.execute("SET default_transaction_read_only = on")
+    else:
+        _insist_on_the_disk(connection)
+        _limit_waiting(connection, timing)
+    connection.autocommit = autocommit
+    return connection
+
+
+def prepare(url: str, schema: str = SCHEMA) -> None:
+    """Bring the schema to this release's version; replicas that start together wait for each other."""
+    with reaching(), connect(url, schema) as connection:
+        _insist_on_unicode(connection)
+        connection.execute("SELECT pg_advisory_xact_lock(6451060, 0)")
+        known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
+        if known is None:
+            connection.execute(f"CREATE SCHEMA {schema}")
+        version = _version(connection)
+        scripts = migrations("postgres")
+        if version == 0:
+            connection.execute("CREATE TABLE IF NOT EXISTS version (number INTEGER NOT NULL)")
+            connection.execute("INSERT INTO version VALUES (0)")
+            connection.execute(_fresh())
+        for script in scripts[version:] if version else ():
+            connection.execute(script)
+        if version < len(scripts):
+            connection.execute("UPDATE version SET number = %s", (len(scripts),))
+    connection.close()
+
+
+def check_version(connection: Any, schema: str) -> None:
+    """Refuse a schema that holds no log, or one of a newer release."""
+    version, newest = _version(connection), len(migrations("postgres"))
+    if version == 0:
+        raise StateFormatError(f"log: schema {schema} is not a log, or this role may not see it; check URL and rights")
+    if version > newest:
+        raise StateFormatError(f"log: schema {schema} has version {version}, this release reads 1 to {newest}; upgrade")
+
+
+def channel(schema: str) -> str:
+    """Where commits are announced."""
+    return f"{schema}_events"
+
+
+def _fresh() -> str:
+    return (files("bot_orch.eventlog.stores") / "sql" / "postgres_schema.sql").read_text()
+
+
+def _version(connection: Any) -> int:
+    """How many migrations the schema has seen; 0 where there is no log."""
+    if connection.execute("SELECT to_regclass('version')").fetchone()[0] is None:
+        return 0
+    found = connection.execute("SELECT number FROM version").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def _insist_on_unicode(connection: Any) -> None:
+    encoding = connection.execute("SHOW server_encoding").fetchone()[0]
+    if encoding != "UTF8":
+        raise InvalidInputError("database", f"has the encoding {encoding}", "make one with ENCODING 'UTF8'")
+
+
+def _insist_on_the_disk(connection: Any) -> None:
+    if connection.execute("SHOW fsync").fetchone()[0] != "on":
+        connection.close()
+        raise InvalidInputError("database", "runs with fsync = off", "a crash would lose what was acknowledged")
+    if connection.execute("SHOW synchronous_commit").fetchone()[0] in ("off", "local"):
+        connection.execute("SET synchronous_commit = on")
+
+
+def _limit_waiting(connection: Any, timing: Timing) -> None:
+    """A replica that hangs in the middle of an append must not stop the others for ever."""
+    connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
+    connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+QUERIES = queries("postgres")

@@ -1,0 +1,101 @@
+"""Who else is there: replicas say that they live, what they work on, and what state they hold after which event."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from bot_orch.core.engine import ENGINE
+from bot_orch.eventlog.stores.postgres.connect import QUERIES, connect, driver
+
+__all__ = ["Mismatch", "Peer", "Roster"]
+
+_Q = QUERIES
+_KEPT_CHECKS = 8192
+
+
+class Peer(NamedTuple):
+    """A replica that lives. ``busy`` are decisions whose agents still work."""
+
+    id: int
+    name: str
+    seq: int
+    busy: tuple[str, ...]
+
+
+class Mismatch(NamedTuple):
+    """Two replicas that hold different states after the same event."""
+
+    seq: int
+    other: int
+    ours: str
+    theirs: str
+
+
+class Roster:
+    """The list of replicas, over a connection of its own; for one thread at a time.
+
+    Parameters
+    ----------
+    url, schema
+        As those of :class:`bot_orch.eventlog.stores.postgres.log.PostgresLog`.
+    """
+
+    def __init__(self, url: str, schema: str) -> None:
+        self._url, self._schema = url, schema
+        self._connection: Any = None
+        self.id, self._name = 0, ""
+
+    def join(self, name: str, seq: int = 0) -> int:
+        """Sign in; the number of this replica, never given twice."""
+        self.id, self._name = int(self._ask("join", name, seq)[0][0]), name
+        self._do("forget_replicas")
+        return self.id
+
+    def beat(self, seq: int, busy: Iterable[str], lease_s: float) -> list[Peer]:
+        """Say that we live, also if others have forgotten us; all who have said so within ``lease_s``, we too."""
+        self._do("beat", self.id, self._name, seq, list(busy))
+        return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", lease_s)]
+
+    def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> Mismatch | None:
+        """Say what we hold; somebody among the living who holds something else, if there is one.
+
+        Only states of the same engine are compared: another one may have learned otherwise from the same events.
+        """
+        for seq, hash_ in hashes:
+            self._do("publish", seq, self.id, f"{ENGINE}:{hash_}")
+            self._do("forget_checks", seq - _KEPT_CHECKS)
+        return next((Mismatch(*found) for found in self._ask("mismatches", self.id, lease_s)), None)
+
+    def agreed(self) -> int:
+        """How often another replica held the same."""
+        return int(self._ask("agreed", self.id)[0][0])
+
+    def drop_snapshots(self) -> None:
+        """Nobody knows which snapshot is right: the next start folds from the first event."""
+        self._do("drop_snapshots")
+
+    def leave(self) -> None:
+        """Sign out and close."""
+        with suppress(Exception):
+            self._do("leave", self.id)
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ask(self, query: str, *arguments: Any) -> list[Any]:
+        found: list[Any] = self._run(query, arguments).fetchall()
+        return found
+
+    def _do(self, query: str, *arguments: Any) -> None:
+        self._run(query, arguments)
+
+    def _run(self, query: str, arguments: tuple[Any, ...]) -> Any:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._url, self._schema, autocommit=True)
+        try:
+            return self._connection.execute(_Q[query], arguments)
+        except driver().OperationalError:
+            self._connection.close()
+            raise

@@ -1,0 +1,209 @@
+"""A log in one SQLite file: write-ahead log, ``synchronous=FULL``, so that a committed group survives power loss."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
+from bot_orch.eventlog.stores.sqlfiles import migrations, queries
+from bot_orch.eventlog.stores.sqlite.lock import Hold, hold
+
+__all__ = ["Connect", "SqliteLog"]
+
+Connect = Callable[[str], Any]
+"""Opens a connection in autocommit mode that may be used from any thread, one at a time."""
+
+_BATCH = 1000
+_Q = queries("sqlite")
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """A connection that leaves transactions to us."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+
+
+class SqliteLog:
+    """Rows in a SQLite file. One process writes; :mod:`bot_orch.eventlog.stores.sqlite.lock` sees to it.
+
+    Parameters
+    ----------
+    path
+        The file; made if missing, unless ``read_only``.
+    read_only
+        Take no lock and write no event; safe beside a running service.
+    synchronous
+        ``FULL`` syncs the write-ahead log at every commit. Anything else loses acknowledged events at a power cut.
+    opener
+        How to connect; tests hand in a connection with a file system that fails.
+    """
+
+    instant = False
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        synchronous: str = "FULL",
+        opener: Connect = connect,
+    ) -> None:
+        self.path = Path(path)
+        if read_only and not self.path.exists():
+            raise InvalidInputError("log", f"{self.path} does not exist", "pass the path of an existing log")
+        self._hold: Hold = hold(self.path, writing=not read_only)
+        self._writer: Any = None
+        try:
+            if not read_only:
+                self._writer = opener(str(self.path))
+                self._prepare(synchronous)
+            self._reader: Any = opener(str(self.path))
+            self._reader.execute("PRAGMA query_only = ON")
+            _check_version(self._reader, self.path)
+            self._hold.check()
+        except BaseException:
+            self.close()
+            raise
+        # Readers may be in several threads; the connection takes one at a time.
+        self._reading = threading.Lock()
+        self._in_group = False
+
+    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        w = self._writer
+        if not self._in_group:
+            w.execute("BEGIN IMMEDIATE")
+            self._in_group = True
+            self._next = self._last(w)[0] + 1
+        for offset, row in enumerate(rows):
+            if row.seq != self._next + offset:
+                raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
+        w.executemany(_Q["insert_event"], [row[:5] for row in rows])
+        keyed = [(row.key, row.seq, row.digest or b"") for row in rows if row.key is not None]
+        if keyed:
+            try:
+                w.executemany(_Q["insert_key"], keyed)
+            except Exception as error:
+                if "UNIQUE" in str(error):
+                    raise LogConflictError("log: a key is taken; read the log again") from error
+                raise
+        if snapshot is not None:
+            w.execute(_Q["insert_snapshot"], snapshot)
+            w.execute(_Q["drop_old_snapshots"])
+        self._next += len(rows)
+
+    def commit(self) -> None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        if self._in_group:
+            self._writer.execute("COMMIT")
+            self._in_group = False
+
+    def rollback(self) -> None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        self._in_group = False
+        if _in_transaction(self._writer):
+            self._writer.execute("ROLLBACK")
+
+    def probe(self) -> None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        self._writer.execute(_Q["probe"])
+
+    def read(self, after: int = 0) -> Iterator[Row]:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        while batch := self._rows("read", after, _BATCH):
+            yield from batch
+            after = batch[-1].seq
+
+    def about(self, ref: str) -> list[Row]:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        return self._rows("about", ref)
+
+    def row(self, seq: int) -> Row | None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        return next(iter(self._rows("row", seq)), None)
+
+    def find(self, key: str) -> tuple[int, bytes] | None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        with self._reading:
+            found = self._reader.execute(_Q["find"], (key,)).fetchone()
+        return None if found is None else (int(found[0]), bytes(found[1]))
+
+    def last(self) -> tuple[int, int]:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        with self._reading:
+            return self._last(self._reader)
+
+    def snapshot(self) -> Snapshot | None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        with self._reading:
+            found = self._reader.execute(_Q["snapshot"]).fetchone()
+        return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
+
+    def close(self) -> None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        for connection in (getattr(self, "_reader", None), self._writer):
+            if connection is not None:
+                connection.close()
+        self._hold.release()
+
+    def _rows(self, query: str, *arguments: Any) -> list[Row]:
+        with self._reading:
+            return [Row(*found) for found in self._reader.execute(_Q[query], arguments).fetchall()]
+
+    @staticmethod
+    def _last(connection: Any) -> tuple[int, int]:
+        found = connection.execute(_Q["last"]).fetchone()
+        return (0, 0) if found is None else (int(found[0]), int(found[1]))
+
+    def _prepare(self, synchronous: str) -> None:
+        w = self._writer
+        w.execute("PRAGMA journal_mode = WAL").fetchall()
+        w.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
+        w.execute("PRAGMA cache_size = -16000").fetchall()
+        version = int(w.execute("PRAGMA user_version").fetchone()[0])
+        for number, script in enumerate(migrations("sqlite")[version:], version + 1):
+            w.execute("BEGIN IMMEDIATE")
+            for statement in _statements(script):
+                w.execute(statement)
+            w.execute(f"PRAGMA user_version = {number}").fetchall()
+            w.execute("COMMIT")
+        _sync_directory(self.path.parent)
+
+
+def _statements(script: str) -> Iterator[str]:
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+
+
+def _check_version(connection: Any, path: Path) -> None:
+    try:
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        raise StateFormatError(f"log: {path} is not a log ({error}); pass a file written by the service") from error
+    newest = len(migrations("sqlite"))
+    if version == 0:
+        raise StateFormatError(f"log: {path} is not a log (it holds none); pass a file written by the service")
+    if version > newest:
+        raise StateFormatError(f"log: {path} has version {version}, this release reads 1 to {newest}; upgrade")
+
+
+def _in_transaction(connection: Any) -> bool:
+    flag = connection.in_transaction
+    return bool(flag() if callable(flag) else flag)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,1 +1,0 @@
-"""The catalog: every module here with a constant ``EXPERIMENT`` is an experiment."""

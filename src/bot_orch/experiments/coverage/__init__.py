@@ -1,0 +1,1 @@
+"""Coverage of confidence distances."""

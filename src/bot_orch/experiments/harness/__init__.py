@@ -1,0 +1,1 @@
+"""What every experiment needs: units of work, engines, tables, figures, the report."""

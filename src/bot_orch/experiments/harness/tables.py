@@ -1,0 +1,134 @@
+"""Results in long form: one row per number, beside the published one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+import numpy as np
+from scipy.special import stdtrit
+
+__all__ = ["COLUMNS", "Published", "Row", "TableView", "published", "rows_from_seeds", "to_csv"]
+
+COLUMNS = (
+    *("experiment", "environment", "protocol", "method", "lambda", "metric"),
+    *("mean", "std", "ci95", "seeds", "paper_mean", "paper_spread"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A number of the paper: mean and what it prints after the plus-minus sign."""
+
+    mean: float
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One result: a metric of a method in an environment under a protocol."""
+
+    experiment: str
+    environment: str
+    protocol: str
+    method: str
+    lambda_: float
+    metric: str
+    mean: float
+    std: float
+    seeds: int
+    paper: Published | None = None
+
+    @property
+    def ci95(self) -> float:
+        """Half width of the 95 % confidence interval of the mean (Student t)."""
+        if self.seeds < 2:
+            return math.nan
+        return float(stdtrit(self.seeds - 1, 0.975)) * self.std / math.sqrt(self.seeds)
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the mean lies within one published spread of the published mean; None where nothing is published."""
+        return None if self.paper is None else abs(self.mean - self.paper.mean) <= self.paper.spread + 1e-12
+
+    def cells(self) -> list[str]:
+        """The row as it stands in ``tables.csv``."""
+        paper = ("", "") if self.paper is None else (_text(self.paper.mean), _text(self.paper.spread))
+        numbers = [_text(self.mean), _text(self.std), _text(self.ci95)]
+        names = [self.experiment, self.environment, self.protocol, self.method, _text(self.lambda_), self.metric]
+        return [*names, *numbers, str(self.seeds), *paper]
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """How a part of the rows is laid out in the report.
+
+    ``down`` is what changes from line to line, ``across`` what changes from column to column: ``environment``,
+    ``method`` or ``lambda``. ``lines`` and ``columns`` pick and order them; empty means all.
+    """
+
+    title: str
+    metric: str
+    protocol: str
+    down: str = "environment"
+    across: str = "method"
+    columns: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    note: str = ""
+    experiment: str | None = None
+    digits: int = 2
+
+
+def rows_from_seeds(
+    experiment: str,
+    environment: str,
+    protocol: str,
+    method: str,
+    lambda_: float,
+    metrics: dict[str, list[float]],
+    *,
+    compare: bool = True,
+) -> list[Row]:
+    """One row per metric from its values over seeds; ``compare`` looks the published number up."""
+    rows = []
+    for metric, values in metrics.items():
+        v = np.asarray(values, dtype=float)
+        std = float(v.std(ddof=1)) if v.size > 1 else 0.0
+        paper = published(experiment, environment, method, lambda_, metric) if compare else None
+        row = Row(experiment, environment, protocol, method, lambda_, metric, float(v.mean()), std, v.size, paper)
+        rows.append(row)
+    return rows
+
+
+def published(experiment: str, environment: str, method: str, lambda_: float, metric: str) -> Published | None:
+    """The paper's number, if it prints one."""
+    return _published().get((experiment, environment, method, float(lambda_), metric))
+
+
+def to_csv(rows: Iterable[Row]) -> str:
+    """``tables.csv``: the header and one line per row."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(row.cells() for row in rows)
+    return text.getvalue()
+
+
+@lru_cache(maxsize=1)
+def _published() -> dict[tuple[str, str, str, float, str], Published]:
+    found = {}
+    for folder in sorted(files("bot_orch.experiments.paper").iterdir(), key=lambda folder: folder.name):
+        file = folder / "published.csv"
+        for line in csv.DictReader(file.read_text().splitlines()) if file.is_file() else ():
+            key = (line["experiment"], line["environment"], line["method"], float(line["lambda"]), line["metric"])
+            found[key] = Published(float(line["mean"]), float(line["spread"]))
+    return found
+
+
+def _text(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.10g}"

@@ -1,0 +1,1 @@
+"""Lock-in of plug-in distances."""

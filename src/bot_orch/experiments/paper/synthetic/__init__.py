@@ -1,0 +1,1 @@
+"""The synthetic experiments: settings, published numbers, figures."""

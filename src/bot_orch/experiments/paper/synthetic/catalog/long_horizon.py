@@ -1,0 +1,80 @@
+"""Long horizon: fixed-temperature softmax over 20 000 rounds, and the schedules that mend it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
+from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.paper.synthetic import figures as draw
+from bot_orch.experiments.paper.synthetic.long_run import PANELS, POLICIES, run_long
+
+_ROUNDS, _QUICK_ROUNDS = 20_000, 1_000
+
+
+def _units(scale: Scale) -> list[Unit]:
+    rounds = _QUICK_ROUNDS if scale.quick else _ROUNDS
+    seeds = scale.n_seeds(20, quick=4)
+    return [
+        Unit(f"{panel}/{name}", {"panel": panel, "policy": name, "rounds": rounds, "seeds": seeds})
+        for panel in PANELS
+        for name in POLICIES[panel]
+    ]
+
+
+def _rows(results: Results) -> list[Row]:
+    rows = []
+    for key, payload in results.items():
+        panel, name = key.split("/")
+        rows += rows_from_seeds(
+            "synthetic-long", panel, "deployable", name, 0.0, {"regret": payload["final"]}, compare=False
+        )
+    return rows
+
+
+def _notes(results: Results) -> list[str]:
+    parts = []
+    for panel in PANELS:
+        chosen = {key.split("/")[1]: value for key, value in results.items() if key.startswith(f"{panel}/")}
+        best = min(chosen, key=lambda name: chosen[name]["mean"][-1])
+        fixed = chosen["eta = 1.5, moving average"]
+        rounds = fixed["rounds"][-1]
+        parts.append(
+            f"{panel}: after {rounds} rounds the fixed temperature has lost {fixed['mean'][-1]:.0f}, "
+            f"{best} {chosen[best]['mean'][-1]:.0f}"
+        )
+    return [
+        "; ".join(parts) + ".",
+        "A constant eta keeps drawing agents it knows to be worse, at the same rate for ever; a moving average also "
+        "forgets. An eta that grows with the square root of t, over plain means with a weak prior, mends both.",
+    ]
+
+
+def _figures(results: Results) -> list[FigureView]:
+    return [
+        FigureView(
+            "synthetic-long",
+            "Cumulative regret on iid-g (logarithmic above 10). Left: rewards only. Right: with alignment. Lines that "
+            "keep rising with slope one are losses that never stop.",
+            partial(draw.draw_long, results, PANELS),
+        )
+    ]
+
+
+EXPERIMENT = Experiment(
+    id="synthetic-long",
+    title="Synthetic: twenty thousand rounds",
+    about="Two hundred rounds flatter a fixed temperature. On iid-g over a long horizon, with rewards only and with "
+    "alignment. With rewards only, agents' outputs are three times as wide, so that their rewards differ too. With "
+    "alignment, regret is counted against a router that knows all mean rewards, believes the noisy "
+    "alignment and never explores.",
+    units=_units,
+    run=run_long,
+    rows=_rows,
+    tables=lambda: [
+        TableView("Regret at the end", "regret", "deployable", down="method", across="environment", digits=1)
+    ],
+    figures=_figures,
+    notes=_notes,
+    order=24,
+)

@@ -1,0 +1,119 @@
+"""Synthetic environments: alignment cost, net utility, regret, event rate and observed time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS
+from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit
+from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.paper.synthetic.play import (
+    BASELINES,
+    PAPER_METHODS,
+    WITH_ALIGNMENT,
+    oracle_level,
+    ratio,
+    run_synthetic,
+)
+
+_METHODS = (*PAPER_METHODS, "oracle", *BASELINES, *WITH_ALIGNMENT)
+_METRICS = {
+    "alignment_cost": ("Cumulative alignment cost", 2),
+    "net_utility": ("Cumulative net utility", 2),
+    "oracle_regret": ("Oracle regret", 2),
+    "event_rate": ("Event rate", 3),
+    "mean_observed_time": ("Mean observed time", 3),
+}
+
+
+def _units(scale: Scale) -> list[Unit]:
+    seeds = scale.n_seeds(COMMON.seeds)
+    return [Unit(name, {"environment": name, "seeds": seeds, "methods": _METHODS}) for name in ENVIRONMENTS]
+
+
+def _rows(results: Results) -> list[Row]:
+    return [
+        row
+        for environment, payload in results.items()
+        for name, entry in payload["methods"].items()
+        for row in rows_from_seeds("synthetic", environment, "paper", name, entry["lambda"], entry["metrics"])
+    ]
+
+
+def _tables() -> list[TableView]:
+    note = "Random and the oracle were calibrated on; BOT-Orch, No-OT and UCB1 are predictions."
+    views = [
+        TableView(title, metric, "paper", columns=(*PAPER_METHODS, "oracle"), note=note, digits=digits)
+        for metric, (title, digits) in _METRICS.items()
+    ]
+    others = (*BASELINES, *WITH_ALIGNMENT)
+    views += [
+        TableView(f"Other baselines: {title.lower()}", metric, "paper", columns=("bot-orch", *others), digits=digits)
+        for metric, (title, digits) in _METRICS.items()
+        if metric in ("net_utility", "oracle_regret")
+    ]
+    return views
+
+
+def _notes(results: Results) -> list[str]:
+    names = list(results)
+    levels = [_mean(results, name, "oracle", "net_utility") for name in names]
+    return [
+        "Environments: exact W2 between clouds of outputs in the plane, survival rewards with gamma frailty and a "
+        "deadline per task. The paper publishes no parameters. Geometry and hazards were fitted to its Random column "
+        "and nothing else (<code>bot-orch calibrate</code>); noise, eta, alpha and lambda are common to all five. All "
+        "methods see the same noisy alignment, if they see it, and all are scored with lambda = 1.",
+        f"BOT-Orch over Random, a prediction. Regret: {_ratios(results, 'oracle_regret')}. "
+        f"Alignment cost: {_ratios(results, 'alignment_cost')}.",
+        "Oracle net utility (the paper's: net utility + regret of Random): "
+        + "; ".join(f"{n} {v:.0f} (paper {oracle_level(n)[0]:.0f})" for n, v in zip(names, levels, strict=True))
+        + ".",
+        "Given the same noisy alignment, Thompson sampling loses less than BOT-Orch's fixed temperature. Regret: "
+        + "; ".join(
+            f"{n} {_mean(results, n, 'thompson-beta+ot', 'oracle_regret'):.0f}"
+            f" (BOT-Orch {_mean(results, n, 'bot-orch', 'oracle_regret'):.0f})"
+            for n in names
+        )
+        + ".",
+        "Not reached: BOT-Orch on noniid-bb. Distances there are short, so noise of sd 1.25 hides more of them than "
+        "elsewhere. Over all output spreads from 1 to 12 the geometries that fit Random predict a regret ratio from "
+        "0.60 down to 0.47 (<code>bot-orch calibrate --sensitivity</code>); the paper's 0.40 would need less noise in "
+        "this environment, and noise is common to all.",
+        "Fragile: iid-m. Its predicted ratio runs from 0.65 to 0.42 as the output spread grows from 1 to 10; what "
+        "decides for 10 is that Random's alignment cost varies as much between seeds as it does. The other three "
+        "predictions move by less than 0.05.",
+        "Not a clean prediction: the hazard's slope against W (0.3) is a free choice, so how much BOT-Orch gains in "
+        "event rate and time follows from it. That it gains at all does not depend on the value.",
+    ]
+
+
+def _ratios(results: Results, metric: str) -> str:
+    parts = []
+    for name in results:
+        ours = _mean(results, name, "bot-orch", metric) / _mean(results, name, "random", metric)
+        parts.append(f"{name} {ours:.3f} (paper {ratio(name, metric):.3f})")
+    return "; ".join(parts)
+
+
+def _mean(results: Results, environment: str, name: str, metric: str) -> float:
+    values: Sequence[float] = results[environment]["methods"][name]["metrics"][metric]
+    return float(np.mean(values))
+
+
+EXPERIMENT = Experiment(
+    id="synthetic",
+    title="Five synthetic environments",
+    about="Six agents, 200 rounds, five seeds: normal and half-moons tasks (iid-g, iid-m), variance changepoints "
+    "(noniid-ps), sinusoidal drift (noniid-sd) and Brownian bridges (noniid-bb). The reference of a task is known "
+    "before the choice, its alignment with every agent only up to noise.",
+    units=_units,
+    run=run_synthetic,
+    rows=_rows,
+    tables=_tables,
+    notes=_notes,
+    why="Parameters are not published. The geometry is fitted to the Random column alone, so the other "
+    "columns are predictions; five seeds are few.",
+    order=20,
+)

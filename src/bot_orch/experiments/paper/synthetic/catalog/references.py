@@ -1,0 +1,81 @@
+"""Synthetic environments: what is lost when the task's own reference is not known."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bot_orch.environments.synthetic.alignment import REFERENCES
+from bot_orch.environments.synthetic.settings import ENVIRONMENTS
+from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
+from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.paper.synthetic import figures as draw
+from bot_orch.experiments.paper.synthetic.play import run_synthetic
+
+_METHODS = ("bot-orch", "random")
+
+
+def _units(scale: Scale) -> list[Unit]:
+    seeds = scale.n_seeds(50, quick=20)
+    return [
+        Unit(
+            f"{environment}/{reference}",
+            {"environment": environment, "reference": reference, "seeds": seeds, "methods": _METHODS},
+        )
+        for environment in ENVIRONMENTS
+        for reference in REFERENCES
+    ]
+
+
+def _rows(results: Results) -> list[Row]:
+    rows = []
+    for key, payload in results.items():
+        environment, reference = key.split("/")
+        for name, entry in payload["methods"].items():
+            if name == "bot-orch" or reference == "task":
+                label = reference if name == "bot-orch" else name
+                rows += rows_from_seeds(
+                    "synthetic-references",
+                    environment,
+                    "paper" if label in ("task", "random") else "deployable",
+                    label,
+                    entry["lambda"],
+                    entry["metrics"],
+                    compare=False,
+                )
+    return rows
+
+
+def _tables() -> list[TableView]:
+    titles = {"oracle_regret": "Oracle regret", "alignment_cost": "Cumulative alignment cost"}
+    return [
+        TableView(f"{title} of BOT-Orch by reference", metric, protocol)
+        for metric, title in titles.items()
+        for protocol in ("paper", "deployable")
+    ]
+
+
+def _figures(results: Results) -> list[FigureView]:
+    return [
+        FigureView(
+            "synthetic-references",
+            "Regret of BOT-Orch relative to Random when alignment is measured to the task's own reference, or to a "
+            "barycenter of the references of earlier tasks: all, the last 20, or fading with a half-life of 10 rounds.",
+            partial(draw.draw_references, results, REFERENCES),
+        )
+    ]
+
+
+EXPERIMENT = Experiment(
+    id="synthetic-references",
+    title="Synthetic: references learned from earlier tasks",
+    about="A barycenter of earlier tasks needs no reference for the current one. It knows which agents scatter too "
+    "much, and where tasks have been lately; it cannot know where this task lies. So it keeps what is lasting (most "
+    "of the gain on iid-m and noniid-bb) and loses what changes from task to task. Scored with the task's own "
+    "reference throughout.",
+    units=_units,
+    run=run_synthetic,
+    rows=_rows,
+    tables=_tables,
+    figures=_figures,
+    order=23,
+)

@@ -1,0 +1,1 @@
+"""The theorem, item by item."""

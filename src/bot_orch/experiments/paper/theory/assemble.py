@@ -1,0 +1,69 @@
+"""Put a theory experiment together: units, claims, measured rows, one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bot_orch.experiments.harness.experiment import Experiment, FigureView, Payload, Results, Scale, Unit
+from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.paper.theory.verdicts import Claim, claim_notes, claim_rows
+
+__all__ = ["Measure", "theory_experiment", "view"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What was measured for a method in an environment: values over seeds by metric."""
+
+    environment: str
+    method: str
+    metrics: Mapping[str, Sequence[float]]
+    lambda_: float = 0.0
+
+
+def view(title: str, metric: str, experiment: str, digits: int = 3, note: str = "") -> TableView:
+    """A table of one metric, methods down and environments across."""
+    return TableView(
+        title, metric, "theory", down="method", across="environment", note=note, experiment=experiment, digits=digits
+    )
+
+
+def theory_experiment(
+    *,
+    id: str,  # noqa: A002
+    title: str,
+    about: str,
+    units: Callable[[Scale], Sequence[Unit]],
+    run: Callable[[Mapping[str, Any]], Payload],
+    claims: Callable[[Results], list[Claim]],
+    measures: Callable[[Results], list[Measure]],
+    tables: Sequence[TableView],
+    draw: Callable[[Results], Any],
+    caption: str,
+    order: int,
+) -> Experiment:
+    """An experiment whose verdicts come from ``claims`` and whose figure bears its id."""
+
+    def rows(results: Results) -> list[Row]:
+        found = claim_rows(id, claims(results))
+        for m in measures(results):
+            metrics = {name: list(values) for name, values in m.metrics.items()}
+            found += rows_from_seeds(id, m.environment, "theory", m.method, m.lambda_, metrics, compare=False)
+        return found
+
+    verdicts = view("Verdicts", "verdict", id, 1, "1 = holds, 0.5 = holds with a correction, 0 = fails as stated.")
+    return Experiment(
+        id=id,
+        title=title,
+        about=about,
+        units=units,
+        run=run,
+        rows=rows,
+        tables=lambda: [verdicts, *tables],
+        figures=lambda results: [FigureView(id, caption, partial(draw, results))],
+        notes=lambda results: claim_notes(claims(results)),
+        order=order,
+    )

@@ -1,0 +1,87 @@
+"""The figure of item 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bot_orch.experiments.harness.experiment import Results
+from bot_orch.experiments.paper.theory.axes import log_axes, panels
+from bot_orch.experiments.paper.theory.regret import bandit_bound, bound, curve
+from bot_orch.experiments.paper.theory.regret_cases import CASES
+from bot_orch.experiments.paper.theory.regret_claims import slope_of
+
+__all__ = ["draw_regret"]
+
+_LOOKS = {
+    "constant": ("#1a4fa0", "-", "o"),
+    "printed": ("#c62828", "--", "s"),
+    "lazy": ("#00838f", "-.", "D"),
+    "importance-weighted": ("#8e24aa", "-.", "v"),
+    "unweighted": ("#c62828", "--", "s"),
+    "bot-orch": ("#00796b", (0, (5, 1)), "P"),
+}
+
+
+def draw_regret(results: Results) -> Any:
+    """Static regret under full information, the per-round comparator, and the bandit versions."""
+    figure, axes = panels(3, 12, 4.2)
+    _static(axes[0], results)
+    _per_round(axes[1], results)
+    _bandits(axes[2], results)
+    for axis in axes:
+        log_axes(axis)
+        axis.set_xlabel("rounds T")
+        axis.set_ylim(top=axis.get_ylim()[1] * 40.0)  # room for the legend
+        axis.legend(fontsize=7, loc="upper left")
+    axes[0].set_ylabel("regret")
+    return figure
+
+
+def _static(axis: Any, results: Results) -> None:
+    _line(axis, results, "coins", "constant", "coins, constant eta", "static")
+    _line(axis, results, "coins", "lazy", "coins, eta_t, summed utilities", "static")
+    _line(axis, results, "switch", "printed", "one switch, eta_t as printed", "static")
+    _ceiling(axis, results, "coins", bound, "bound (b-a) sqrt(T ln M / 2)")
+    axis.set_title("To the best fixed agent, full information")
+
+
+def _per_round(axis: Any, results: Results) -> None:
+    _line(axis, results, "alternating", "printed", "to the best of every round")
+    _line(axis, results, "alternating", "constant", "to the best fixed agent", "static")
+    _line(axis, results, "alternating", "bot-orch", "Algorithm 1, best of every round")
+    _ceiling(axis, results, "alternating", bound, "bound (b-a) sqrt(T ln M / 2)")
+    axis.set_title("The task decides who fits")
+
+
+def _bandits(axis: Any, results: Results) -> None:
+    _line(axis, results, "gaps", "constant", "full information")
+    _line(axis, results, "gaps", "importance-weighted", "bandit, importance weights")
+    _line(axis, results, "gaps", "unweighted", "bandit, no weights")
+    _line(axis, results, "gaps", "bot-orch", "Algorithm 1")
+    _ceiling(axis, results, "gaps", bandit_bound, "bound (b-a) sqrt(2 T M ln M)")
+    axis.set_title("One agent is better: bandit feedback")
+
+
+def _line(axis: Any, results: Results, case: str, method: str, label: str, metric: str = "per_round") -> None:
+    horizons, values = curve(results, case, method, metric)
+    mean = np.array([np.mean(v) for v in values])
+    error = np.array([np.std(v) / np.sqrt(len(v)) for v in values])
+    color, line, marker = _LOOKS[method]
+    axis.errorbar(
+        horizons,
+        mean,
+        yerr=2.0 * error,
+        color=color,
+        linestyle=line,
+        marker=marker,
+        markersize=4,
+        capsize=2,
+        label=f"{label}: slope {slope_of(results, case, method, metric)}",
+    )
+
+
+def _ceiling(axis: Any, results: Results, case: str, ceiling: Any, label: str) -> None:
+    horizons, c = curve(results, case, "constant")[0], CASES[case]
+    axis.plot(horizons, [ceiling(h, c.agents, c.width) for h in horizons], color="black", linestyle=":", label=label)

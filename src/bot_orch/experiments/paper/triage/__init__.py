@@ -1,0 +1,1 @@
+"""The triage experiments: settings, published numbers, figures."""

@@ -1,0 +1,140 @@
+"""The triage experiment: methods, protocols, one run, its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.environments.triage import (
+    HUMAN,
+    PAPER_SPLIT,
+    Condition,
+    DeployableAlignment,
+    Episodes,
+    episodes,
+    load_triage,
+    paper_alignment,
+)
+from bot_orch.experiments.harness.simulate import Trace, simulate
+from bot_orch.policies.base import Policy
+from bot_orch.policies.bot import Bot, algorithm_1, algorithm_2
+from bot_orch.policies.estimators import Mean
+from bot_orch.policies.no_ot import NoOT
+from bot_orch.policies.registry import make_policy
+from bot_orch.policies.schedules import Constant
+from bot_orch.rng import derive_keys
+
+__all__ = [
+    "BASELINES",
+    "CONDITIONS",
+    "LAMBDA",
+    "LAMBDAS",
+    "PAPER_METHODS",
+    "PROTOCOLS",
+    "WINDOW",
+    "Method",
+    "method",
+    "methods",
+    "run_triage",
+]
+
+CONDITIONS: tuple[Condition, ...] = ("iid", "noniid")
+PROTOCOLS = ("paper", "deployable")
+LAMBDA = 3.0
+LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0)
+WINDOW = 8
+PAPER_METHODS = ("bot-orch", "no-ot", "random", "ucb1")
+BASELINES = ("thompson-beta", "discounted-ucb", "sliding-window-ucb", "exp3-ix", "epsilon-greedy")
+_WITH_ALIGNMENT = ("ucb1+ot", "thompson-beta+ot")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A policy, the lambda it chooses with, and the lambda it is scored with."""
+
+    policy: Policy
+    lambda_: float
+    score_lambda: float
+
+
+def method(name: str, condition: Condition, protocol: str, lambda_: float = LAMBDA) -> Method:
+    """The method of that name.
+
+    Under ``paper``, BOT-Orch runs with the paper's constants and is scored with its own lambda, No-OT with 0, the
+    others with 2, which is what the paper's tables amount to. Under ``deployable`` everyone is scored with the same
+    lambda; BOT-Orch uses a running mean (an EMA from zero condemns whoever is tried late) and an inverse temperature
+    at which a gap of five points in error probability decides 95 to 5: log(20) / (3 * 0.05) = 20.
+    ``bot-orch-paper-constants`` keeps the paper's EMA and temperature.
+    """
+    score = 2.0 if protocol == "paper" else LAMBDA
+    paper_bot = algorithm_1() if condition == "iid" else algorithm_2()
+    if name == "bot-orch-paper-constants":
+        return Method(paper_bot, lambda_, lambda_ if protocol == "paper" else score)
+    if name == "bot-orch":
+        bot = paper_bot if protocol == "paper" else Bot(Constant(20.0), Mean(prior=2.0))
+        return Method(bot, lambda_, lambda_ if protocol == "paper" else score)
+    if name == "no-ot":
+        return Method(NoOT(paper_bot.eta, paper_bot.estimator), 0.0, 0.0 if protocol == "paper" else score)
+    base, _, aligned = name.partition("+")
+    return Method(make_policy(base), lambda_ if aligned else 0.0, score)
+
+
+def methods(protocol: str) -> tuple[str, ...]:
+    """Names of the methods that run under a protocol."""
+    if protocol == "paper":
+        return PAPER_METHODS + BASELINES
+    return (*PAPER_METHODS, "bot-orch-paper-constants", *BASELINES, *_WITH_ALIGNMENT)
+
+
+def run_triage(params: Mapping[str, Any]) -> dict[str, Any]:
+    """One method in one condition under one protocol, all seeds together."""
+    condition, protocol = params["condition"], params["protocol"]
+    data = load_triage(params.get("split", PAPER_SPLIT))
+    cases = episodes(data, condition, np.arange(params["seeds"]))
+    chosen = method(params["method"], condition, protocol, params.get("lambda", LAMBDA))
+    source = paper_alignment(cases) if protocol == "paper" else DeployableAlignment(data, cases)
+    keys = derive_keys(["triage-draw", condition], range(params["seeds"]))
+    trace = simulate(chosen.policy, cases.stream, keys, lambda_=chosen.lambda_, source=source)
+    payload: dict[str, Any] = {"metrics": _metrics(cases, trace, chosen.score_lambda), "lambda": chosen.lambda_}
+    if params.get("curves"):
+        payload["curves"] = _curves(cases, trace, chosen.score_lambda)
+    return payload
+
+
+def _metrics(cases: Episodes, trace: Trace, score_lambda: float) -> dict[str, list[float]]:
+    utility = cases.stream.reward - score_lambda * cases.stream.alignment
+    earned, human = trace.pick(utility), trace.agent == HUMAN
+    shifted = cases.shifted
+    return {
+        "net_utility": earned.sum(axis=0).tolist(),
+        "oracle_regret": (utility.max(axis=-1) - earned).sum(axis=0).tolist(),
+        "team_accuracy": trace.pick(cases.stream.reward).mean(axis=0).tolist(),
+        "alignment_cost": trace.pick(cases.stream.alignment).sum(axis=0).tolist(),
+        "escalation_rate": human.mean(axis=0).tolist(),
+        "escalation_rate_shifted": ((human & shifted).sum(axis=0) / shifted.sum(axis=0)).tolist(),
+        "escalation_rate_in_distribution": ((human & ~shifted).sum(axis=0) / (~shifted).sum(axis=0)).tolist(),
+    }
+
+
+def _curves(cases: Episodes, trace: Trace, score_lambda: float) -> dict[str, dict[str, list[float]]]:
+    utility = cases.stream.reward - score_lambda * cases.stream.alignment
+    earned = trace.pick(utility)
+    human = (trace.agent == HUMAN).astype(float)
+    padded = np.vstack([np.zeros((1, human.shape[1])), human.cumsum(axis=0)])
+    rounds = np.arange(1, len(padded))
+    start = np.maximum(rounds - WINDOW, 0)
+    rolling = (padded[rounds] - padded[start]) / (rounds - start)[:, None]
+    return {
+        "net_utility": _mean_std(earned.cumsum(axis=0)),
+        "oracle_regret": _mean_std((utility.max(axis=-1) - earned).cumsum(axis=0)),
+        "escalation": _mean_std(rolling),
+    }
+
+
+def _mean_std(values: Floats) -> dict[str, list[float]]:
+    spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else np.zeros(len(values))
+    return {"mean": values.mean(axis=1).tolist(), "std": spread.tolist()}

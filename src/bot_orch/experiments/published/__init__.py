@@ -1,1 +1,0 @@
-"""The numbers the paper prints, one CSV file per group of tables."""

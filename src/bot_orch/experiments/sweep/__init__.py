@@ -1,0 +1,1 @@
+"""A user's own grid of policies, environments and lambdas."""

@@ -1,0 +1,160 @@
+"""auto: the policy to use when there is no reason to use another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erf
+
+from bot_orch.arrays import Arrays, Bools, Floats, Schema, row_views
+from bot_orch.errors import InvalidInputError
+from bot_orch.policies.auto.memory import Memory, Prior
+from bot_orch.policies.base import Choice, Feedback, Policy, Situation
+
+__all__ = ["Auto", "shared_optimism"]
+
+_CAUTIOUS = Prior(agent=0.05, task=1.0, agent_task=0.1)
+_BOLD = Prior(agent=0.05, task=1.0, agent_task=0.7)
+_DRIFTING = Prior(agent=0.05, task=1.0, agent_task=0.5, agent_drift=0.1, drift=0.2, agent_task_drift=0.2, apart=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Auto(Policy):
+    """P(agent i is best for this task), from a memory of past tasks that weighs lasting against drifting models.
+
+    Rewards are estimated by :class:`~bot_orch.policies.auto.memory.Memory`; with features the estimate depends on
+    the task, without them it is a shrunken mean. An agent's score is its estimate, minus its penalty, plus a random
+    number of standard deviations that is the same for all agents: see :func:`shared_optimism`. Before it is known, an
+    agent is expected to be worth its price; otherwise a dear one would not be tried.
+
+    Parameters
+    ----------
+    scale
+        How optimistic: the root mean square of that random number.
+    forgetting
+        Whether a drifting model takes part; it gains weight only where it predicts better.
+    capacity, block
+        Outcomes remembered one by one, and coefficients renewed per outcome. Beyond the capacity old outcomes that are
+        alike are merged.
+
+    Examples
+    --------
+    >>> from bot_orch.arrays import allocate
+    >>> policy = Auto()
+    >>> state = allocate(policy.schema(0), (), 2)
+    >>> policy.choose(state, Situation(1, penalty=np.array([0.0, 0.1]))).propensities.round(3)
+    array([1., 0.])
+    """
+
+    scale: float = 0.65
+    forgetting: bool = True
+    capacity: int = 2048
+    block: int = 16
+    id: ClassVar[str] = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0.0:
+            raise InvalidInputError("scale", f"is {self.scale}", "pass a positive number")
+        if self.capacity < 2 or self.block < 1:
+            problem = f"are {self.capacity} and {self.block}"
+            raise InvalidInputError("capacity, block", problem, "pass at least 2 and 1")
+
+    def schema(self, n_features: int) -> Schema:
+        """The memory's arrays."""
+        return _memory(self).schema(n_features)
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """Probability matching."""
+        if not _in_step(state):
+            return _by_rows(self, state, situation)
+        found = _memory(self).predict(state, situation.context, situation.t, situation.pending)
+        sd = self.scale * np.sqrt(state["noise"][..., None] * found.variance)
+        if situation.cost is None:
+            return Choice(shared_optimism(found.value - situation.penalty, sd, situation.eligible), found.value, sd)
+        trust = found.unknown * situation.cost
+        p = shared_optimism(found.value - (situation.penalty - trust), sd, situation.eligible)
+        return Choice(p, found.value, sd + trust)
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Remember the chosen agent's outcome, or everybody's under full feedback."""
+        memory, m = _memory(self), feedback.observed.shape[-1]
+        everybody = feedback.observed.all() and m > 1
+        for agent in range(m) if everybody else [feedback.agent]:
+            index = np.broadcast_to(np.asarray(agent), np.shape(feedback.agent))
+            reward = np.take_along_axis(feedback.reward, index[..., None], axis=-1)[..., 0]
+            if _in_step(state):
+                memory.learn(state, index, reward, feedback.context, feedback.t)
+                continue
+            for row in np.ndindex(state["seen"].shape):
+                context = None if feedback.context is None else feedback.context[row]
+                memory.learn(row_views(state, row), index[row], np.asarray(reward[row]), context, feedback.t)
+
+
+def shared_optimism(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
+    """P(agent i has the largest ``location + |Z| * sd``) where the standard normal Z is one for all agents [1]_.
+
+    Each agent is a line over the size of Z. It is on top between its last crossing with a flatter line and its first
+    crossing with a steeper one, so its probability is a difference of two values of a
+    distribution function: no sampling.
+
+    References
+    ----------
+    .. [1] Vaswani, Mehrabian, Durand, Kveton. Old dog learns new tricks: randomized UCB for bandit problems.
+       AISTATS 2020.
+
+    Examples
+    --------
+    >>> shared_optimism(np.array([0.5, 0.4, 0.3]), np.array([0.1, 0.2, 0.1])).round(3)
+    array([0.683, 0.317, 0.   ])
+    """
+    if eligible is not None:
+        location = np.where(eligible, location, -np.inf)
+    rise = sd[..., :, None] - sd[..., None, :]  # how much steeper the row's agent is than the column's
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = location[..., None, :] - location[..., :, None]
+        cross = gap / rise
+    first = np.maximum.reduce(np.where(rise > 0.0, cross, 0.0), axis=-1)
+    last = np.minimum.reduce(np.where(rise < 0.0, cross, np.inf), axis=-1)
+    level = rise == 0.0
+    beaten = np.logical_or.reduce(level & (gap > 0.0), axis=-1) | ~np.isfinite(location)
+    twins = np.add.reduce(level & (gap == 0.0), axis=-1, dtype=np.float64)
+    mass = erf(np.maximum(last, 0.0) / np.sqrt(2.0)) - erf(np.maximum(first, 0.0) / np.sqrt(2.0))
+    p = np.where(beaten, 0.0, np.maximum(mass, 0.0) / np.maximum(twins, 1.0))
+    normal: Floats = p / np.add.reduce(p, axis=-1, keepdims=True)
+    return normal
+
+
+def _in_step(state: Arrays) -> bool:
+    """Whether all rows of a batch have seen outcomes of the same rounds, so that they can be told about together."""
+    seen = state["seen"]
+    if seen.size == 1:
+        return True
+    first = (0,) * seen.ndim
+    n = min(int(seen[first]), state["round"].shape[-1])
+    return bool((seen == seen[first]).all() and (state["round"][..., :n] == state["round"][first][:n]).all())
+
+
+def _by_rows(policy: Auto, state: Arrays, s: Situation) -> Choice:
+    """One row of a batch after the other."""
+    batch = state["seen"].shape
+
+    def part(values: npt.NDArray[Any] | None, row: tuple[int, ...]) -> Any:
+        return None if values is None else np.broadcast_to(values, (*batch, values.shape[-1]))[row]
+
+    found = []
+    for row in np.ndindex(batch):
+        arrays = row_views(state, row)
+        rest = (part(each, row) for each in (s.penalty, s.eligible, s.context, s.pending, s.cost))
+        found.append(policy.choose(arrays, Situation(s.t, *rest)))
+    stacked = (np.stack([getattr(each, f.name) for each in found]) for f in fields(Choice))
+    return Choice(*(each.reshape(*batch, -1) for each in stacked))
+
+
+@lru_cache(maxsize=16)
+def _memory(policy: Auto) -> Memory:
+    priors = (_CAUTIOUS, _BOLD, _DRIFTING) if policy.forgetting else (_CAUTIOUS, _BOLD)
+    return Memory(priors, capacity=policy.capacity, block=policy.block)

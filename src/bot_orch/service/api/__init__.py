@@ -1,0 +1,1 @@
+"""Handlers for programs: decisions, feedback, tasks, the gateway, administration."""

@@ -1,0 +1,65 @@
+"""Health, metrics, agents and the operator's switches."""
+
+from __future__ import annotations
+
+from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, StateView
+from bot_orch.service.problems import Problem, Reply, json_reply
+from bot_orch.service.web.endpoint import Request
+
+__all__ = ["agents", "kill_switch", "live", "metrics", "ready", "state"]
+
+
+async def live(_: Request) -> Reply:
+    """``GET /health/live``: the process answers."""
+    return json_reply({"status": "live"})
+
+
+async def ready(request: Request) -> Reply:
+    """``GET /health/ready``: the log takes writes."""
+    if not request.runtime.ready:
+        raise Problem(503, "not_ready", "the log does not take writes", headers={"retry-after": "1"})
+    return json_reply({"status": "ready"})
+
+
+async def metrics(request: Request) -> Reply:
+    """``GET /metrics``."""
+    text = request.runtime.metrics.text(request.runtime.gauges())
+    return Reply(200, text.encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+
+
+async def agents(request: Request) -> Reply:
+    """``GET /v1/agents``: who there is, and the state of every circuit."""
+    kinds = {agent.id: agent.kind for agent in request.runtime.config.agents}
+    views = [guard.view() for guard in request.runtime.guards.values()]
+    return json_reply(
+        [
+            AgentView(v.agent, kinds[v.agent], str(v.breaker.state), v.available, v.in_flight, v.concurrency)
+            for v in views
+        ]
+    )
+
+
+async def kill_switch(request: Request) -> Reply:
+    """``POST /v1/admin/kill-switch``."""
+    body: KillSwitchRequest = request.body
+    if body.agent is not None and body.agent not in request.runtime.ledger.router.agents:
+        raise Problem(422, "unknown_agent", "there is no such agent", param="agent")
+    await request.runtime.kill_switch(body.agent, request.caller.name).durable()
+    return json_reply({"kill_switch": body.agent})
+
+
+async def state(request: Request) -> Reply:
+    """``GET /v1/admin/state``: once everything staged is on disk."""
+    runtime = request.runtime
+    await runtime.writer.barrier()
+    ledger = runtime.ledger
+    return json_reply(
+        StateView(
+            ledger.seq,
+            ledger.time_us,
+            ledger.fingerprint(),
+            len(ledger.pending),
+            ledger.kill_switch or runtime.config.router.kill_switch,
+            ledger.spending.within(runtime.writer.now_us(), 86_400.0),
+        )
+    )

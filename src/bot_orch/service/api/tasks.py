@@ -1,0 +1,201 @@
+"""``/v1/tasks``: whole rounds, now or in the background; a background round survives a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from bot_orch.agents.base import CallRequest
+from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
+from bot_orch.service.api.decisions import attempt_view, idempotency_key, record_of
+from bot_orch.service.problems import Problem, Reply, json_reply, problem_of
+from bot_orch.service.routing.rounds import Round
+from bot_orch.service.routing.rules import Wish
+from bot_orch.service.runtime import Runtime, digest_of
+from bot_orch.service.storage.writer import StorageError
+from bot_orch.service.web.endpoint import Request
+
+__all__ = ["create", "resume", "show"]
+
+_log = logging.getLogger("bot_orch.tasks")
+
+
+async def create(request: Request) -> Reply:
+    """``POST /v1/tasks``."""
+    body: TaskRequest = request.body
+    runtime = request.runtime
+    key = idempotency_key(request, "t")
+    digest = digest_of(request.raw) if key is not None else None
+    if key is not None and (known := runtime.writer.find(key)) is not None:
+        return await _known(request, *known, digest=digest)
+    if len(runtime.ledger.tasks) >= runtime.config.limits.open_tasks:
+        raise Problem(429, "too_many_tasks", "too many tasks are open", headers={"retry-after": "5"})
+    writer = runtime.writer
+    time_us = writer.stamp()
+    submitted = TaskSubmitted(
+        time_ordered_id(time_us),
+        record_of(body.task),
+        msgspec.json.encode(_plan(body)).decode(),
+        body.background,
+        body.deadline_s,
+    )
+    group = writer.stage(time_us, submitted, submitted.id, key=key, digest=digest)
+    round_ = _round(runtime, submitted)
+    if body.background:
+        await group.durable()
+        _start(runtime, submitted, round_)
+        return json_reply(TaskView(submitted.id, "running"), 202)
+    try:
+        view = await _finish(runtime, submitted, round_)
+    finally:
+        request.headers_out |= round_.headers()
+    return json_reply(view)
+
+
+async def show(request: Request) -> Reply:
+    """``GET /v1/tasks/{id}``."""
+    return json_reply(_view(request.runtime, request.params["id"]))
+
+
+def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
+    """After a restart: go on with background rounds where they were, close the others; ``which`` of them, or all."""
+    asked = _asked(runtime) if runtime.ledger.tasks else {}
+    for task_id, body in list(runtime.ledger.tasks.items()):
+        event = decode_event(body)
+        if not isinstance(event, TaskSubmitted) or (which is not None and task_id not in which):
+            continue
+        if event.background:
+            round_ = _round(runtime, event)
+            round_.again = asked.get(task_id)
+            _start(runtime, event, round_)
+        else:
+            _end(runtime, TaskEnded(task_id, "failed", error="interrupted by a restart"))
+
+
+def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
+    """The decisions that tasks were waiting for when the service stopped."""
+    rows = [row for decision_id in runtime.ledger.pending for row in runtime.writer.log.about(decision_id)]
+    events = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
+    return {event.task_ref: event for event in events if event.task_ref is not None}
+
+
+def _plan(body: TaskRequest) -> dict[str, Any]:
+    """What a restart needs to know beside the task's record."""
+    return {
+        "text": body.task.text,
+        "eligible": body.eligible,
+        "session": body.session,
+        "params": body.params,
+    }
+
+
+def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
+    plan = msgspec.json.decode(submitted.input)
+    eligible = None if plan["eligible"] is None else tuple(plan["eligible"])
+    text, record = plan["text"], submitted.task
+    wish = Wish(record.kind, eligible, plan["session"], len(text), _tokens(plan["params"]), calls=True)
+    call = CallRequest(submitted.id, text, params=plan["params"], deadline_s=submitted.deadline_s)
+    return Round(runtime, _with_id(record, submitted.id), wish, call, submitted.id, submitted.background)
+
+
+def _with_id(record: TaskRecord, task_id: str) -> TaskRecord:
+    return record if record.id else msgspec.structs.replace(record, id=task_id)
+
+
+def _tokens(params: dict[str, Any]) -> int | None:
+    value = params.get("max_tokens")
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _start(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
+    async def work() -> None:
+        try:
+            await _finish(runtime, submitted, round_)
+        except Exception as error:  # the task's own row tells it; here only what nobody expects
+            if problem_of(error) is None:
+                _log.error("task failed", exc_info=error, extra={"fields": {"task": submitted.id}})
+
+    task = asyncio.create_task(work(), name=f"task-{submitted.id}")
+    runtime.background[submitted.id] = task
+    task.add_done_callback(lambda _: runtime.background.pop(submitted.id, None))
+
+
+async def _finish(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> TaskView:
+    """Run a round to its end and write the end down; a restart (cancelled) leaves a background round open."""
+    try:
+        reply = await round_.run()
+    except asyncio.CancelledError:
+        if not submitted.background:
+            _end(runtime, TaskEnded(submitted.id, "failed", error="cancelled", decisions=tuple(round_.decisions)))
+        raise
+    except StorageError:
+        raise
+    except Exception as error:
+        problem = problem_of(error) or Problem(500, "internal", "the service failed")
+        agent = round_.last.agent if round_.last else ""
+        decision_id = round_.last.id if round_.last else ""
+        _end(
+            runtime,
+            TaskEnded(
+                submitted.id, "failed", decision_id, agent, error=problem.code, decisions=tuple(round_.decisions)
+            ),
+        )
+        raise
+    last = round_.last
+    ended = TaskEnded(
+        submitted.id,
+        "completed",
+        last.id if last else "",
+        last.agent if last else "",
+        reply.text,
+        decisions=tuple(round_.decisions),
+    )
+    await runtime.writer.stage(runtime.writer.stamp(), ended, submitted.id).durable()
+    return _view(runtime, submitted.id)
+
+
+def _end(runtime: Runtime, event: TaskEnded) -> None:
+    if runtime.ready:
+        runtime.writer.stage(runtime.writer.stamp(), event, event.id)
+
+
+async def _known(request: Request, seq: int, used: bytes, group: Any, *, digest: bytes | None) -> Reply:
+    if used != digest:
+        raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
+    if group is not None:
+        await group.durable()
+    row = request.runtime.writer.log.row(seq)
+    event = None if row is None else row.event()
+    if not isinstance(event, TaskSubmitted):
+        raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used for something else")
+    view = _view(request.runtime, event.id)
+    return json_reply(view, 202 if view.status == "running" else 200)
+
+
+def _view(runtime: Runtime, task_id: str) -> TaskView:
+    events = [row.event() for row in runtime.writer.log.about(task_id)]
+    if not any(isinstance(event, TaskSubmitted) for event in events):
+        raise Problem(404, "unknown_task", "there is no such task")
+    ended = next((event for event in events if isinstance(event, TaskEnded)), None)
+    if ended is None:
+        return TaskView(task_id, "running")
+    return TaskView(
+        task_id,
+        ended.status,
+        ended.agent,
+        ended.decision_id,
+        ended.output,
+        ended.error,
+        [each for decision_id in ended.decisions for each in _attempts(runtime, decision_id)],
+    )
+
+
+def _attempts(runtime: Runtime, decision_id: str) -> list[AttemptView]:
+    events = [row.event() for row in runtime.writer.log.about(decision_id)]
+    return [attempt_view(event) for event in events if isinstance(event, AttemptEnded)]

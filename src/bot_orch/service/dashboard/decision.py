@@ -1,0 +1,78 @@
+"""One decision in full: terms, probabilities, who was excluded, attempts, outcomes, what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskEnded
+from bot_orch.eventlog.log import Row
+from bot_orch.service.dashboard.parts import moment
+from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.queue.parts import number, terms_table
+from bot_orch.service.queue.views import why_view
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.endpoint import Request
+from bot_orch.service.web.pages import Safe, document, html, join, render
+
+__all__ = ["decision_page"]
+
+
+async def decision_page(request: Request) -> Reply:
+    """``GET /decisions/{id}``."""
+    runtime, decision_id = request.runtime, request.params["id"]
+    rows = runtime.writer.log.about(decision_id)
+    events = [(row, row.event()) for row in rows]
+    made = next(((row, event) for row, event in events if isinstance(event, DecisionMade)), None)
+    if made is None:
+        raise Problem(404, "unknown_decision", "there is no such decision")
+    row, event = made
+    why = why_view(event)
+    body = render(
+        "decision.html",
+        id=event.id,
+        agent=event.agent,
+        propensity=number(why.propensity),
+        by="the policy" if event.by == "policy" else f"a rule ({event.by})",
+        policy=event.policy,
+        lambda_=number(event.lambda_, 2),
+        at=f"{moment(row.time_us)} UTC",
+        task=event.task.id or "–",
+        kind=event.task.kind or "–",
+        state_seq=event.state_seq,
+        terms=terms_table(why, event.agent),
+        history=_history(events),
+        answer=_answer(runtime, event),
+        waiting="An outcome is still due." if decision_id in runtime.ledger.pending else "",
+    )
+    return document("Decision", body, here="/", caller=request.caller)
+
+
+_STEP = "<li><time>{at}</time> <b>{what}</b> {detail}</li>"
+
+
+def _history(events: Sequence[tuple[Row, Event]]) -> Safe:
+    steps = []
+    for row, event in events:
+        if isinstance(event, DecisionMade):
+            what, detail = "decided", f"for {event.agent}"
+        elif isinstance(event, AttemptEnded):
+            what, detail = f"attempt {event.number}", f"{event.agent}: {event.ending} after {event.elapsed_s:.3f} s"
+        elif isinstance(event, FeedbackGiven):
+            reward = "no reward" if event.reward is None else f"reward {event.reward:.3f}"
+            what, detail = f"feedback ({event.effect})", reward + (f", {event.reason}" if event.reason else "")
+        elif isinstance(event, Censored):
+            what, detail = "censored", f"{event.reason} after {event.elapsed_s:.1f} s"
+        else:
+            continue
+        steps.append(html(_STEP, at=moment(row.time_us), what=what, detail=detail))
+    return join(steps)
+
+
+def _answer(runtime: Runtime, event: DecisionMade) -> Safe:
+    """What the agent said, where the service has asked it. Whatever it is, it is text."""
+    rows = runtime.writer.log.about(event.task_ref) if event.task_ref else []
+    ended = next((found for row in rows if isinstance(found := row.event(), TaskEnded)), None)
+    if ended is None or not ended.output:
+        return Safe("")
+    card = '<section class="card"><h2>Answer of {agent}</h2><div class="text" dir="auto">{text}</div></section>'
+    return html(card, agent=ended.agent, text=ended.output)

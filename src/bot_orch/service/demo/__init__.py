@@ -1,0 +1,1 @@
+"""A service with simulated agents and traffic."""

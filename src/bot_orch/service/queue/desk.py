@@ -1,0 +1,266 @@
+"""The queue at work: notes go through the log before anybody is told, and those who wait for people are woken."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from bot_orch.agents.base import CallFailure, CallRequest
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.kinds.human import HumanAnswer
+from bot_orch.eventlog.events import DecisionMade, Noted
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.eventlog.log import Row
+from bot_orch.service.problems import Problem
+from bot_orch.service.queue.rules import QueueError, QueueSettings, due
+from bot_orch.service.queue.state import REF, QueueState, Ticket, fold_queue
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.storage.writer import Group, StorageError
+
+__all__ = ["Desk"]
+
+_log = logging.getLogger("bot_orch.queue")
+_LONGEST_NAP_S = 1.0
+_RESTART_GRACE_S = 5.0
+_OVERDUE_US = 60_000_000
+_MOST_DRAFTS = 5
+_LONGEST_DRAFT = 20_000
+
+
+class Desk:
+    """Keeps the queue of a running service. It is the :class:`bot_orch.agents.kinds.human.HumanQueue` of its human agents.
+
+    Parameters
+    ----------
+    runtime
+        The service; its writer must run.
+    settings
+        Leases, undo window, blind mode.
+    """
+
+    def __init__(self, runtime: Runtime, settings: QueueSettings) -> None:
+        self.runtime, self.settings = runtime, settings
+        self.state: QueueState = self._fold()
+        self._own: set[str] = set()  # tickets somebody in this process waits for
+        self._changed: dict[str, asyncio.Event] = {}
+        self._decisions: dict[str, DecisionMade] = {}
+        self._drafting: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._began_us = runtime.writer.now_us()
+        self._last: Group | None = None
+        runtime.writer.on_rebuilt = self._rebuild
+
+    def start(self) -> None:
+        """Begin to watch leases and undo windows; the service stops it with its other background work."""
+        self.runtime.background["queue"] = asyncio.create_task(self._run(), name="queue")
+
+    async def enqueue(self, request: CallRequest, answer_within_s: float) -> str:
+        """Put a task before people. The same task coming back after a restart finds its old ticket."""
+        decision = await self._decision(request.id)
+        writer = self.runtime.writer
+        await writer.turn()
+        time_us = writer.stamp()
+        within_s = min(answer_within_s, request.deadline_s or answer_within_s)
+        deadline_us = time_us + round(within_s * 1e6)
+        task_id = "" if decision is None else decision.task_ref or ""
+        old = next(self._left_behind(task_id), None) if task_id else None
+        if old is not None:
+            data: dict[str, Any] = {"decision_id": request.id, "deadline_us": deadline_us}
+            note = Noted("queue.adopted", old.id, data)
+        else:
+            data = {
+                "decision_id": request.id,
+                "task_id": task_id,
+                "agent": "" if decision is None else decision.agent,
+                "kind": "" if decision is None else decision.task.kind,
+                "text": request.plain(),
+                "deadline_us": deadline_us,
+                "blind": bool(request.params.get("blind", self.settings.blind)),
+                "drafts": list(_given_drafts(request)),
+            }
+            note = Noted("queue.opened", time_ordered_id(time_us), data)
+        self._own.add(note.ref)
+        await self._stage(time_us, note).durable()
+        self._ask_for_drafts(note.ref, request, () if old is None else {draft.agent for draft in old.drafts})
+        return note.ref
+
+    async def answer(self, ticket: str) -> HumanAnswer:
+        """Wait until a person has decided and can no longer take it back."""
+        while self.state.tickets[ticket].status != "done":
+            await self._changed.setdefault(ticket, asyncio.Event()).wait()
+            self._changed.pop(ticket, None)
+        if self._last is not None:
+            await self._last.durable()
+        given = self.state.tickets[ticket].given
+        if given is None:
+            raise CallFailure(Ending.CRASHED)
+        return HumanAnswer(given.text, None, given.action == "reject", given.reason, given.by)
+
+    async def withdraw(self, ticket: str, ending: Ending) -> None:
+        """Nobody waits any more. When the service stops the ticket stays: its task comes back at the next start."""
+        current = self.state.tickets.get(ticket)
+        if current is None or not current.live or self.runtime.stopping:
+            return
+        note = Noted("queue.withdrawn", ticket, {"reason": "cancelled"})
+        if ending is Ending.UNANSWERED:
+            note = Noted("queue.expired", ticket)
+        with suppress(StorageError):
+            self._stage(self.runtime.writer.stamp(), note)
+
+    async def act(self, note: Noted) -> Ticket:
+        """Write down what a person did; their ticket once it is on disk."""
+        if self._alone and note.ref not in self._own:
+            raise Problem(503, "not_ready", "the service has just started; try again in a moment")
+        group = self._stage(self.runtime.writer.stamp(), note)
+        await group.durable()
+        return self.state.tickets[note.ref]
+
+    def now_us(self) -> int:
+        """The time, after everything that was due by it."""
+        now_us = self.runtime.writer.now_us()
+        if self.runtime.writer.may_stage:
+            self.tick(now_us)
+        return now_us
+
+    async def look(self) -> int:
+        """The time, once everything that is to be seen is on disk."""
+        now_us = self.now_us()
+        if self._last is not None:
+            await self._last.durable()
+        return now_us
+
+    def tick(self, now_us: int) -> None:
+        """Let happen what is due, and withdraw tickets for which nobody waits since the last start."""
+        for note in due(self.state, now_us):
+            if note.ref in self._own or not self._alone:
+                self._stage(self.runtime.writer.stamp(), note)
+        started = now_us - self._began_us > _RESTART_GRACE_S * 1e6
+        for ticket in self.state.live():
+            forgotten = ticket.id not in self._own and (self._alone or ticket.deadline_us + _OVERDUE_US < now_us)
+            if forgotten and started:
+                note = Noted("queue.withdrawn", ticket.id, {"reason": "restart"})
+                self._stage(self.runtime.writer.stamp(), note)
+
+    def follow(self, row: Row) -> None:
+        """Take a row that another replica has written."""
+        event = row.event() if row.ref == REF else None
+        if isinstance(event, Noted):
+            self.state.apply(row.time_us, event)
+            self._notify(event.ref)
+            self._wake.set()
+
+    @property
+    def _alone(self) -> bool:
+        """Whether nobody else keeps this queue: then a ticket of nobody here is a ticket of nobody."""
+        return self.runtime.replica is None
+
+    async def why(self, ticket: Ticket) -> DecisionMade | None:
+        """The decision that brought it here."""
+        return await self._decision(ticket.decision_id)
+
+    async def add_draft(self, ticket_id: str, agent: str, text: str) -> Ticket:
+        """Show people what another agent would answer."""
+        ticket = self.state.tickets.get(ticket_id)
+        if ticket is None or ticket.status not in ("open", "claimed") or len(ticket.drafts) >= _MOST_DRAFTS:
+            raise QueueError("stale", "it takes no more drafts")
+        await self.runtime.writer.turn()
+        return await self.act(Noted("queue.drafted", ticket_id, {"agent": agent, "text": text[:_LONGEST_DRAFT]}))
+
+    def _stage(self, time_us: int, note: Noted) -> Group:
+        group = self.runtime.writer.stage(time_us, note, REF)
+        self._last = group
+        self.state.apply(time_us, note)
+        if not self.state.tickets[note.ref].live:
+            self._own.discard(note.ref)
+        self.runtime.metrics.count("bot_orch_queue_events_total", event=note.topic.removeprefix("queue."))
+        self._notify(note.ref)
+        self._wake.set()
+        return group
+
+    def _notify(self, ticket_id: str) -> None:
+        event = self._changed.get(ticket_id)
+        if event is not None:
+            event.set()
+
+    def _rebuild(self) -> None:
+        """The log lost what was not on disk: so does the queue."""
+        self.state, self._last = self._fold(), None
+        for ticket_id in list(self._changed):
+            self._notify(ticket_id)
+
+    def _fold(self) -> QueueState:
+        """The queue as far as the ledger is; what others have written since comes by :meth:`follow`."""
+        seq = self.runtime.ledger.seq
+        return fold_queue(row for row in self.runtime.writer.log.about(REF) if row.seq <= seq)
+
+    def _left_behind(self, task_id: str) -> Iterator[Ticket]:
+        """Tickets of a task for which nobody waits since the last start."""
+        for ticket in self.state.tickets.values():
+            abandoned = ticket.status == "withdrawn" or (ticket.live and ticket.id not in self._own)
+            if ticket.task_id == task_id and abandoned:
+                yield ticket
+
+    async def _decision(self, decision_id: str) -> DecisionMade | None:
+        known = self._decisions.get(decision_id)
+        if known is None:
+            rows = await self.runtime.writer.settled(decision_id)
+            events = (row.event() for row in rows if row.kind.startswith("decision"))
+            known = next((event for event in events if isinstance(event, DecisionMade)), None)
+            if known is not None:
+                self._decisions[decision_id] = known
+                if len(self._decisions) > 1000:
+                    del self._decisions[next(iter(self._decisions))]
+        return known
+
+    def _ask_for_drafts(self, ticket_id: str, request: CallRequest, known: set[str] | tuple[()]) -> None:
+        """Ask the agents named by the caller what they would answer; each call is a logged attempt with its price."""
+        names = request.params.get("draft_agents", ())
+        people = {agent.id for agent in self.runtime.config.agents if agent.kind == "human"}
+        for name in list(names)[:_MOST_DRAFTS] if isinstance(names, list | tuple) else ():
+            if name in self.runtime.guards and name not in people and name not in known:
+                task = asyncio.create_task(self._draft(ticket_id, name, request), name=f"draft-{ticket_id}")
+                self._drafting.add(task)
+                task.add_done_callback(self._drafting.discard)
+
+    async def _draft(self, ticket_id: str, agent: str, request: CallRequest) -> None:
+        call = CallRequest(f"{ticket_id}/{agent}", request.text, request.messages)
+        with suppress(CallFailure, StorageError, QueueError, Problem):
+            reply = await self.runtime.guards[agent].call(call)
+            await self.add_draft(ticket_id, agent, reply.text)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._nap()
+                if self.runtime.ready and self._something_is_due():
+                    with suppress(StorageError):
+                        await self.runtime.writer.turn()
+                        self.tick(self.runtime.writer.now_us())
+        finally:
+            for task in self._drafting:
+                task.cancel()
+
+    def _something_is_due(self) -> bool:
+        """Worth a turn at the log."""
+        due_us = self.state.next_due_us()
+        strangers = any(ticket.id not in self._own for ticket in self.state.live())
+        return strangers or (due_us is not None and due_us <= self.runtime.writer.now_us())
+
+    async def _nap(self) -> None:
+        due_us = self.state.next_due_us()
+        left_s = _LONGEST_NAP_S if due_us is None else (due_us - self.runtime.writer.now_us()) / 1e6
+        self._wake.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(left_s, 0.005), _LONGEST_NAP_S)):
+                await self._wake.wait()
+
+
+def _given_drafts(request: CallRequest) -> Iterator[dict[str, str]]:
+    """Drafts the caller sent along."""
+    drafts = request.params.get("drafts", ())
+    for each in list(drafts)[:_MOST_DRAFTS] if isinstance(drafts, list | tuple) else ():
+        if isinstance(each, dict) and isinstance(each.get("text"), str):
+            yield {"agent": str(each.get("agent", ""))[:256], "text": each["text"][:_LONGEST_DRAFT]}

@@ -1,0 +1,230 @@
+"""``/queue``: the queue in a browser. Every action is a plain form, so that it works without scripts too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+from starlette.routing import BaseRoute
+
+from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.queue import rules
+from bot_orch.service.queue.api import desk_of, perform, person_of, show_ticket
+from bot_orch.service.queue.parts import clock, drafts_part, notice, origin, status_line, why_part
+from bot_orch.service.queue.views import TicketView, ticket_view
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.endpoint import Request
+from bot_orch.service.web.pages import Safe, document, html, join, page, redirect, render, reply
+
+__all__ = ["queue_pages"]
+
+_EXCERPT = 140
+_CLOSED_SHOWN = 8
+_ACTIONS = ("claim", "renew", "release", "skip", "undo", "answer", "accept", "reject")
+
+
+def queue_pages(runtime: Runtime) -> list[BaseRoute]:
+    """The pages, for tokens with the scope ``queue``."""
+    return [
+        page(runtime, _index, "/queue", "queue"),
+        page(runtime, _live, "/queue/live", "queue"),
+        page(runtime, _next, "/queue/next", "queue", "POST"),
+        page(runtime, _ticket, "/queue/{id}", "queue"),
+        page(runtime, _act, "/queue/{id}/{action}", "queue", "POST"),
+    ]
+
+
+async def _index(request: Request) -> Reply:
+    said = "Nothing waits for a person." if "empty" in request.query else ""
+    body = render(
+        "queue.html", notice=notice(said), now_us=desk_of(request.runtime).now_us(), listing=await _listing(request)
+    )
+    return document("Queue", body, here="/queue", script="queue.js", caller=request.caller)
+
+
+async def _live(request: Request) -> Reply:
+    """What a page asks for every other second: has its ticket changed, what is in the list."""
+    desk, who = desk_of(request.runtime), person_of(request.caller)
+    ticket_id = request.query.get("ticket")
+    if ticket_id is not None:
+        view = await show_ticket(desk, ticket_id, who)
+        answer: dict[str, object] = {"stamp": _stamp(view)}
+    else:
+        answer = {"html": str(await _listing(request)), "now_us": desk.now_us()}
+    return reply(msgspec.json.encode(answer), media="application/json")
+
+
+async def _next(request: Request) -> Reply:
+    desk, who = desk_of(request.runtime), person_of(request.caller)
+    held = next((t for t in desk.state.live() if t.status == "claimed" and t.holder == who.name), None)
+    if held is not None:
+        return redirect(f"/queue/{held.id}")
+    try:
+        return redirect(f"/queue/{await perform(desk, 'next', '', who)}")
+    except Problem as problem:
+        if problem.code == "queue_empty":
+            return redirect("/queue?empty=1")
+        raise
+
+
+async def _ticket(request: Request) -> Reply:
+    edit = request.query.get("edit", "")
+    return await _show(request, int(edit) if edit.isdecimal() and len(edit) < 4 else None)
+
+
+async def _act(request: Request) -> Reply:
+    """Do what a form says; what cannot be done is said on the page, and nothing typed is lost."""
+    desk, who = desk_of(request.runtime), person_of(request.caller)
+    what, ticket_id, form = request.params["action"], request.params["id"], request.form
+    if what not in _ACTIONS:
+        raise Problem(404, "unknown_path", "there is no such action")
+    try:
+        if what in ("answer", "accept", "reject"):
+            await perform(desk, "answer", ticket_id, who, number=_number(form, "claim"), reply=_reply(what, form))
+        else:
+            await perform(desk, what, ticket_id, who, number=_number(form, "claim"))
+    except Problem as problem:
+        if problem.status not in (409, 422):
+            raise
+        return await _show(request, None, problem)
+    return redirect("/queue" if what in ("skip", "release") else f"/queue/{ticket_id}")
+
+
+def _reply(what: str, fields: Mapping[str, str]) -> rules.Reply:
+    action = fields.get("action", "answer") if what == "answer" else what
+    text = fields.get("text", "").replace("\r\n", "\n")
+    return rules.Reply(action, text, fields.get("reason", ""), _number(fields, "draft"))
+
+
+def _number(form: Mapping[str, str], name: str) -> int | None:
+    text = form.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+async def _listing(request: Request) -> Safe:
+    desk, who = desk_of(request.runtime), person_of(request.caller)
+    now_us = await desk.look()
+    live = [ticket_view(ticket, await desk.why(ticket), who, now_us) for ticket in desk.state.live()]
+    live.sort(key=lambda view: not (view.mine and view.status == "claimed"))
+    closed = [ticket_view(ticket, None, who, now_us) for ticket in desk.state.closed()[:_CLOSED_SHOWN]]
+    waiting = join(_waiting_row(view) for view in live)
+    return render(
+        "queue_list.html",
+        count=len(live),
+        waiting=html('<ol class="tickets">{rows}</ol>', rows=waiting) if live else _EMPTY,
+        closed=html('<ol class="tickets closed">{rows}</ol>', rows=join(map(_closed_row, closed)))
+        if closed
+        else Safe('<p class="muted">Nothing yet.</p>'),
+    )
+
+
+_EMPTY = Safe('<p class="empty">Nothing waits for a person. This page updates by itself.</p>')
+_WAITING = (
+    '<li><a class="ticket {tone}" href="/queue/{id}"><span class="excerpt" dir="auto">{text}</span>'
+    '<span class="facts"><span class="tag">{kind}</span><span>{status}</span>'
+    "<span>{origin}</span></span>{clock}</a></li>"
+)
+_CLOSED = (
+    '<li><a class="ticket" href="/queue/{id}"><span class="excerpt" dir="auto">{text}</span>'
+    '<span class="facts"><span>{status}</span><time>{at}</time></span></a></li>'
+)
+
+
+def _waiting_row(view: TicketView) -> Safe:
+    tone = "mine" if view.mine and view.status == "claimed" else view.status
+    return html(
+        _WAITING,
+        tone=tone,
+        id=view.id,
+        text=_excerpt(view.text),
+        kind=view.kind or "task",
+        status=status_line(view),
+        origin=origin(view),
+        clock=clock("due in", view.deadline_us, view.now_us),
+    )
+
+
+def _closed_row(view: TicketView) -> Safe:
+    at = datetime.fromtimestamp(view.opened_us / 1e6, UTC).strftime("%H:%M:%S UTC")
+    return html(_CLOSED, id=view.id, text=_excerpt(view.text), status=status_line(view), at=at)
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1] + "…"
+
+
+def _stamp(view: TicketView) -> str:
+    """Changes whenever the page should."""
+    drafts = "-" if view.drafts is None else len(view.drafts)
+    return f"{view.status}.{view.claim}.{drafts}.{view.lease_until_us or 0}"
+
+
+async def _show(request: Request, edit: int | None, problem: Problem | None = None) -> Reply:
+    view = await show_ticket(desk_of(request.runtime), request.params["id"], person_of(request.caller))
+    body = render(
+        "ticket.html",
+        id=view.id,
+        stamp=_stamp(view),
+        now_us=view.now_us,
+        kind=view.kind or "task",
+        heading="Yours to answer" if view.mine and view.status == "claimed" else status_line(view),
+        clocks=_clocks(view),
+        notice=notice("" if problem is None else problem.message, bad=True),
+        text=view.text,
+        drafts=drafts_part(view),
+        actions=_actions(view, edit, request.form),
+        why=why_part(view),
+    )
+    status = 200 if problem is None else problem.status
+    return document("Ticket", body, here="/queue", script="queue.js", caller=request.caller, status=status)
+
+
+def _clocks(view: TicketView) -> Safe:
+    if view.status not in ("open", "claimed", "answered"):
+        return Safe("")
+    lease = Safe("")
+    if view.lease_until_us is not None:
+        lease = clock("yours for" if view.mine else "held for", view.lease_until_us, view.now_us)
+    return join([lease, clock("due in", view.deadline_us, view.now_us)])
+
+
+_CLAIM = (
+    '<section class="card act"><form method="post" action="/queue/{id}/claim">'
+    '<button class="primary" data-key="c">Claim <kbd>c</kbd></button></form></section>'
+)
+_SENT = (
+    '<section class="card act"><h2>{title}</h2><div class="text" dir="auto">{text}</div>{undo}'
+    '<form method="post" action="/queue/next"><button class="primary" data-key="n">Claim next <kbd>n</kbd></button>'
+    "</form></section>"
+)
+_UNDO = '<form method="post" action="/queue/{id}/undo"><button data-key="u">Undo <kbd>u</kbd></button> {clock}</form>'
+
+
+def _actions(view: TicketView, edit: int | None, form: Mapping[str, str]) -> Safe:
+    if view.status == "open":
+        return html(_CLAIM, id=view.id)
+    if view.given is not None:
+        can_undo = view.status == "answered" and view.mine
+        undo = clock("final in", view.given.undo_until_us, view.now_us)
+        title = "Rejected" if view.given.action == "reject" else "Answer"
+        return html(
+            _SENT,
+            title=title,
+            text=view.given.reason if view.given.action == "reject" else view.given.text,
+            undo=html(_UNDO, id=view.id, clock=undo) if can_undo else Safe(""),
+        )
+    if view.status != "claimed" or not view.mine:
+        return Safe("")
+    draft = view.drafts[edit] if view.drafts is not None and edit is not None and edit < len(view.drafts) else None
+    return render(
+        "ticket_actions.html",
+        id=view.id,
+        claim=view.claim,
+        title="Your answer" if draft is None else f"Edit the draft of {draft.agent}",
+        action="answer" if draft is None else "edit",
+        draft="" if draft is None else edit,
+        text=form.get("text", "") if draft is None else draft.text,
+        reason=form.get("reason", ""),
+    )

@@ -1,0 +1,207 @@
+"""What a person may do with a ticket, and the note that records it. Pure: the time is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bot_orch.errors import BotOrchError
+from bot_orch.eventlog.events import Noted
+from bot_orch.service.queue.state import QueueState, Ticket
+
+__all__ = [
+    "Person",
+    "QueueError",
+    "QueueSettings",
+    "Reply",
+    "answer",
+    "claim",
+    "claim_next",
+    "due",
+    "find",
+    "release",
+    "renew",
+    "skip",
+    "undo",
+]
+
+_BEFORE_DEADLINE_US = 250_000
+_STATUS = {"unknown_ticket": 404, "invalid_answer": 422}
+
+
+class QueueError(BotOrchError):
+    """Something that cannot be done with a ticket now. ``status`` is the HTTP status it gets."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.status = code, _STATUS.get(code, 409)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """How long a claim lasts, how long an answer can be taken back, and whether drafts are hidden by default."""
+
+    lease_s: float = 300.0
+    undo_s: float = 8.0
+    blind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whoever acts; ``admin`` may release what others hold."""
+
+    name: str
+    admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a person wants to answer: accept or edit a draft, answer in their own words, reject with a reason."""
+
+    action: str
+    text: str = ""
+    reason: str = ""
+    draft: int | None = None
+
+
+def find(state: QueueState, ticket_id: str) -> Ticket:
+    """The ticket, or an error."""
+    ticket = state.tickets.get(ticket_id)
+    if ticket is None:
+        raise QueueError("unknown_ticket", "there is no such ticket")
+    return ticket
+
+
+def claim(state: QueueState, ticket_id: str, who: Person, now_us: int, settings: QueueSettings) -> Noted:
+    """Take a ticket; nobody else can answer it while the lease lasts."""
+    ticket = find(state, ticket_id)
+    _live(ticket)
+    if ticket.status != "open":
+        held = "you hold it already" if ticket.holder == who.name else "somebody else holds it"
+        raise QueueError("taken", f"{held}; its lease ends by itself")
+    return _note("claimed", ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
+
+
+def claim_next(state: QueueState, who: Person, now_us: int, settings: QueueSettings) -> Noted:
+    """Take the most urgent ticket; those this person has skipped come last."""
+    free = [ticket for ticket in state.live() if ticket.status == "open"]
+    free.sort(key=lambda ticket: who.name in ticket.skipped)
+    if not free:
+        raise QueueError("queue_empty", "nothing waits for a person")
+    return claim(state, free[0].id, who, now_us, settings)
+
+
+def renew(
+    state: QueueState, ticket_id: str, who: Person, now_us: int, settings: QueueSettings, number: int | None = None
+) -> Noted:
+    """Hold it longer."""
+    ticket = _held(state, ticket_id, who, now_us, number)
+    return _note("renewed", ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
+
+
+def release(state: QueueState, ticket_id: str, who: Person, now_us: int, number: int | None = None) -> Noted:
+    """Give it back."""
+    if who.admin and find(state, ticket_id).status == "claimed":
+        return _note("released", find(state, ticket_id), by=who.name)
+    return _note("released", _held(state, ticket_id, who, now_us, number), by=who.name)
+
+
+def skip(state: QueueState, ticket_id: str, who: Person, now_us: int, number: int | None = None) -> Noted:
+    """Leave it to somebody else."""
+    return _note("skipped", _held(state, ticket_id, who, now_us, number), by=who.name)
+
+
+def answer(
+    state: QueueState,
+    ticket_id: str,
+    who: Person,
+    reply: Reply,
+    now_us: int,
+    settings: QueueSettings,
+    number: int | None = None,
+) -> Noted:
+    """Decide; it can be undone for a moment, but never past the deadline of the task."""
+    ticket = _held(state, ticket_id, who, now_us, number)
+    text = _checked(ticket, reply)
+    until_us = min(now_us + round(settings.undo_s * 1e6), ticket.deadline_us - _BEFORE_DEADLINE_US)
+    return _note(
+        "answered",
+        ticket,
+        action=reply.action,
+        text=text,
+        reason=reply.reason.strip(),
+        draft=reply.draft,
+        by=who.name,
+        until_us=max(until_us, now_us),
+    )
+
+
+def undo(state: QueueState, ticket_id: str, who: Person, now_us: int, settings: QueueSettings) -> Noted:
+    """Take an answer back, while it can be."""
+    ticket = find(state, ticket_id)
+    given = ticket.given
+    if given is None or given.by != who.name:
+        raise QueueError("nothing_to_undo", "there is no answer of yours to take back")
+    if ticket.status != "answered" or now_us >= given.until_us:
+        raise QueueError("too_late", "the answer is final")
+    return _note("undone", ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
+
+
+def due(state: QueueState, now_us: int) -> Iterator[Noted]:
+    """What has happened by itself until now: leases that ran out, answers that became final."""
+    for ticket in list(state.tickets.values()):
+        at_us = ticket.due_us()
+        if at_us is not None and at_us <= now_us:
+            if ticket.status == "claimed":
+                yield _note("lapsed", ticket, by=ticket.holder)
+            else:
+                yield _note("sealed", ticket)
+
+
+def _note(what: str, ticket: Ticket, **data: Any) -> Noted:
+    return Noted(f"queue.{what}", ticket.id, {"claim": ticket.claim, **data})
+
+
+def _lease(ticket: Ticket, now_us: int, settings: QueueSettings) -> int:
+    return max(now_us, min(now_us + round(settings.lease_s * 1e6), ticket.deadline_us))
+
+
+def _live(ticket: Ticket) -> None:
+    if not ticket.live:
+        raise QueueError("stale", f"nobody waits for this any more ({ticket.reason or 'it was answered'})")
+
+
+def _held(state: QueueState, ticket_id: str, who: Person, now_us: int, number: int | None) -> Ticket:
+    """The ticket, if this person's claim on it is the one that counts."""
+    ticket = find(state, ticket_id)
+    _live(ticket)
+    if ticket.status == "answered":
+        raise QueueError("stale", "it was answered already")
+    mine = ticket.status == "claimed" and ticket.holder == who.name and ticket.lease_until_us > now_us
+    if not mine or (number is not None and number != ticket.claim):
+        raise QueueError("stale", "your claim has ended; claim it again" if ticket.claim else "claim it first")
+    return ticket
+
+
+def _checked(ticket: Ticket, reply: Reply) -> str:
+    """The text of the answer, after checking that the action has what it needs."""
+    if reply.action == "reject":
+        if not reply.reason.strip():
+            raise QueueError("invalid_answer", "say why you reject it")
+        return ""
+    if reply.action not in ("accept", "edit", "answer"):
+        raise QueueError("invalid_answer", "the action is one of accept, edit, answer, reject")
+    if reply.action == "answer":
+        return _some(reply.text)
+    if ticket.blind:
+        raise QueueError("blind", "drafts are hidden for this task; answer in your own words")
+    if reply.draft is None or not 0 <= reply.draft < len(ticket.drafts):
+        raise QueueError("invalid_answer", "there is no such draft")
+    return ticket.drafts[reply.draft].text if reply.action == "accept" else _some(reply.text)
+
+
+def _some(text: str) -> str:
+    if not text.strip():
+        raise QueueError("invalid_answer", "write an answer")
+    return text

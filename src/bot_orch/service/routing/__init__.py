@@ -1,0 +1,1 @@
+"""Who may be chosen, and whole rounds."""

@@ -1,0 +1,1 @@
+"""The writer of the log, alone or as one of several replicas."""

@@ -1,0 +1,334 @@
+"""A writer that shares its log: replicas take turns, and every one folds what the others have written.
+
+A turn begins with the log's advisory lock. What others appended is folded first, so this replica decides on exactly the
+state the log adds up to; then everybody who waits for the turn decides and stages, all of it is committed together, and
+the lock goes with the commit. Decisions are made in memory, every decision can be derived again from the log, and
+names, reports and horizons are judged in one order for all replicas.
+
+What happens outside a turn (a call ended, nobody answered) is put down for the next one and checked again in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from bot_orch.clock import Clock
+from bot_orch.errors import StateFormatError
+from bot_orch.eventlog.events import Censored, Event, FeedbackGiven, TaskEnded, encode_event, kind_of
+from bot_orch.eventlog.ledger import LedgerMismatchError
+from bot_orch.eventlog.log import Log, Row, Snapshot
+from bot_orch.eventlog.stores.postgres.follow import Follower
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.eventlog.stores.postgres.roster import Roster
+from bot_orch.service.storage.writer import Group, StorageError, Writer
+from bot_orch.types import Decision
+
+__all__ = ["ReplicaWriter", "make_writer"]
+
+_log = logging.getLogger("bot_orch.replica")
+_CHECK_EVERY = 1024
+_FOLLOWED_AT_ONCE = 200
+_STALE_S = 2.0
+
+
+class _Later(NamedTuple):
+    """An event for the next turn."""
+
+    event: Event
+    ref: str
+    key: str | None
+    digest: bytes | None
+
+
+def make_writer(log: Log, clock: Clock, *, grouped: bool = True) -> Writer:
+    """The writer that suits a log: one that shares it if others may write to it."""
+    if not isinstance(log, PostgresLog):
+        return Writer(log, clock, grouped=grouped)
+    roster = Roster(log.url, log.schema)
+    try:
+        log.writer = roster.join(f"{socket.gethostname()}:{os.getpid()}", log.last()[0])
+        return ReplicaWriter(log, clock, roster, grouped=grouped)
+    except BaseException:
+        roster.leave()
+        raise
+
+
+class ReplicaWriter(Writer):
+    """One of several owners of a log.
+
+    Parameters
+    ----------
+    log, clock, grouped
+        As those of :class:`bot_orch.service.storage.writer.Writer`; without groups a turn serves one request.
+    roster
+        Who else is there.
+    """
+
+    def __init__(self, log: PostgresLog, clock: Clock, roster: Roster, *, grouped: bool = True) -> None:
+        super().__init__(log, clock)
+        self.shared, self.roster = log, roster
+        self.committed_seq = self.ledger.seq
+        self.hashes: deque[tuple[int, str]] = deque(maxlen=1000)
+        self.lags_s: deque[float] = deque(maxlen=5000)
+        self.check_every = _CHECK_EVERY
+        self.on_followed: Callable[[Row], None] = lambda _: None
+        self.lost: Callable[[Event], bool] = lambda _: False
+        self._dropped = False
+        self._looked_at = 0.0
+        self._one_by_one = not grouped
+        self._in_turn = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._later: list[_Later] = []
+        self._save = False
+        self._halted: Exception | None = None
+        self._follower: Follower | None = None
+
+    def start(self) -> None:
+        """Begin to take turns and to follow the others."""
+        super().start()
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has just been closed
+                loop.call_soon_threadsafe(self._wake.set)
+
+        self._follower = Follower(self.shared.url, self.shared.schema, wake, writer=self.shared.writer)
+        self._follower.start()
+
+    async def turn(self) -> None:
+        """Return when it is this replica's turn; it lasts until the caller awaits something else."""
+        while not self._in_turn:
+            self._refuse_if_broken()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            self._wake.set()
+            await waiter
+
+    @property
+    def may_stage(self) -> bool:
+        """Whether what is true now is still true where a staged event will stand."""
+        return self._in_turn
+
+    def stage(
+        self,
+        time_us: int,
+        event: Event,
+        ref: str,
+        *,
+        made: Decision | None = None,
+        key: str | None = None,
+        digest: bytes | None = None,
+    ) -> Group:
+        """Fold an event and put it in line, or keep it for the next turn; await ``Group.durable`` in both cases."""
+        if self._in_turn:
+            if made is None and self.lost(event):
+                self._dropped = True
+                return self._open()
+            return self._put(max(time_us, self.ledger.time_us + 1), event, _Later(event, ref, key, digest), made)
+        if made is not None:
+            raise StorageError("storage: a decision was made outside of a turn; try again later")
+        encode_event(event)  # what cannot be written must not be kept
+        self._later.append(_Later(event, ref, key, digest))
+        self._wake.set()
+        return self._open()
+
+    async def settled(self, ref: str) -> list[Row]:
+        """Every row about ``ref``, in a turn, once none of them is on its way to disk."""
+        while True:
+            await self.turn()
+            if self._refs[ref] <= 0:
+                break
+            await self.barrier()
+        self._refs.pop(ref, None)
+        return self.log.about(ref)
+
+    def save(self) -> Group:
+        """Take a snapshot at the end of the next turn."""
+        self._save = True
+        self._wake.set()
+        return self._open()
+
+    def halt(self, error: Exception) -> None:
+        """Serve nothing any more: what this replica holds, or what it is told to do, cannot be trusted."""
+        self._halted = self.failed = error
+        self._refuse_all(error)
+        _log.critical("stopped serving", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
+
+    async def close(self) -> None:
+        """Commit what is staged, stop following, give the log back."""
+        try:
+            await super().close()
+        finally:
+            if self._follower is not None:
+                await asyncio.to_thread(self._follower.stop)
+
+    def _refuse_if_broken(self) -> None:
+        if self.failed is not None or self._closing:
+            raise StorageError(f"storage: {self.failed or 'the service is stopping'}; try again later")
+
+    def _refuse_all(self, error: Exception) -> None:
+        self._later.clear()
+        self.hashes.clear()
+        self._save = False
+        for group in (*self._line, self._flying):
+            if group is not None and not group.done.is_set():
+                self._finish(group, error)
+        self._line.clear()
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(StorageError(f"storage: {error}; try again later"))
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._halted is None:
+                try:
+                    await self._step()
+                except (LedgerMismatchError, StateFormatError) as error:
+                    await self._in_thread(self.shared.rollback)
+                    self.halt(error)
+                except Exception as error:  # whatever storage may raise: nothing was acknowledged, nothing will be
+                    await self._recover(Group(), error)
+            else:
+                self._refuse_all(self._halted)
+            if self._closing and not (self._waiting or self._line):
+                return
+
+    async def _step(self) -> None:
+        if self._distrusted is not None:
+            error, self._distrusted = self._distrusted, None
+            raise error
+        loop = asyncio.get_running_loop()
+        if self._waiting or self._line:
+            if loop.time() - self._looked_at > _STALE_S:  # we slept: catch up before we make others wait for us
+                await self._catch_up()
+            await self._take_turn()
+        elif not self._closing:
+            await self._follow()
+        self._looked_at = loop.time()
+        if self._dropped and not (self._line or self._later):  # whoever believed it must look at the log again
+            self._dropped = False
+            self.on_rebuilt()
+
+    async def _recover(self, group: Group, error: Exception) -> None:
+        self.failed = error
+        self._refuse_all(error)
+        await super()._recover(group, error)
+        self.committed_seq = self.ledger.seq
+        self.failed = self._halted or self.failed
+        self._wake.set()
+
+    async def _follow(self) -> None:
+        """Fold what others have committed, until somebody waits for a turn."""
+        while await self._take_batch():
+            if self._waiting or self._line:
+                self._wake.set()
+                return
+
+    async def _catch_up(self) -> None:
+        """Fold nearly all of what others have committed, while they go on; the rest comes with the turn."""
+        while await self._take_batch() == _FOLLOWED_AT_ONCE:
+            pass
+
+    async def _take_batch(self) -> int:
+        rows = await self._in_thread(partial(self.shared.batch, self.ledger.seq, _FOLLOWED_AT_ONCE))
+        self._take(rows)
+        self.committed_seq = self.ledger.seq
+        return len(rows)
+
+    async def _take_turn(self) -> None:
+        ledger = self.ledger
+        self._take(await self._in_thread(partial(self.shared.begin, ledger.seq, ledger.time_us)))
+        self.committed_seq = self.ledger.seq
+        self._stamp.last_us = max(self._stamp.last_us, self.ledger.time_us)
+        self._in_turn = True
+        try:
+            self._put_later()
+            self._admit()
+            await asyncio.sleep(0)  # those admitted run now, up to where they await something else
+            if self._save:
+                self._open().snapshot = Snapshot(self.ledger.seq, self.ledger.to_bytes())
+                self._save = False
+        finally:
+            self._in_turn = False
+        if self._distrusted is not None:
+            self._wake.set()
+            return
+        await self._commit()
+        if self._waiting:
+            self._wake.set()
+
+    async def _commit(self) -> None:
+        group = self._flying = self._line.popleft() if self._line else Group()
+        if group.rows or group.snapshot is not None:
+            seq = self.ledger.seq
+            await self._in_thread(partial(self._append_and_commit, group.rows, group.snapshot))
+            self.committed_seq = seq
+        else:
+            await self._in_thread(self.shared.rollback)
+        if not group.done.is_set():  # else the service has been stopped meanwhile
+            self._finish(group, None)
+
+    def _append_and_commit(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
+        self.shared.append(rows, snapshot)
+        self.shared.commit()
+
+    def _admit(self) -> None:
+        for _ in range(1 if self._one_by_one else len(self._waiting)):
+            if self._waiting and not (waiter := self._waiting.popleft()).done():
+                waiter.set_result(None)
+
+    def _put_later(self) -> None:
+        """What was kept for this turn, unless others have overtaken it."""
+        later, self._later = self._later, []
+        for each in later:
+            if self.lost(each.event):
+                self._dropped = True
+            elif not self._overtaken(each):
+                self._put(self._stamp(), each.event, each, None)
+
+    def _overtaken(self, later: _Later) -> bool:
+        event, pending = later.event, self.ledger.pending
+        if isinstance(event, Censored):
+            return event.decision_id not in pending
+        if isinstance(event, FeedbackGiven) and event.effect == "learned":
+            return event.decision_id not in pending
+        if isinstance(event, TaskEnded):
+            return event.id not in self.ledger.tasks
+        return later.key is not None and self.find(later.key) is not None
+
+    def _put(self, time_us: int, event: Event, what: _Later, made: Decision | None) -> Group:
+        ledger, body = self.ledger, encode_event(event)  # what cannot be written must not be folded
+        ledger.apply(ledger.seq + 1, time_us, event, made)
+        group = self._open()
+        group.rows.append(Row(ledger.seq, time_us, kind_of(event), what.ref, body, what.key, what.digest))
+        if what.key is not None:
+            group.keys[what.key] = (ledger.seq, what.digest or b"")
+        self._refs[what.ref] += 1
+        self._hash_here()
+        return group
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.ledger.take(row)
+            self._hash_here()
+            self.on_followed(row)
+        now_us = self._clock.now_us()
+        self.lags_s.extend((now_us - row.time_us) / 1e6 for row in rows)
+
+    def _hash_here(self) -> None:
+        """Hash the state after every so many events: the more there is to hash, the rarer."""
+        ledger = self.ledger
+        period = max(self.check_every, 1 << (4 * len(ledger.pending)).bit_length())
+        if ledger.seq % period == 0 and ledger.configured:
+            self.hashes.append((ledger.seq, ledger.fingerprint()))

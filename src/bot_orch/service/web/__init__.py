@@ -1,0 +1,1 @@
+"""HTTP: the application, endpoints, authentication, limits, pages."""

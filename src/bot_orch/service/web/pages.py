@@ -1,0 +1,237 @@
+"""Pages for people: HTML that escapes whatever it is given, a strict content policy, and a way to sign in."""
+
+from __future__ import annotations
+
+import hashlib
+import html as _html
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from urllib.parse import parse_qs, quote
+
+from starlette.routing import BaseRoute, Route
+
+from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.auth import TOKEN_COOKIE, Caller
+from bot_orch.service.web.endpoint import Endpoint, Handler, Request
+
+__all__ = [
+    "CONTENT_POLICY",
+    "HtmlFace",
+    "Safe",
+    "common_routes",
+    "document",
+    "escape",
+    "html",
+    "join",
+    "page",
+    "redirect",
+    "render",
+    "reply",
+]
+
+_COOKIE_S = 12 * 3600
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HTML = "text/html; charset=utf-8"
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+
+
+class Safe(str):
+    """Text that is HTML already. Only :func:`html`, :func:`join` and :func:`render` make it."""
+
+    __slots__ = ()
+
+
+def escape(value: object) -> str:
+    """Any value as text inside an element or a double-quoted attribute.
+
+    Examples
+    --------
+    >>> escape('<b title="x">')
+    '&lt;b title=&quot;x&quot;&gt;'
+    """
+    return value if isinstance(value, Safe) else _html.escape(str(value), quote=True)
+
+
+def html(template: str, /, **values: object) -> Safe:
+    """Fill a template; every value is escaped unless it is HTML of ours.
+
+    Examples
+    --------
+    >>> html("<p>{who}</p>", who="<script>")
+    '<p>&lt;script&gt;</p>'
+    """
+    return Safe(template.format_map({name: escape(value) for name, value in values.items()}))
+
+
+def join(pieces: Iterable[Safe]) -> Safe:
+    """Pieces of HTML, one after the other."""
+    return Safe("".join(pieces))
+
+
+def render(name: str, /, **values: object) -> Safe:
+    """Fill a template file."""
+    return html(_template(name), **values)
+
+
+def reply(body: bytes, status: int = 200, media: str = _HTML, headers: Mapping[str, str] | None = None) -> Reply:
+    """An answer for a browser."""
+    pairs = {"content-type": media, **(headers or {})}
+    return Reply(status, body, [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs.items()])
+
+
+def redirect(path: str, **headers: str) -> Reply:
+    """Go there with GET."""
+    return reply(b"", 303, headers={"location": path, **headers})
+
+
+def document(
+    title: str,
+    body: Safe,
+    *,
+    here: str = "",
+    script: str = "",
+    caller: Caller | None = None,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    """A whole page around a body; ``here`` is the path of its place in the navigation."""
+    links = [("/", "Dashboard"), ("/queue", "Queue")]
+    nav = join(
+        html(
+            '<a href="{path}"{current}>{name}</a>', path=path, name=name, current=_CURRENT if path == here else Safe("")
+        )
+        for path, name in links
+    )
+    leave = html(_LEAVE, name=caller.name) if caller is not None and caller.name != "local" else Safe("")
+    tag = html(_SCRIPT, name=script, version=_version()) if script else Safe("")
+    whole = render("base.html", title=title, nav=nav, leave=leave, script=tag, body=body, version=_version())
+    return reply(whole.encode(), status, headers=headers)
+
+
+_CURRENT = Safe(' aria-current="page"')
+_LEAVE = '<form method="post" action="/logout"><span>{name}</span> <button class="quiet">Sign out</button></form>'
+_SCRIPT = '<script type="module" src="/static/{name}?v={version}"></script>'
+
+
+class HtmlFace:
+    """For people: forms come in, pages go out."""
+
+    people = True
+
+    def takes_body(self, method: str) -> bool:
+        """See :class:`bot_orch.service.web.endpoint.Face`."""
+        return method == "POST"
+
+    def decode(self, raw: bytes) -> dict[str, str]:
+        """See :class:`bot_orch.service.web.endpoint.Face`."""
+        return _fields(raw.decode("utf-8"))
+
+    def query(self, written: bytes) -> dict[str, str]:
+        """See :class:`bot_orch.service.web.endpoint.Face`."""
+        return _fields(written.decode("latin-1"))
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """See :class:`bot_orch.service.web.endpoint.Face`."""
+        return [(b"content-security-policy", CONTENT_POLICY.encode()), *_SECURITY]
+
+    def problem(self, problem: Problem, method: str, path: str) -> Reply:
+        """See :class:`bot_orch.service.web.endpoint.Face`."""
+        if problem.status == 401 and method == "GET":
+            return redirect(f"/login?next={quote(path)}")
+        body = render("problem.html", status=problem.status, message=problem.message)
+        return document("Problem", body, status=problem.status, headers=problem.headers)
+
+
+_SECURITY = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+_FACE = HtmlFace()
+
+
+def page(runtime: Runtime, handler: Handler, path: str, scope: str | None, method: str = "GET") -> BaseRoute:
+    """The route of a page; its handler takes a turn itself where it acts."""
+    return Route(path, Endpoint(runtime, handler, path, scope, _FACE), methods=[method])
+
+
+def common_routes(runtime: Runtime) -> list[BaseRoute]:
+    """Style, scripts, and the way in for people who have a token."""
+    return [
+        Route("/static/{name}", Endpoint(runtime, _static, "/static", None, _FACE), methods=["GET"]),
+        page(runtime, _login_form, "/login", None),
+        page(runtime, _login, "/login", None, "POST"),
+        page(runtime, _logout, "/logout", None, "POST"),
+    ]
+
+
+async def _static(request: Request) -> Reply:
+    found = _static_files().get(request.params["name"])
+    if found is None:
+        raise Problem(404, "unknown_path", "there is no such file")
+    body, media = found
+    age = "public, max-age=31536000, immutable" if request.query.get("v") == _version() else "no-cache"
+    return reply(body, media=media, headers={"cache-control": age})
+
+
+async def _login_form(request: Request) -> Reply:
+    return _login_page(request.query.get("next", "/queue"), "")
+
+
+async def _login(request: Request) -> Reply:
+    """Put a valid token into a cookie that scripts and other sites cannot read."""
+    token, goal = request.form.get("token", "").strip(), _own_path(request.form.get("next", ""))
+    try:
+        request.runtime.gate.admit({b"authorization": b"Bearer " + token.encode(), b"host": b"localhost"}, "queue")
+    except Problem as problem:
+        if problem.status != 403:  # a token for something else is a token
+            return _login_page(goal, "This token is not known.", 401)
+    cookie = f"{TOKEN_COOKIE}={quote(token, safe='')}; HttpOnly; SameSite=Strict; Path=/; Max-Age={_COOKIE_S}"
+    return redirect(goal, **{"set-cookie": cookie})
+
+
+async def _logout(_: Request) -> Reply:
+    return redirect("/login", **{"set-cookie": f"{TOKEN_COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"})
+
+
+def _login_page(goal: str, message: str, status: int = 200) -> Reply:
+    notice = html('<p class="notice bad" role="alert">{message}</p>', message=message) if message else Safe("")
+    body = render("login.html", notice=notice, next=_own_path(goal))
+    return document("Sign in", body, status=status)
+
+
+def _own_path(path: str) -> str:
+    plain = path.isascii() and path.isprintable() and "\\" not in path
+    return path if plain and path.startswith("/") and not path.startswith("//") else "/queue"
+
+
+def _fields(text: str) -> dict[str, str]:
+    try:
+        parsed = parse_qs(text, keep_blank_values=True, max_num_fields=50)
+    except ValueError:
+        raise Problem(400, "malformed_form", "the form cannot be read") from None
+    return {name: values[-1] for name, values in parsed.items()}
+
+
+@cache
+def _template(name: str) -> str:
+    return (files("bot_orch.service.web") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _static_files() -> dict[str, tuple[bytes, str]]:
+    entries = sorted((files("bot_orch.service.web") / "static").iterdir(), key=lambda entry: entry.name)
+    known = [(entry, _TYPES.get(entry.name.rpartition(".")[2])) for entry in entries]
+    return {entry.name: (entry.read_bytes(), media) for entry, media in known if media is not None}
+
+
+@cache
+def _version() -> str:
+    """Changes with the files, so that a browser may keep them for ever."""
+    return hashlib.blake2b(b"".join(body for body, _ in _static_files().values()), digest_size=6).hexdigest()

@@ -1,0 +1,1 @@
+"""Fits that take one outcome at a time."""

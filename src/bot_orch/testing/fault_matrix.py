@@ -1,0 +1,166 @@
+"""What must happen at each fault: the label, the breaker's state and the lesson, as one table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bot_orch.agents.base import Attempt, CallFailure, CallRequest
+from bot_orch.agents.breaker import BreakerSettings, BreakerState
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.guard import Guard
+from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
+from bot_orch.agents.limits import Limits, Retry
+from bot_orch.survival.causes import Cause, cause_of
+from bot_orch.testing.fault_proxy import FaultServer
+
+__all__ = ["MATRIX", "Cell", "GuardFactory", "guard_for", "problems_in"]
+
+Mode = Literal["call", "stream"]
+GuardFactory = Callable[[OpenAISettings, Limits, BreakerSettings], Guard]
+
+_CLOSED, _OPEN = BreakerState.CLOSED, BreakerState.OPEN
+_PATIENT = Limits(first_byte_s=60.0, total_s=60.0, max_reply_bytes=200_000)
+# Long enough for a request to arrive, and for the first piece of an answer, on a slow machine.
+_QUICK_FIRST = Limits(first_byte_s=1.0, total_s=60.0)
+_QUICK_TOTAL = Limits(first_byte_s=60.0, total_s=1.5)
+_HEARD_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One fault met in one mode, and what must come of it.
+
+    ``text`` is what reaches the caller before it ends (without any, no piece at all reaches it, so another agent may be
+    asked); ``caller`` says what the caller does of its own accord.
+    """
+
+    fault: str
+    mode: Mode
+    ending: Ending
+    breaker: BreakerState
+    cause: Cause
+    text: str = ""
+    limits: Limits = _PATIENT
+    deadline_s: float | None = None
+    caller: Literal["waits", "cancels"] = "waits"
+
+    @property
+    def name(self) -> str:
+        """For test reports."""
+        return f"{self.fault}-{self.mode}-{self.ending}"
+
+
+def _both(
+    fault: str, ending: Ending, breaker: BreakerState, cause: Cause, limits: Limits = _PATIENT
+) -> tuple[Cell, Cell]:
+    call = Cell(fault, "call", ending, breaker, cause, limits=limits)
+    return call, replace(call, mode="stream")
+
+
+E, C = Ending, Cause
+MATRIX: tuple[Cell, ...] = (
+    Cell("ok", "call", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
+    Cell("ok", "stream", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
+    *_both("bad_request", E.UPSTREAM_4XX, _CLOSED, C.CENSORED),
+    *_both("denied", E.UPSTREAM_DENIED, _CLOSED, C.OTHER_FAILURE),
+    *_both("rate_limited", E.RATE_LIMITED, _CLOSED, C.CENSORED),
+    *_both("error", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
+    *_both("unavailable", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
+    *_both("redirect", E.REDIRECTED, _OPEN, C.OTHER_FAILURE),
+    *_both("hang", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    *_both("hang", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    Cell("hang_midstream", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    Cell("hang_midstream", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "The ", limits=_QUICK_TOTAL),
+    Cell("slow_drip", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    Cell("slow_drip", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "drip ", limits=_QUICK_TOTAL),
+    Cell("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    Cell("role_then_hang", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    Cell("role_then_close", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
+    Cell("role_then_error", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
+    Cell("empty_drip", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    Cell("end_mark_alone", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    Cell("half_of_two", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The "),
+    Cell("truncated", "call", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
+    Cell("truncated", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
+    Cell("no_end_mark", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
+    Cell("malformed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    Cell("malformed", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE, "The "),
+    *_both("wrong_shape", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    Cell("error_inside", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE, "The "),
+    *_both("huge", E.TOO_LARGE, _CLOSED, C.OTHER_FAILURE),
+    Cell("huge_announced", "call", E.TOO_LARGE, _CLOSED, C.OTHER_FAILURE),
+    Cell("compressed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    *_both("disconnect", E.CONNECTION, _OPEN, C.OTHER_FAILURE),
+    *_both("not_http", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    Cell("hang", "call", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
+    Cell("hang", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
+    Cell("hang_midstream", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, "The ", deadline_s=1.5),
+    Cell("hang", "call", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
+    Cell("hang", "stream", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
+)
+
+
+def guard_for(settings: OpenAISettings, limits: Limits, breaker: BreakerSettings) -> Guard:
+    """The guard under test: one failure opens its breaker, nothing is retried."""
+    return Guard("agent", OpenAIRunner(settings, limits), limits, retry=Retry(tries=1), breaker=breaker)
+
+
+async def problems_in(cell: Cell, make: GuardFactory = guard_for) -> list[str]:
+    """Run one cell against a fault server; what differs from the table."""
+    async with FaultServer() as server:
+        settings = OpenAISettings(server.base_url(cell.fault), "m", allow_private=True)
+        guard = make(settings, cell.limits, BreakerSettings(failures=1, open_s=60.0))
+        try:
+            ending, texts, cause = await _meet(cell, guard, server)
+            text = "".join(texts)
+            found = {
+                "ending": (ending, cell.ending),
+                "text": (text[: len(cell.text)] if "drip" in cell.text else text, cell.text),
+                "begun": (bool(texts), bool(cell.text)),
+                "cause": (cause, cell.cause),
+                "breaker": (guard.breaker.state, cell.breaker),
+                "in flight": (guard.view().in_flight, 0),
+                "requests": (len(server.requests), 1),
+            }
+            if cell.caller == "cancels":
+                await asyncio.wait_for(server.gone.wait(), _HEARD_S)  # the agent is told
+        finally:
+            await guard.close()
+    return [f"{what}: {got!r}, expected {want!r}" for what, (got, want) in found.items() if got != want]
+
+
+async def _meet(cell: Cell, guard: Guard, server: FaultServer) -> tuple[Ending | None, list[str], Cause | None]:
+    """How one call ended, what reached the caller, and what the router learns."""
+    attempts: list[Attempt] = []
+    guard.observer = attempts.append
+    texts: list[str] = []
+    request = CallRequest("r-1", text="2 + 2?", deadline_s=cell.deadline_s)
+    calling = asyncio.ensure_future(_consume(cell.mode, guard, request, texts))
+    if cell.caller == "cancels":
+        await asyncio.wait_for(server.arrived.wait(), _HEARD_S)
+        calling.cancel()
+    heard: list[Ending] = []
+    try:
+        await calling
+    except asyncio.CancelledError:
+        pass
+    except CallFailure as failure:
+        heard = [failure.ending]
+    said = [attempt.ending for attempt in attempts]
+    if len(said) != 1 or (heard and heard != said):  # what the caller hears and what the log says must agree
+        return None, texts, None
+    outcome = attempts[0].outcome()
+    return said[0], texts, None if outcome is None else cause_of(outcome)
+
+
+async def _consume(mode: Mode, guard: Guard, request: CallRequest, texts: list[str]) -> None:
+    if mode == "call":
+        texts.append((await guard.call(request)).text)
+        return
+    async with aclosing(guard.stream(request)) as chunks:
+        async for chunk in chunks:
+            texts.append(chunk.text)  # noqa: PERF401  what came before a failure must be kept
