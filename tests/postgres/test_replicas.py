@@ -298,13 +298,14 @@ def test_replicas_go_back_to_a_log_that_lost_its_end(replicas, log, database):
 
 def test_a_decision_outside_of_a_turn_is_undone(replicas, log):
     from bot_orch.eventlog.events import TaskRecord
-    from bot_orch.service.routing.rules import Wish
-    from bot_orch.service.storage.writer import StorageError
+    from bot_orch.service.problems import StorageError
+    from bot_orch.service.routing.decision import decide
+    from bot_orch.service.routing.rules import RoutingConstraints
 
     service = replicas()
     service.post("/v1/decisions")
     with pytest.raises(StorageError, match="outside of a turn"):
-        service.call(lambda: service.runtime.decide(TaskRecord(), Wish()))
+        service.call(lambda: decide(service.runtime, TaskRecord(), RoutingConstraints()))
     until(lambda: service.get("/health/ready").status == 200)
     assert service.post("/v1/decisions").status == 200
     assert replay(log).fingerprint == service.get("/v1/admin/state").json()["fingerprint"]

@@ -7,10 +7,10 @@ import pytest
 from service_running import BASE
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.service.api.routes import ROUTES
 from bot_orch.service.config import SCOPES, parse_config
 from bot_orch.service.server import make_server
 from bot_orch.service.web.auth import Gate, is_loopback
-from bot_orch.service.web.routes import ROUTES
 
 TOKENS = {scope: f"secret-token-of-{scope}" for scope in SCOPES}
 SECURED = (

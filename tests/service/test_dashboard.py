@@ -10,7 +10,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.service.dashboard.charts import chart_data, regret, survival_steps
-from bot_orch.service.dashboard.routes import Follower
+from bot_orch.service.dashboard.routes import TimelineReader
 from bot_orch.service.dashboard.timeline import Ended, Timeline
 from bot_orch.service.web.pages import Safe, escape, html, join
 from bot_orch.survival.causes import Cause
@@ -130,7 +130,7 @@ def test_the_follower_reads_on_and_leaves_out_what_is_too_much(start, monkeypatc
     def run(coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, service.loop).result(20)
 
-    follower = Follower(service.runtime)
+    follower = TimelineReader(service.runtime)
     line = run(follower.advance())
     first = line.decisions
     assert 0 < first <= 5

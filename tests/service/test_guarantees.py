@@ -17,7 +17,7 @@ def test_every_promise_names_a_test_that_exists():
 
 
 def test_the_routes_in_the_manual_are_those_of_the_service():
-    from bot_orch.service.web.routes import ROUTES
+    from bot_orch.service.api.routes import ROUTES
 
     page = (ROOT / "docs" / "operating.md").read_text()
     for route in ROUTES:

@@ -11,8 +11,8 @@ from bot_orch.cli import main
 from bot_orch.clock import ManualClock
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
+from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.config import parse_config
-from bot_orch.service.queue.api import QUEUE_ROUTES
 from bot_orch.service.queue.desk import Desk
 from bot_orch.service.queue.rules import QueueSettings
 from bot_orch.service.queue.state import REF, fold_queue

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bot_orch.eventlog.events import Noted, decode_event, encode_event
 from bot_orch.eventlog.log import Row
 from bot_orch.service.queue import rules
-from bot_orch.service.queue.rules import Person, QueueError, QueueSettings, Reply
+from bot_orch.service.queue.rules import Person, PersonReply, QueueError, QueueSettings
 from bot_orch.service.queue.state import QueueState, fold_queue
 
 S = QueueSettings(lease_s=60.0, undo_s=5.0)
@@ -39,15 +39,15 @@ class Book:
             self.note(note)
 
     def claim(self, who=ADA, name="t"):
-        return self.note(rules.claim(self.state, name, who, self.now, S))
+        return self.note(rules.claim(self.state, name, who, now_us=self.now, settings=S))
 
     def answer(self, reply, who=ADA, name="t", number=None):
-        return self.note(rules.answer(self.state, name, who, reply, self.now, S, number))
+        return self.note(rules.answer(self.state, name, who, reply=reply, now_us=self.now, settings=S, number=number))
 
 
-def refused(code, function, *args):
+def refused(code, function, *args, **options):
     with pytest.raises(QueueError) as error:
-        function(*args)
+        function(*args, **options)
     assert error.value.code == code
     return error.value
 
@@ -57,7 +57,7 @@ def test_claim_answer_seal():
     ticket = book.open(text="2 + 2?")
     book.claim()
     assert (ticket.status, ticket.holder) == ("claimed", "ada")
-    book.answer(Reply("answer", "4"))
+    book.answer(PersonReply("answer", "4"))
     assert ticket.status == "answered"
     book.pass_(5.1)
     assert ticket.status == "done" and ticket.given.text == "4" and ticket.given.by == "ada"
@@ -69,9 +69,9 @@ def test_a_lease_that_runs_out_returns_the_task_and_the_late_answer_is_refused()
     book.claim()
     book.pass_(60.1)
     assert ticket.status == "open" and not ticket.holder
-    refused("stale", book.answer, Reply("answer", "late"))
+    refused("stale", book.answer, PersonReply("answer", "late"))
     book.claim(BOB)
-    refused("stale", book.answer, Reply("answer", "later still"))
+    refused("stale", book.answer, PersonReply("answer", "later still"))
     assert ticket.holder == "bob"
 
 
@@ -80,7 +80,7 @@ def test_an_answer_after_the_lease_is_refused_even_before_anybody_noticed():
     book.open()
     book.claim()
     book.now += 61 * SECOND
-    refused("stale", book.answer, Reply("answer", "late"))
+    refused("stale", book.answer, PersonReply("answer", "late"))
 
 
 def test_an_older_claim_of_the_same_person_does_not_count():
@@ -89,8 +89,8 @@ def test_an_older_claim_of_the_same_person_does_not_count():
     book.claim()
     book.pass_(61)
     book.claim()
-    refused("stale", lambda: book.answer(Reply("answer", "from an old tab"), number=1))
-    book.answer(Reply("answer", "ok"), number=2)
+    refused("stale", lambda: book.answer(PersonReply("answer", "from an old tab"), number=1))
+    book.answer(PersonReply("answer", "ok"), number=2)
 
 
 def test_only_the_holder_may_answer_release_skip_or_renew():
@@ -98,11 +98,11 @@ def test_only_the_holder_may_answer_release_skip_or_renew():
     book.open()
     book.claim()
     for act in (rules.release, rules.skip):
-        refused("stale", act, book.state, "t", BOB, book.now)
-    refused("stale", rules.renew, book.state, "t", BOB, book.now, S)
-    refused("stale", lambda: book.answer(Reply("answer", "x"), BOB))
+        refused("stale", act, book.state, "t", BOB, now_us=book.now)
+    refused("stale", rules.renew, book.state, "t", BOB, now_us=book.now, settings=S)
+    refused("stale", lambda: book.answer(PersonReply("answer", "x"), BOB))
     refused("taken", lambda: book.claim(BOB))
-    assert rules.release(book.state, "t", BOSS, book.now).topic == "queue.released"
+    assert rules.release(book.state, "t", BOSS, now_us=book.now).topic == "queue.released"
 
 
 def test_renewing_moves_the_lease_but_not_past_the_deadline():
@@ -110,10 +110,10 @@ def test_renewing_moves_the_lease_but_not_past_the_deadline():
     ticket = book.open(within_s=100)
     book.claim()
     book.pass_(30)
-    book.note(rules.renew(book.state, "t", ADA, book.now, S))
+    book.note(rules.renew(book.state, "t", ADA, now_us=book.now, settings=S))
     assert book.now < ticket.lease_until_us <= ticket.deadline_us
     book.pass_(50)
-    book.note(rules.renew(book.state, "t", ADA, book.now, S))
+    book.note(rules.renew(book.state, "t", ADA, now_us=book.now, settings=S))
     assert ticket.lease_until_us == ticket.deadline_us
 
 
@@ -121,13 +121,13 @@ def test_undo_gives_the_task_back_to_the_same_person_only_in_time():
     book = Book()
     ticket = book.open()
     book.claim()
-    book.answer(Reply("reject", reason="unclear"))
-    refused("nothing_to_undo", rules.undo, book.state, "t", BOB, book.now, S)
-    book.note(rules.undo(book.state, "t", ADA, book.now, S))
+    book.answer(PersonReply("reject", reason="unclear"))
+    refused("nothing_to_undo", rules.undo, book.state, "t", BOB, now_us=book.now, settings=S)
+    book.note(rules.undo(book.state, "t", ADA, now_us=book.now, settings=S))
     assert ticket.status == "claimed" and ticket.given is None
-    book.answer(Reply("answer", "clear now"))
+    book.answer(PersonReply("answer", "clear now"))
     book.pass_(6)
-    refused("too_late", rules.undo, book.state, "t", ADA, book.now, S)
+    refused("too_late", rules.undo, book.state, "t", ADA, now_us=book.now, settings=S)
 
 
 def test_the_undo_window_ends_before_the_deadline():
@@ -135,7 +135,7 @@ def test_the_undo_window_ends_before_the_deadline():
     ticket = book.open(within_s=3.0)
     book.claim()
     book.pass_(1.0)
-    book.answer(Reply("answer", "just in time"))
+    book.answer(PersonReply("answer", "just in time"))
     assert ticket.given.until_us < ticket.deadline_us
 
 
@@ -143,11 +143,11 @@ def test_skipped_tasks_come_last_for_whoever_skipped():
     book = Book()
     book.open("urgent", 100)
     book.open("later", 200)
-    assert book.note(rules.claim_next(book.state, ADA, book.now, S)).ref == "urgent"
-    book.note(rules.skip(book.state, "urgent", ADA, book.now))
-    assert rules.claim_next(book.state, ADA, book.now, S).ref == "later"
-    assert rules.claim_next(book.state, BOB, book.now, S).ref == "urgent"
-    refused("queue_empty", rules.claim_next, QueueState(), ADA, 0, S)
+    assert book.note(rules.claim_next(book.state, ADA, now_us=book.now, settings=S)).ref == "urgent"
+    book.note(rules.skip(book.state, "urgent", ADA, now_us=book.now))
+    assert rules.claim_next(book.state, ADA, now_us=book.now, settings=S).ref == "later"
+    assert rules.claim_next(book.state, BOB, now_us=book.now, settings=S).ref == "urgent"
+    refused("queue_empty", rules.claim_next, QueueState(), ADA, now_us=0, settings=S)
 
 
 DRAFTS = [{"agent": "m", "text": "draft"}]
@@ -156,10 +156,10 @@ DRAFTS = [{"agent": "m", "text": "draft"}]
 @pytest.mark.parametrize(
     ("reply", "blind", "said"),
     [
-        (Reply("accept", draft=0), False, "draft"),
-        (Reply("edit", "better", draft=0), False, "better"),
-        (Reply("answer", "own"), True, "own"),
-        (Reply("reject", reason="no"), True, ""),
+        (PersonReply("accept", draft=0), False, "draft"),
+        (PersonReply("edit", "better", draft=0), False, "better"),
+        (PersonReply("answer", "own"), True, "own"),
+        (PersonReply("reject", reason="no"), True, ""),
     ],
 )
 def test_ways_to_answer(reply, blind, said):
@@ -173,14 +173,14 @@ def test_ways_to_answer(reply, blind, said):
 @pytest.mark.parametrize(
     ("reply", "blind", "code"),
     [
-        (Reply("accept", draft=0), True, "blind"),
-        (Reply("edit", "x", draft=0), True, "blind"),
-        (Reply("accept", draft=1), False, "invalid_answer"),
-        (Reply("accept"), False, "invalid_answer"),
-        (Reply("edit", " ", draft=0), False, "invalid_answer"),
-        (Reply("answer", " \n"), False, "invalid_answer"),
-        (Reply("reject", reason=" "), False, "invalid_answer"),
-        (Reply("explode"), False, "invalid_answer"),
+        (PersonReply("accept", draft=0), True, "blind"),
+        (PersonReply("edit", "x", draft=0), True, "blind"),
+        (PersonReply("accept", draft=1), False, "invalid_answer"),
+        (PersonReply("accept"), False, "invalid_answer"),
+        (PersonReply("edit", " ", draft=0), False, "invalid_answer"),
+        (PersonReply("answer", " \n"), False, "invalid_answer"),
+        (PersonReply("reject", reason=" "), False, "invalid_answer"),
+        (PersonReply("explode"), False, "invalid_answer"),
     ],
 )
 def test_ways_not_to_answer(reply, blind, code):
@@ -195,7 +195,7 @@ def test_after_the_end_nothing_is_taken():
     book.open()
     book.claim()
     book.note(Noted("queue.expired", "t"))
-    refused("stale", book.answer, Reply("answer", "x"))
+    refused("stale", book.answer, PersonReply("answer", "x"))
     refused("stale", book.claim)
     refused("unknown_ticket", lambda: book.claim(name="nobody"))
 
@@ -237,10 +237,10 @@ class Queue(RuleBasedStateMachine):
     )
     def act(self, data, who, what):
         name, book = self.some(data), self.book
-        extra = (S,) if what in ("claim", "undo") else ()
+        extra = {"settings": S} if what in ("claim", "undo") else {}
         before = book.state.tickets[name].status
         try:
-            note = getattr(rules, what)(book.state, name, who, book.now, *extra)
+            note = getattr(rules, what)(book.state, name, who, now_us=book.now, **extra)
         except QueueError:
             return
         book.note(note)
@@ -256,7 +256,7 @@ class Queue(RuleBasedStateMachine):
         mine = ticket.status == "claimed" and ticket.holder == who.name and ticket.lease_until_us > book.now
         hidden = ticket.blind and action in ("accept", "edit")
         try:
-            book.answer(Reply(action, "text", "reason", 0), who, name)
+            book.answer(PersonReply(action, "text", "reason", draft=0), who, name)
         except QueueError:
             assert not mine or hidden
         else:
@@ -293,9 +293,9 @@ TestQueue.settings = settings(max_examples=40, stateful_step_count=25, deadline=
 def test_leases_and_undo_never_pass_the_deadline(within, lease, undo):
     book, s = Book(), QueueSettings(lease, undo)
     ticket = book.open(within_s=within)
-    book.note(rules.claim(book.state, "t", ADA, book.now, s))
+    book.note(rules.claim(book.state, "t", ADA, now_us=book.now, settings=s))
     assert ticket.lease_until_us <= ticket.deadline_us
-    book.note(rules.answer(book.state, "t", ADA, Reply("answer", "x"), book.now, s))
+    book.note(rules.answer(book.state, "t", ADA, reply=PersonReply("answer", "x"), now_us=book.now, settings=s))
     assert ticket.given.until_us <= ticket.deadline_us
 
 
@@ -304,11 +304,11 @@ def test_of_two_notes_that_exclude_each_other_the_first_in_the_log_counts():
     ticket = book.open()
     book.claim()
     late = list(rules.due(book.state, book.now + 61 * SECOND))
-    book.note(rules.release(book.state, "t", ADA, book.now))
+    book.note(rules.release(book.state, "t", ADA, now_us=book.now))
     book.claim(BOB)
     book.note(late[0])  # of ada's lease, from somebody who had not heard of bob yet
     assert ticket.holder == "bob"
-    mine = rules.answer(book.state, "t", BOB, Reply("answer", "first"), book.now, S)
+    mine = rules.answer(book.state, "t", BOB, reply=PersonReply("answer", "first"), now_us=book.now, settings=S)
     book.note(mine)
     book.note(rules.Noted("queue.answered", "t", {**mine.data, "text": "second"}))
     assert ticket.given.text == "first"

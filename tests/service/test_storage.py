@@ -89,13 +89,13 @@ def test_what_was_decided_but_cannot_be_written_is_undone(start, monkeypatch):
     service = start()
     service.post("/v1/decisions")
     before = service.get("/v1/admin/state").json()["fingerprint"]
-    from bot_orch.service import runtime
+    from bot_orch.service.routing import decision
 
     def broken(*_, **__):
         raise RuntimeError("a defect")
 
     with monkeypatch.context() as patched:
-        patched.setattr(runtime, "record_decision", broken)
+        patched.setattr(decision, "record_decision", broken)
         assert service.post("/v1/decisions").status == 500
     wait_ready(service)
     assert service.get("/v1/admin/state").json()["fingerprint"] == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple, Protocol
 
 from bot_orch.errors import BotOrchError
@@ -29,6 +30,25 @@ class Row(NamedTuple):
     def event(self) -> Event:
         """The event itself."""
         return decode_event(self.body)
+
+    def holds(self, type_: type[Event]) -> bool:
+        """Whether the event is of this type, in any version of its format; the body is not decoded.
+
+        Examples
+        --------
+        >>> from bot_orch.eventlog.events import DecisionMade, TaskEnded, TaskSubmitted
+        >>> Row(1, 1, "decision@1", "d", b"").holds(DecisionMade)
+        True
+        >>> [Row(2, 2, "task-ended@1", "t", b"").holds(each) for each in (TaskSubmitted, TaskEnded)]
+        [False, True]
+        """
+        return self.kind.partition("@")[0] == _family(type_)
+
+
+@cache
+def _family(type_: type[Event]) -> str:
+    """The tag of an event's type without the version."""
+    return str(type_.__struct_config__.tag).partition("@")[0]
 
 
 class Snapshot(NamedTuple):

@@ -1,4 +1,4 @@
-"""What goes wrong in a request, and the answer it gets: one shape for all, the one OpenAI's clients read."""
+"""Errors and the HTTP answers they get, all of one shape: that of OpenAI's API, which its clients can read."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ import msgspec
 
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownAgentError
 from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
-from bot_orch.service.storage.writer import StorageError
 
-__all__ = ["Problem", "Reply", "json_reply", "problem_of", "problem_reply"]
+__all__ = ["Problem", "Reply", "StorageError", "json_reply", "problem_of", "problem_reply"]
 
 _encoder = msgspec.json.Encoder()
 _JSON = (b"content-type", b"application/json")
 
 
+class StorageError(BotOrchError):
+    """The log cannot be written at the moment; nothing that failed was acknowledged."""
+
+
 class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
-    """A request that gets an error.
+    """An error answer to a request.
 
     Parameters
     ----------
     status
         HTTP status.
     code
-        A word for programs.
+        Machine-readable code.
     message
-        A sentence for people; it never repeats prompts or secrets.
+        Text for people; it never repeats prompts or secrets.
     param
         The offending field.
     headers
-        To send with it.
+        Headers of the answer.
+    details
+        More for programs; ``None`` for nothing.
     """
 
     def __init__(
@@ -49,7 +54,7 @@ class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
         self.param, self.headers, self.details = param, headers or {}, details
 
     def document(self) -> dict[str, Any]:
-        """The body."""
+        """The body as a JSON-compatible object."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(self.status, kind)
         error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
@@ -66,18 +71,18 @@ class Reply:
 
 
 def json_reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Reply:
-    """An answer in JSON."""
+    """A reply with ``value`` encoded as JSON."""
     extra = [(name.lower().encode("latin-1"), _ascii(text)) for name, text in (headers or {}).items()]
     return Reply(status, _encoder.encode(value), [_JSON, *extra])
 
 
 def problem_reply(problem: Problem) -> Reply:
-    """The answer to a problem."""
+    """A problem as a reply."""
     return json_reply(problem.document(), problem.status, problem.headers)
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """The problem behind an expected error; ``None`` for a defect of ours."""
+    """Map an expected exception to a problem; ``None`` for a defect of the service."""
     match error:
         case Problem():
             return error

@@ -5,23 +5,25 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.eventlog.stores.postgres.connect import hidden
+from bot_orch.service.application import make_app, make_runtime
 from bot_orch.service.config import Config
 from bot_orch.service.logs import configure_logs
-from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.app import make_app
 from bot_orch.service.web.auth import is_loopback
 
 __all__ = ["make_server", "one_reason", "serve"]
 
 
-def make_server(config: Config, **options: Any) -> Any:
-    """A uvicorn server; ``options`` are those of :class:`Runtime`."""
+def make_server(config: Config, *, environment: Mapping[str, str] | None = None, **options: Any) -> Any:
+    """A uvicorn server; ``options`` are those of :class:`bot_orch.service.runtime.Runtime`.
+
+    Tokens are read from ``environment``, by default that of the process.
+    """
     try:
         import uvicorn
     except ImportError as error:
@@ -31,7 +33,7 @@ def make_server(config: Config, **options: Any) -> Any:
             "config.listen.host", f"is {config.listen.host} and there are no tokens", "add tokens, or use 127.0.0.1"
         )
     settings = uvicorn.Config(
-        make_app(Runtime(config, **options)),
+        make_app(make_runtime(config, **options), environment),
         host=config.listen.host,
         port=config.listen.port,
         access_log=False,
@@ -39,7 +41,7 @@ def make_server(config: Config, **options: Any) -> Any:
         lifespan="on",
         timeout_graceful_shutdown=5,
         server_header=False,
-        proxy_headers=False,  # nothing here depends on where a caller says that it comes from
+        proxy_headers=False,  # nothing depends on the client's address
         date_header=False,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
         http=_protocol(config),
@@ -49,7 +51,7 @@ def make_server(config: Config, **options: Any) -> Any:
 
 
 def _protocol(config: Config) -> Any:
-    """The fastest protocol there is that limits headers."""
+    """The fastest installed HTTP protocol of uvicorn with limits on headers."""
     if importlib.util.find_spec("httptools") is None:
         return "h11"
     from bot_orch.service.web.protocol import limited
@@ -58,9 +60,9 @@ def _protocol(config: Config) -> Any:
 
 
 def serve(config: Config) -> int:
-    """Serve until told to stop."""
+    """Serve until a signal; the exit status."""
     configure_logs(config.log_level)
-    # Thousands of decisions wait for their outcome; looking through all of them for cycles would stall answers.
+    # Thousands of pending decisions stay in memory; a full garbage collection over them would stall answers.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -72,14 +74,14 @@ def serve(config: Config) -> int:
 
 @contextmanager
 def one_reason(server: Any, config: Config) -> Iterator[None]:
-    """If the server does not start for a reason that the user can mend, raise that, and nothing else.
+    """Raise the reason if the server does not start because of the configuration.
 
-    By itself uvicorn logs a traceback and leaves the process.
+    By itself uvicorn logs a traceback and exits.
     """
     state, logger = server.config.app.state, logging.getLogger("uvicorn.error")
 
     def keep(record: logging.LogRecord) -> bool:
-        if not server.started and isinstance(record.msg, OSError):  # the address cannot be listened on
+        if not server.started and isinstance(record.msg, OSError):  # the address cannot be bound
             state.failure = record.msg
         return server.started or state.failure is None
 

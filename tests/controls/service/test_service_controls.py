@@ -15,7 +15,8 @@ from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.eventlog.verification import replay
-from bot_orch.service.storage.writer import Group, StorageError, Writer
+from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.writer import Group, Writer
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "service"))
 

@@ -1,4 +1,4 @@
-"""Health, metrics, agents and the operator's switches."""
+"""Health, metrics, agents, state and the kill switch."""
 
 from __future__ import annotations
 
@@ -28,13 +28,20 @@ async def metrics(request: Request) -> Reply:
 
 
 async def agents(request: Request) -> Reply:
-    """``GET /v1/agents``: who there is, and the state of every circuit."""
+    """``GET /v1/agents``: the agents and the state of their circuit breakers."""
     kinds = {agent.id: agent.kind for agent in request.runtime.config.agents}
     views = [guard.view() for guard in request.runtime.guards.values()]
     return json_reply(
         [
-            AgentView(v.agent, kinds[v.agent], str(v.breaker.state), v.available, v.in_flight, v.concurrency)
-            for v in views
+            AgentView(
+                id=view.agent,
+                kind=kinds[view.agent],
+                circuit=str(view.breaker.state),
+                available=view.available,
+                in_flight=view.in_flight,
+                concurrency=view.concurrency,
+            )
+            for view in views
         ]
     )
 
@@ -49,17 +56,17 @@ async def kill_switch(request: Request) -> Reply:
 
 
 async def state(request: Request) -> Reply:
-    """``GET /v1/admin/state``: once everything staged is on disk."""
+    """``GET /v1/admin/state``: the state, once everything staged is durable."""
     runtime = request.runtime
     await runtime.writer.barrier()
     ledger = runtime.ledger
     return json_reply(
         StateView(
-            ledger.seq,
-            ledger.time_us,
-            ledger.fingerprint(),
-            len(ledger.pending),
-            ledger.kill_switch or runtime.config.router.kill_switch,
-            ledger.spending.within(runtime.writer.now_us(), 86_400.0),
+            seq=ledger.seq,
+            time_us=ledger.time_us,
+            fingerprint=ledger.fingerprint(),
+            pending=len(ledger.pending),
+            kill_switch=ledger.kill_switch or runtime.config.router.kill_switch,
+            spent_usd=ledger.spending.within(runtime.writer.now_us(), 86_400.0),
         )
     )

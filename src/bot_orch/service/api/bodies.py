@@ -19,6 +19,8 @@ __all__ = [
     "FeedbackView",
     "KillSwitchRequest",
     "OutcomeView",
+    "RequestBody",
+    "ResponseView",
     "StateView",
     "TaskBody",
     "TaskRequest",
@@ -34,11 +36,11 @@ Dollars = Annotated[float, Meta(ge=0, le=1e9)]
 Numbers = Annotated[tuple[float, ...], Meta(max_length=10_000)]
 
 
-class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    pass
+class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, kw_only=True):
+    """Base of request bodies: unknown fields are refused."""
 
 
-class TaskBody(_Body, frozen=True):
+class TaskBody(RequestBody, frozen=True, kw_only=True):
     """What is to be done, as far as the choice depends on it."""
 
     id: Name = ""
@@ -49,7 +51,7 @@ class TaskBody(_Body, frozen=True):
     profiles: dict[str, dict[str, Any]] | None = None
 
 
-class ChatHints(_Body, frozen=True):
+class ChatHints(RequestBody, frozen=True, kw_only=True):
     """What a chat may say about itself beside the OpenAI fields."""
 
     kind: Name = ""
@@ -65,7 +67,7 @@ class ChatAside(msgspec.Struct, frozen=True, gc=False):
     bot_orch: ChatHints | None = None
 
 
-class DecisionRequest(_Body, frozen=True):
+class DecisionRequest(RequestBody, frozen=True, kw_only=True):
     """Who should do this? ``id``, where given, is the caller's own id for the decision: a version 7 UUID."""
 
     task: TaskBody = TaskBody()
@@ -74,7 +76,7 @@ class DecisionRequest(_Body, frozen=True):
     id: Annotated[str, Meta(min_length=36, max_length=36)] | None = None
 
 
-class FeedbackRequest(_Body, frozen=True):
+class FeedbackRequest(RequestBody, frozen=True, kw_only=True):
     """How a decision turned out. ``completed: false`` needs a ``reason``; silence needs nothing at all."""
 
     decision_id: Key
@@ -87,7 +89,7 @@ class FeedbackRequest(_Body, frozen=True):
     cost_usd: Dollars = 0.0
 
 
-class TaskRequest(_Body, frozen=True):
+class TaskRequest(RequestBody, frozen=True, kw_only=True):
     """Do this: decide, ask the agent, fall back, learn. ``background`` answers at once with an id to ask for."""
 
     task: TaskBody
@@ -98,17 +100,17 @@ class TaskRequest(_Body, frozen=True):
     background: bool = False
 
 
-class KillSwitchRequest(_Body, frozen=True):
+class KillSwitchRequest(RequestBody, frozen=True, kw_only=True):
     """Send everything to one agent; ``null`` lets the policy decide again."""
 
     agent: Name | None
 
 
-class _View(msgspec.Struct, frozen=True, gc=False):
-    pass
+class ResponseView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Base of answers."""
 
 
-class TermsView(_View, frozen=True):
+class TermsView(ResponseView, frozen=True, kw_only=True):
     """The parts of one agent's score."""
 
     estimate: float
@@ -118,7 +120,7 @@ class TermsView(_View, frozen=True):
     cost: float
 
 
-class DecisionView(_View, frozen=True):
+class DecisionView(ResponseView, frozen=True, kw_only=True):
     """Who gets the task, and why."""
 
     id: str
@@ -131,7 +133,7 @@ class DecisionView(_View, frozen=True):
     by: str = "policy"
 
 
-class AttemptView(_View, frozen=True):
+class AttemptView(ResponseView, frozen=True, kw_only=True):
     """One try at one agent."""
 
     agent: str
@@ -144,7 +146,7 @@ class AttemptView(_View, frozen=True):
     cost_usd: float = 0.0
 
 
-class OutcomeView(_View, frozen=True):
+class OutcomeView(ResponseView, frozen=True, kw_only=True):
     """One report of how it turned out, and how it counted."""
 
     effect: str
@@ -157,7 +159,7 @@ class OutcomeView(_View, frozen=True):
     cost_usd: float = 0.0
 
 
-class Explanation(_View, frozen=True):
+class Explanation(ResponseView, frozen=True, kw_only=True):
     """A decision with everything that is known about it."""
 
     decision: DecisionView
@@ -172,7 +174,7 @@ class Explanation(_View, frozen=True):
     why: str
 
 
-class FeedbackView(_View, frozen=True):
+class FeedbackView(ResponseView, frozen=True, kw_only=True):
     """``effect`` says how it counts: learned, early, revision, late; ``duplicate`` that it was known already."""
 
     id: str
@@ -181,7 +183,7 @@ class FeedbackView(_View, frozen=True):
     duplicate: bool = False
 
 
-class TaskView(_View, frozen=True):
+class TaskView(ResponseView, frozen=True, kw_only=True):
     """A round: running, completed or failed."""
 
     id: str
@@ -193,7 +195,7 @@ class TaskView(_View, frozen=True):
     attempts: list[AttemptView] = []
 
 
-class AgentView(_View, frozen=True):
+class AgentView(ResponseView, frozen=True, kw_only=True):
     """An agent and the state of its circuit breaker."""
 
     id: str
@@ -204,7 +206,7 @@ class AgentView(_View, frozen=True):
     concurrency: int
 
 
-class StateView(_View, frozen=True):
+class StateView(ResponseView, frozen=True, kw_only=True):
     """Where the service stands; ``fingerprint`` equals what ``bot-orch replay`` prints for the same log."""
 
     seq: int

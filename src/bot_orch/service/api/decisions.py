@@ -1,6 +1,8 @@
-"""``/v1/decisions``: who should do it, and why."""
+"""``/v1/decisions``: choose an agent, explain a choice."""
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, FeedbackGiven, TaskRecord
 from bot_orch.eventlog.ids import is_id
@@ -15,21 +17,30 @@ from bot_orch.service.api.bodies import (
     TermsView,
 )
 from bot_orch.service.problems import Problem, Reply, json_reply
-from bot_orch.service.routing.rules import Wish
+from bot_orch.service.routing.decision import decide
+from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import digest_of
 from bot_orch.service.web.endpoint import Request
 from bot_orch.types import TERMS
 
-__all__ = ["attempt_view", "create", "decision_view", "explain", "idempotency_key", "record_of"]
+__all__ = ["KeySpace", "attempt_view", "create", "decision_view", "explain", "idempotency_key", "record_of"]
 
 _LONGEST_KEY = 256
+
+
+class KeySpace(StrEnum):
+    """What an idempotency key in the log is for; the value is its prefix there."""
+
+    DECISION = "d"
+    FEEDBACK = "f"
+    TASK = "t"
 
 
 async def create(request: Request) -> Reply:
     """``POST /v1/decisions``."""
     body: DecisionRequest = request.body
     runtime = request.runtime
-    key = idempotency_key(request, "d")
+    key = idempotency_key(request, KeySpace.DECISION)
     digest = digest_of(request.raw) if key is not None else None
     if key is not None and (known := runtime.writer.find(key)) is not None:
         seq, used, group = known
@@ -40,8 +51,8 @@ async def create(request: Request) -> Reply:
         return json_reply(decision_view(_decision(runtime.writer.log.row(seq))))
     if body.id is not None:
         await _check_own_id(request, body.id)
-    wish = Wish(body.task.kind, body.eligible, body.session, len(body.task.text))
-    event, group = runtime.decide(record_of(body.task), wish, decision_id=body.id, key=key, digest=digest)
+    constraints = RoutingConstraints(body.task.kind, body.eligible, body.session, text_length=len(body.task.text))
+    event, group = decide(runtime, record_of(body.task), constraints, decision_id=body.id, key=key, digest=digest)
     await group.durable()
     return json_reply(decision_view(event))
 
@@ -50,69 +61,80 @@ async def explain(request: Request) -> Reply:
     """``GET /v1/decisions/{id}``."""
     runtime, decision_id = request.runtime, request.params["id"]
     rows = runtime.writer.log.about(decision_id)
-    made = next((row for row in rows if row.kind.startswith("decision")), None)
+    made = next((row for row in rows if row.holds(DecisionMade)), None)
     if made is None:
         raise Problem(404, "unknown_decision", "there is no such decision")
     event = _decision(made)
     events = [(row, row.event()) for row in rows]
     return json_reply(
         Explanation(
-            decision_view(event),
-            made.time_us,
-            event.task.id,
-            event.task.kind,
-            event.session,
-            event.excluded or {},
-            [attempt_view(each) for _, each in events if isinstance(each, AttemptEnded)],
-            [_outcome(row, each) for row, each in events if isinstance(each, FeedbackGiven | Censored)],
-            decision_id in runtime.ledger.pending,
-            event.decision().explain(),
+            decision=decision_view(event),
+            time_us=made.time_us,
+            task_id=event.task.id,
+            kind=event.task.kind,
+            session=event.session,
+            excluded=event.excluded or {},
+            attempts=[attempt_view(each) for _, each in events if isinstance(each, AttemptEnded)],
+            outcomes=[_outcome(row, each) for row, each in events if isinstance(each, FeedbackGiven | Censored)],
+            pending=decision_id in runtime.ledger.pending,
+            why=event.decision().explain(),
         )
     )
 
 
 def decision_view(event: DecisionMade) -> DecisionView:
-    """What the caller is told of a decision."""
+    """A decision as the caller sees it."""
     p = event.column("propensity").tolist()
-    terms = [event.column(name).tolist() for name in TERMS]
+    terms = zip(event.agents, *(event.column(name).tolist() for name in TERMS), strict=True)
     return DecisionView(
-        event.id,
-        event.agent,
-        p[event.agents.index(event.agent)],
-        dict(zip(event.agents, p, strict=True)),
-        {agent: TermsView(*values) for agent, *values in zip(event.agents, *terms, strict=True)},
-        event.policy,
-        event.state_seq,
-        event.by,
+        id=event.id,
+        agent=event.agent,
+        propensity=p[event.agents.index(event.agent)],
+        propensities=dict(zip(event.agents, p, strict=True)),
+        terms={
+            agent: TermsView(estimate=e, exploration=x, distance=w, alignment=a, cost=c)
+            for agent, e, x, w, a, c in terms
+        },
+        policy=event.policy,
+        state_seq=event.state_seq,
+        by=event.by,
     )
 
 
 def attempt_view(event: AttemptEnded) -> AttemptView:
-    """What the caller is told of an attempt."""
-    e = event
-    return AttemptView(e.agent, e.decision_id, e.number, e.ending, e.elapsed_s, e.first_byte_s, e.status, e.cost_usd)
+    """An attempt as the caller sees it."""
+    return AttemptView(
+        agent=event.agent,
+        decision_id=event.decision_id,
+        number=event.number,
+        ending=event.ending,
+        elapsed_s=event.elapsed_s,
+        first_byte_s=event.first_byte_s,
+        status=event.status,
+        cost_usd=event.cost_usd,
+    )
 
 
 def record_of(task: TaskBody) -> TaskRecord:
-    """What the log keeps of a task: everything but its text."""
+    """The task as it is logged: without its text."""
     return TaskRecord(task.id, task.kind, task.features, task.reference, task.profiles)
 
 
-def idempotency_key(request: Request, prefix: str) -> str | None:
-    """The ``Idempotency-Key`` header, kept apart by caller."""
+def idempotency_key(request: Request, space: KeySpace) -> str | None:
+    """The ``Idempotency-Key`` header as a key of the log, unique per kind of request and caller."""
     header = request.headers.get(b"idempotency-key")
     if header is None:
         return None
     if not 1 <= len(header) <= _LONGEST_KEY:
         raise Problem(400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {_LONGEST_KEY} characters")
-    return f"{prefix}:{request.caller.name}:{header.decode('latin-1')}"
+    return f"{space}:{request.caller.name}:{header.decode('latin-1')}"
 
 
 async def _check_own_id(request: Request, decision_id: str) -> None:
     if not is_id(decision_id):
         raise Problem(422, "invalid_value", "id: is not a version 7 UUID in lower case", param="id")
     rows = await request.runtime.writer.settled(decision_id)
-    if any(row.kind.startswith("decision") for row in rows):
+    if any(row.holds(DecisionMade) for row in rows):
         raise Problem(409, "id_taken", "this decision id is taken", param="id")
 
 
@@ -125,6 +147,14 @@ def _decision(row: Row | None) -> DecisionMade:
 
 def _outcome(row: Row, event: FeedbackGiven | Censored) -> OutcomeView:
     if isinstance(event, Censored):
-        return OutcomeView("censored", row.time_us, elapsed_s=event.elapsed_s, reason=event.reason)
-    e = event
-    return OutcomeView(e.effect, row.time_us, e.id, e.reward, e.elapsed_s, e.completed, e.reason, e.cost_usd)
+        return OutcomeView(effect="censored", time_us=row.time_us, elapsed_s=event.elapsed_s, reason=event.reason)
+    return OutcomeView(
+        effect=event.effect,
+        time_us=row.time_us,
+        id=event.id,
+        reward=event.reward,
+        elapsed_s=event.elapsed_s,
+        completed=event.completed,
+        reason=event.reason,
+        cost_usd=event.cost_usd,
+    )

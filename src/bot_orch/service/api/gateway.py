@@ -1,4 +1,4 @@
-"""``/v1/chat/completions`` and ``/v1/models``: any OpenAI client works unchanged, with ``model="auto"``."""
+"""``/v1/chat/completions`` and ``/v1/models``: OpenAI clients work unchanged, with ``model="auto"``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import ChatAside, ChatHints
 from bot_orch.service.problems import Problem, Reply, json_reply, problem_of
 from bot_orch.service.routing.rounds import Round
-from bot_orch.service.routing.rules import Wish
+from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.endpoint import Request, Stream
+from bot_orch.service.web.endpoint import Request, StreamedReply
 
 __all__ = ["complete", "models"]
 
@@ -34,7 +34,7 @@ async def models(request: Request) -> Reply:
     return json_reply({"object": "list", "data": data})
 
 
-async def complete(request: Request) -> Reply | Stream:
+async def complete(request: Request) -> Reply | StreamedReply:
     """``POST /v1/chat/completions``."""
     body = request.body
     round_ = _round(request.runtime, body)
@@ -63,28 +63,28 @@ def _round(runtime: Runtime, body: dict[str, Any]) -> Round:
     params = {name: value for name, value in body.items() if name not in _OURS}
     length = sum(len(str(message.get("content") or "")) for message in messages)
     most = params.get("max_tokens")
-    wish = Wish(
+    constraints = RoutingConstraints(
         aside.kind,
         eligible,
         aside.session or None,
-        length,
-        most if isinstance(most, int) and most > 0 else None,
+        text_length=length,
+        max_tokens=most if isinstance(most, int) and most > 0 else None,
         calls=True,
     )
     call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True)
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
     record = TaskRecord(task_id, aside.kind, aside.features, aside.reference, aside.profiles)
-    return Round(runtime, record, wish, call)
+    return Round(runtime, record, constraints, call=call)
 
 
-async def _streamed(request: Request, round_: Round) -> Stream:
-    """Wait for the first piece, so that failures before it still get a status of their own."""
+async def _streamed(request: Request, round_: Round) -> StreamedReply:
+    """Wait for the first chunk, so that a failure before it still gets its HTTP status."""
     chunks = round_.stream()
     try:
         first = await anext(chunks, None)
     finally:
         request.headers_out |= _headers(request, round_)
-    return Stream(_events(round_, first, chunks))
+    return StreamedReply(_events(round_, first, chunks))
 
 
 async def _events(round_: Round, first: Chunk | None, chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
@@ -111,10 +111,10 @@ async def _events(round_: Round, first: Chunk | None, chunks: AsyncIterator[Chun
 
 @dataclass(slots=True)
 class _Events:
-    """The pieces of one answer as events.
+    """The chunks of one answer as server-sent events.
 
-    An upstream's events pass as they came, with its id, model and finish reasons, as its document does when the answer
-    is not streamed. Where there are none they are made here: the role once, one finish, counts if asked for.
+    Events of an upstream are passed on unchanged, with its id, model and finish reasons. For agents that have none they
+    are made here: the role once, one finish reason, token counts if asked for.
     """
 
     frame: dict[str, Any]
@@ -173,5 +173,5 @@ def _headers(request: Request, round_: Round) -> dict[str, str]:
 
 
 def _overhead(request: Request, reply: CallReply) -> str:
-    """Time spent here: everything but waiting for the agent."""
+    """Time spent in the service: all but waiting for the agent."""
     return f"{max(0.0, 1e3 * (time.perf_counter() - request.started - reply.elapsed_s)):.2f}"

@@ -1,4 +1,4 @@
-"""``/v1/tasks``: whole rounds, now or in the background; a background round survives a restart."""
+"""``/v1/tasks``: whole rounds, in the foreground or background; a background round survives a restart."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bot_orch.agents.base import CallRequest
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
-from bot_orch.service.api.decisions import attempt_view, idempotency_key, record_of
-from bot_orch.service.problems import Problem, Reply, json_reply, problem_of
+from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, record_of
+from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
 from bot_orch.service.routing.rounds import Round
-from bot_orch.service.routing.rules import Wish
+from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime, digest_of
-from bot_orch.service.storage.writer import StorageError
+from bot_orch.service.storage.writer import Group
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["create", "resume", "show"]
@@ -30,10 +30,10 @@ async def create(request: Request) -> Reply:
     """``POST /v1/tasks``."""
     body: TaskRequest = request.body
     runtime = request.runtime
-    key = idempotency_key(request, "t")
+    key = idempotency_key(request, KeySpace.TASK)
     digest = digest_of(request.raw) if key is not None else None
     if key is not None and (known := runtime.writer.find(key)) is not None:
-        return await _known(request, *known, digest=digest)
+        return await _known(request, known, digest)
     if len(runtime.ledger.tasks) >= runtime.config.limits.open_tasks:
         raise Problem(429, "too_many_tasks", "too many tasks are open", headers={"retry-after": "5"})
     writer = runtime.writer
@@ -50,7 +50,7 @@ async def create(request: Request) -> Reply:
     if body.background:
         await group.durable()
         _start(runtime, submitted, round_)
-        return json_reply(TaskView(submitted.id, "running"), 202)
+        return json_reply(TaskView(id=submitted.id, status="running"), 202)
     try:
         view = await _finish(runtime, submitted, round_)
     finally:
@@ -64,7 +64,7 @@ async def show(request: Request) -> Reply:
 
 
 def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
-    """After a restart: go on with background rounds where they were, close the others; ``which`` of them, or all."""
+    """After a restart, continue background rounds and end the others as failed; ``which`` tasks, or all."""
     asked = _asked(runtime) if runtime.ledger.tasks else {}
     for task_id, body in list(runtime.ledger.tasks.items()):
         event = decode_event(body)
@@ -79,14 +79,14 @@ def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
 
 
 def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
-    """The decisions that tasks were waiting for when the service stopped."""
+    """Pending decisions of open tasks, by task."""
     rows = [row for decision_id in runtime.ledger.pending for row in runtime.writer.log.about(decision_id)]
     events = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
     return {event.task_ref: event for event in events if event.task_ref is not None}
 
 
 def _plan(body: TaskRequest) -> dict[str, Any]:
-    """What a restart needs to know beside the task's record."""
+    """What a restart needs beside the task's record."""
     return {
         "text": body.task.text,
         "eligible": body.eligible,
@@ -99,9 +99,23 @@ def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
     plan = msgspec.json.decode(submitted.input)
     eligible = None if plan["eligible"] is None else tuple(plan["eligible"])
     text, record = plan["text"], submitted.task
-    wish = Wish(record.kind, eligible, plan["session"], len(text), _tokens(plan["params"]), calls=True)
+    constraints = RoutingConstraints(
+        record.kind,
+        eligible,
+        plan["session"],
+        text_length=len(text),
+        max_tokens=_tokens(plan["params"]),
+        calls=True,
+    )
     call = CallRequest(submitted.id, text, params=plan["params"], deadline_s=submitted.deadline_s)
-    return Round(runtime, _with_id(record, submitted.id), wish, call, submitted.id, submitted.background)
+    return Round(
+        runtime,
+        _with_id(record, submitted.id),
+        constraints,
+        call=call,
+        task_id=submitted.id,
+        resumable=submitted.background,
+    )
 
 
 def _with_id(record: TaskRecord, task_id: str) -> TaskRecord:
@@ -117,17 +131,15 @@ def _start(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
     async def work() -> None:
         try:
             await _finish(runtime, submitted, round_)
-        except Exception as error:  # the task's own row tells it; here only what nobody expects
+        except Exception as error:  # the task's row in the log says how it failed; only defects are reported here
             if problem_of(error) is None:
                 _log.error("task failed", exc_info=error, extra={"fields": {"task": submitted.id}})
 
-    task = asyncio.create_task(work(), name=f"task-{submitted.id}")
-    runtime.background[submitted.id] = task
-    task.add_done_callback(lambda _: runtime.background.pop(submitted.id, None))
+    runtime.background.start(submitted.id, work())
 
 
 async def _finish(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> TaskView:
-    """Run a round to its end and write the end down; a restart (cancelled) leaves a background round open."""
+    """Run a round and log its end; a background round that is cancelled stays open, for the next start."""
     try:
         reply = await round_.run()
     except asyncio.CancelledError:
@@ -165,7 +177,8 @@ def _end(runtime: Runtime, event: TaskEnded) -> None:
         runtime.writer.stage(runtime.writer.stamp(), event, event.id)
 
 
-async def _known(request: Request, seq: int, used: bytes, group: Any, *, digest: bytes | None) -> Reply:
+async def _known(request: Request, known: tuple[int, bytes, Group | None], digest: bytes | None) -> Reply:
+    seq, used, group = known
     if used != digest:
         raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
     if group is not None:
@@ -184,15 +197,15 @@ def _view(runtime: Runtime, task_id: str) -> TaskView:
         raise Problem(404, "unknown_task", "there is no such task")
     ended = next((event for event in events if isinstance(event, TaskEnded)), None)
     if ended is None:
-        return TaskView(task_id, "running")
+        return TaskView(id=task_id, status="running")
     return TaskView(
-        task_id,
-        ended.status,
-        ended.agent,
-        ended.decision_id,
-        ended.output,
-        ended.error,
-        [each for decision_id in ended.decisions for each in _attempts(runtime, decision_id)],
+        id=task_id,
+        status=ended.status,
+        agent=ended.agent,
+        decision_id=ended.decision_id,
+        output=ended.output,
+        error=ended.error,
+        attempts=[each for decision_id in ended.decisions for each in _attempts(runtime, decision_id)],
     )
 
 

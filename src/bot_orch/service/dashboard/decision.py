@@ -8,11 +8,11 @@ from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event
 from bot_orch.eventlog.log import Row
 from bot_orch.service.dashboard.parts import moment
 from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.queue.parts import number, terms_table
-from bot_orch.service.queue.views import why_view
+from bot_orch.service.routing.why import why_view
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.pages import Safe, document, html, join, render
+from bot_orch.service.web.terms import number, terms_table
 
 __all__ = ["decision_page"]
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from bot_orch.service.dashboard.charts import regret
 from bot_orch.service.dashboard.timeline import Bucket, Recent, Timeline
 from bot_orch.service.queue.desk import Desk
-from bot_orch.service.queue.parts import number
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join
+from bot_orch.service.web.terms import number
 
 __all__ = ["agents_part", "alarms_part", "moment", "recent_part", "tiles_part"]
 

@@ -1,4 +1,4 @@
-"""``/``: what the service is doing and why, live. ``/decisions/{id}``: one decision in full."""
+"""``/``: the dashboard of operators. ``/decisions/{id}``: one decision in full."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from bot_orch.service.dashboard.parts import agents_part, alarms_part, recent_pa
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.endpoint import Request
-from bot_orch.service.web.pages import Safe, common_routes, document, page, render, reply
+from bot_orch.service.web.endpoint import Request, Site
+from bot_orch.service.web.pages import Safe, document, page, render, reply
 
-__all__ = ["Follower", "routes"]
+__all__ = ["TimelineReader", "dashboard_pages"]
 
 _HISTORY = 20_000
 _AT_ONCE = 5_000
 
 
-class Follower:
-    """Reads the log behind the writer, when somebody looks, and keeps the timeline.
+class TimelineReader:
+    """Keeps a timeline and reads the log for it when the dashboard is looked at.
 
-    Under heavy traffic it leaves rows out rather than fall behind; ``skipped`` says how many.
+    Under heavy traffic it skips rows instead of falling behind; ``skipped`` counts them.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -36,7 +36,7 @@ class Follower:
         self.skipped = 0
 
     async def advance(self) -> Timeline:
-        """The timeline up to now, or nearly."""
+        """The timeline, after reading on in the log by a bounded number of rows."""
         async with self._reading:
             agents, (last, _) = self._runtime.ledger.router.agents, self._runtime.writer.log.last()
             if agents != self.timeline.agents or last < self.timeline.seq:
@@ -52,32 +52,32 @@ class Follower:
             self.timeline.take(row)
 
 
-def routes(runtime: Runtime) -> list[BaseRoute]:
-    """The pages of operators, for tokens with the scope ``admin``, and what all pages share."""
-    follower = Follower(runtime)
+def dashboard_pages(site: Site) -> list[BaseRoute]:
+    """The pages of operators, for tokens with the scope ``admin``."""
+    runtime = site.runtime
+    reader = TimelineReader(runtime)
 
     async def index(request: Request) -> Reply:
-        parts = await _parts(runtime, follower)
+        parts = await _parts(runtime, reader)
         body = render("dashboard.html", **parts, now_us=runtime.writer.now_us())
         return document("Dashboard", body, here="/", script="dashboard.js", caller=request.caller)
 
     async def live(_: Request) -> Reply:
-        parts = {name: str(part) for name, part in (await _parts(runtime, follower)).items()}
-        answer = {"parts": parts, "charts": chart_data(follower.timeline)}
+        parts = {name: str(part) for name, part in (await _parts(runtime, reader)).items()}
+        answer = {"parts": parts, "charts": chart_data(reader.timeline)}
         return reply(msgspec.json.encode(answer), media="application/json")
 
     return [
-        page(runtime, index, "/", "admin"),
-        page(runtime, live, "/dashboard/live", "admin"),
-        page(runtime, decision_page, "/decisions/{id}", "admin"),
-        *common_routes(runtime),
+        page(site, index, "/", scope="admin"),
+        page(site, live, "/dashboard/live", scope="admin"),
+        page(site, decision_page, "/decisions/{id}", scope="admin"),
     ]
 
 
-async def _parts(runtime: Runtime, follower: Follower) -> dict[str, Safe]:
-    timeline = await follower.advance()
+async def _parts(runtime: Runtime, reader: TimelineReader) -> dict[str, Safe]:
+    timeline = await reader.advance()
     return {
-        "tiles": tiles_part(runtime, timeline, follower.skipped),
+        "tiles": tiles_part(runtime, timeline, reader.skipped),
         "agents": agents_part(runtime, timeline),
         "recent": recent_part(timeline),
         "alarms": alarms_part(timeline),

@@ -1,10 +1,10 @@
-"""The queue at work: notes go through the log before anybody is told, and those who wait for people are woken."""
+"""The queue of people in a running service: its notes are logged before they are acknowledged."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,13 +14,13 @@ from bot_orch.agents.kinds.human import HumanAnswer
 from bot_orch.eventlog.events import DecisionMade, Noted
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.log import Row
-from bot_orch.service.problems import Problem
+from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.queue.rules import QueueError, QueueSettings, due
-from bot_orch.service.queue.state import REF, QueueState, Ticket, fold_queue
+from bot_orch.service.queue.state import REF, QueueState, Ticket, Topic, WithdrawReason, fold_queue
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.storage.writer import Group, StorageError
+from bot_orch.service.storage.writer import Group
 
-__all__ = ["Desk"]
+__all__ = ["Desk", "open_queue"]
 
 _log = logging.getLogger("bot_orch.queue")
 _LONGEST_NAP_S = 1.0
@@ -30,8 +30,16 @@ _MOST_DRAFTS = 5
 _LONGEST_DRAFT = 20_000
 
 
+def open_queue(runtime: Runtime) -> Desk:
+    """The queue of a service that is starting."""
+    configured = runtime.config.queue
+    desk = Desk(runtime, QueueSettings(configured.lease_s, configured.undo_s, configured.blind))
+    desk.start()
+    return desk
+
+
 class Desk:
-    """Keeps the queue of a running service. It is the :class:`bot_orch.agents.kinds.human.HumanQueue` of its human agents.
+    """The queue of a running service: the :class:`bot_orch.agents.kinds.human.HumanQueue` of its human agents.
 
     Parameters
     ----------
@@ -44,21 +52,22 @@ class Desk:
     def __init__(self, runtime: Runtime, settings: QueueSettings) -> None:
         self.runtime, self.settings = runtime, settings
         self.state: QueueState = self._fold()
-        self._own: set[str] = set()  # tickets somebody in this process waits for
+        self._own: set[str] = set()  # tickets that a call in this process waits for
         self._changed: dict[str, asyncio.Event] = {}
         self._decisions: dict[str, DecisionMade] = {}
         self._drafting: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._began_us = runtime.writer.now_us()
         self._last: Group | None = None
-        runtime.writer.on_rebuilt = self._rebuild
+        runtime.writer.rebuilt.subscribe(self._rebuild)
+        runtime.writer.followed.subscribe(self.follow)
 
     def start(self) -> None:
-        """Begin to watch leases and undo windows; the service stops it with its other background work."""
-        self.runtime.background["queue"] = asyncio.create_task(self._run(), name="queue")
+        """Start watching leases and undo windows, until the service stops its background tasks."""
+        self.runtime.background.start("queue", self._run())
 
     async def enqueue(self, request: CallRequest, answer_within_s: float) -> str:
-        """Put a task before people. The same task coming back after a restart finds its old ticket."""
+        """Open a ticket for a task. After a restart the same task adopts the ticket it had."""
         decision = await self._decision(request.id)
         writer = self.runtime.writer
         await writer.turn()
@@ -69,7 +78,7 @@ class Desk:
         old = next(self._left_behind(task_id), None) if task_id else None
         if old is not None:
             data: dict[str, Any] = {"decision_id": request.id, "deadline_us": deadline_us}
-            note = Noted("queue.adopted", old.id, data)
+            note = Noted(Topic.ADOPTED, old.id, data)
         else:
             data = {
                 "decision_id": request.id,
@@ -81,14 +90,14 @@ class Desk:
                 "blind": bool(request.params.get("blind", self.settings.blind)),
                 "drafts": list(_given_drafts(request)),
             }
-            note = Noted("queue.opened", time_ordered_id(time_us), data)
+            note = Noted(Topic.OPENED, time_ordered_id(time_us), data)
         self._own.add(note.ref)
         await self._stage(time_us, note).durable()
         self._ask_for_drafts(note.ref, request, () if old is None else {draft.agent for draft in old.drafts})
         return note.ref
 
     async def answer(self, ticket: str) -> HumanAnswer:
-        """Wait until a person has decided and can no longer take it back."""
+        """Wait until a person has answered and the undo window is over."""
         while self.state.tickets[ticket].status != "done":
             await self._changed.setdefault(ticket, asyncio.Event()).wait()
             self._changed.pop(ticket, None)
@@ -100,18 +109,18 @@ class Desk:
         return HumanAnswer(given.text, None, given.action == "reject", given.reason, given.by)
 
     async def withdraw(self, ticket: str, ending: Ending) -> None:
-        """Nobody waits any more. When the service stops the ticket stays: its task comes back at the next start."""
+        """Close a ticket whose call has ended; if the service stops it stays open, to be adopted after the restart."""
         current = self.state.tickets.get(ticket)
         if current is None or not current.live or self.runtime.stopping:
             return
-        note = Noted("queue.withdrawn", ticket, {"reason": "cancelled"})
+        note = Noted(Topic.WITHDRAWN, ticket, {"reason": WithdrawReason.CANCELLED})
         if ending is Ending.UNANSWERED:
-            note = Noted("queue.expired", ticket)
+            note = Noted(Topic.EXPIRED, ticket)
         with suppress(StorageError):
             self._stage(self.runtime.writer.stamp(), note)
 
     async def act(self, note: Noted) -> Ticket:
-        """Write down what a person did; their ticket once it is on disk."""
+        """Log what a person did; the ticket once that is durable."""
         if self._alone and note.ref not in self._own:
             raise Problem(503, "not_ready", "the service has just started; try again in a moment")
         group = self._stage(self.runtime.writer.stamp(), note)
@@ -119,21 +128,21 @@ class Desk:
         return self.state.tickets[note.ref]
 
     def now_us(self) -> int:
-        """The time, after everything that was due by it."""
+        """The current time, after applying what is due by then."""
         now_us = self.runtime.writer.now_us()
         if self.runtime.writer.may_stage:
             self.tick(now_us)
         return now_us
 
     async def look(self) -> int:
-        """The time, once everything that is to be seen is on disk."""
+        """The current time, once everything a reader can see is durable."""
         now_us = self.now_us()
         if self._last is not None:
             await self._last.durable()
         return now_us
 
     def tick(self, now_us: int) -> None:
-        """Let happen what is due, and withdraw tickets for which nobody waits since the last start."""
+        """Log what is due, and withdraw tickets that nobody has waited for since the last start."""
         for note in due(self.state, now_us):
             if note.ref in self._own or not self._alone:
                 self._stage(self.runtime.writer.stamp(), note)
@@ -141,24 +150,33 @@ class Desk:
         for ticket in self.state.live():
             forgotten = ticket.id not in self._own and (self._alone or ticket.deadline_us + _OVERDUE_US < now_us)
             if forgotten and started:
-                note = Noted("queue.withdrawn", ticket.id, {"reason": "restart"})
+                note = Noted(Topic.WITHDRAWN, ticket.id, {"reason": WithdrawReason.RESTART})
                 self._stage(self.runtime.writer.stamp(), note)
 
     def follow(self, row: Row) -> None:
-        """Take a row that another replica has written."""
+        """Apply a row that another replica has committed."""
         event = row.event() if row.ref == REF else None
         if isinstance(event, Noted):
             self.state.apply(row.time_us, event)
             self._notify(event.ref)
             self._wake.set()
 
+    def round_of_note(self, note: Noted) -> str | None:
+        """The task of the call that has closed a ticket with ``note``; ``None`` if it was not closed by a call."""
+        topic = Topic.of(note)
+        by_call = topic is Topic.EXPIRED or (
+            topic is Topic.WITHDRAWN and note.data.get("reason") != WithdrawReason.RESTART
+        )
+        ticket = self.state.tickets.get(note.ref) if by_call else None
+        return None if ticket is None else ticket.task_id
+
     @property
     def _alone(self) -> bool:
-        """Whether nobody else keeps this queue: then a ticket of nobody here is a ticket of nobody."""
+        """Whether no other replica shares the queue, so that nobody can wait for a ticket that no call here owns."""
         return self.runtime.replica is None
 
     async def why(self, ticket: Ticket) -> DecisionMade | None:
-        """The decision that brought it here."""
+        """The decision for which the ticket was opened."""
         return await self._decision(ticket.decision_id)
 
     async def add_draft(self, ticket_id: str, agent: str, text: str) -> Ticket:
@@ -167,7 +185,7 @@ class Desk:
         if ticket is None or ticket.status not in ("open", "claimed") or len(ticket.drafts) >= _MOST_DRAFTS:
             raise QueueError("stale", "it takes no more drafts")
         await self.runtime.writer.turn()
-        return await self.act(Noted("queue.drafted", ticket_id, {"agent": agent, "text": text[:_LONGEST_DRAFT]}))
+        return await self.act(Noted(Topic.DRAFTED, ticket_id, {"agent": agent, "text": text[:_LONGEST_DRAFT]}))
 
     def _stage(self, time_us: int, note: Noted) -> Group:
         group = self.runtime.writer.stage(time_us, note, REF)
@@ -175,7 +193,7 @@ class Desk:
         self.state.apply(time_us, note)
         if not self.state.tickets[note.ref].live:
             self._own.discard(note.ref)
-        self.runtime.metrics.count("bot_orch_queue_events_total", event=note.topic.removeprefix("queue."))
+        self.runtime.metrics.count("bot_orch_queue_events_total", event=Topic(note.topic).short)
         self._notify(note.ref)
         self._wake.set()
         return group
@@ -186,18 +204,18 @@ class Desk:
             event.set()
 
     def _rebuild(self) -> None:
-        """The log lost what was not on disk: so does the queue."""
+        """Fold the queue again after the writer has rolled back to what is durable."""
         self.state, self._last = self._fold(), None
         for ticket_id in list(self._changed):
             self._notify(ticket_id)
 
     def _fold(self) -> QueueState:
-        """The queue as far as the ledger is; what others have written since comes by :meth:`follow`."""
+        """Fold the queue up to the ledger's last event; :meth:`follow` applies what other replicas add."""
         seq = self.runtime.ledger.seq
         return fold_queue(row for row in self.runtime.writer.log.about(REF) if row.seq <= seq)
 
     def _left_behind(self, task_id: str) -> Iterator[Ticket]:
-        """Tickets of a task for which nobody waits since the last start."""
+        """Tickets of a task that no call has waited for since the last start."""
         for ticket in self.state.tickets.values():
             abandoned = ticket.status == "withdrawn" or (ticket.live and ticket.id not in self._own)
             if ticket.task_id == task_id and abandoned:
@@ -207,7 +225,7 @@ class Desk:
         known = self._decisions.get(decision_id)
         if known is None:
             rows = await self.runtime.writer.settled(decision_id)
-            events = (row.event() for row in rows if row.kind.startswith("decision"))
+            events = (row.event() for row in rows if row.holds(DecisionMade))
             known = next((event for event in events if isinstance(event, DecisionMade)), None)
             if known is not None:
                 self._decisions[decision_id] = known
@@ -215,8 +233,8 @@ class Desk:
                     del self._decisions[next(iter(self._decisions))]
         return known
 
-    def _ask_for_drafts(self, ticket_id: str, request: CallRequest, known: set[str] | tuple[()]) -> None:
-        """Ask the agents named by the caller what they would answer; each call is a logged attempt with its price."""
+    def _ask_for_drafts(self, ticket_id: str, request: CallRequest, known: Collection[str]) -> None:
+        """Call the agents named by the caller for drafts; every call is a logged attempt with its price."""
         names = request.params.get("draft_agents", ())
         people = {agent.id for agent in self.runtime.config.agents if agent.kind == "human"}
         for name in list(names)[:_MOST_DRAFTS] if isinstance(names, list | tuple) else ():
@@ -244,7 +262,7 @@ class Desk:
                 task.cancel()
 
     def _something_is_due(self) -> bool:
-        """Worth a turn at the log."""
+        """Whether :meth:`tick` would log anything, so that it is worth taking a turn."""
         due_us = self.state.next_due_us()
         strangers = any(ticket.id not in self._own for ticket in self.state.live())
         return strangers or (due_us is not None and due_us <= self.runtime.writer.now_us())
@@ -259,7 +277,7 @@ class Desk:
 
 
 def _given_drafts(request: CallRequest) -> Iterator[dict[str, str]]:
-    """Drafts the caller sent along."""
+    """Drafts in the caller's request."""
     drafts = request.params.get("drafts", ())
     for each in list(drafts)[:_MOST_DRAFTS] if isinstance(drafts, list | tuple) else ():
         if isinstance(each, dict) and isinstance(each.get("text"), str):

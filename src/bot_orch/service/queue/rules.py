@@ -1,25 +1,26 @@
-"""What a person may do with a ticket, and the note that records it. Pure: the time is handed in."""
+"""What a person may do with a ticket, and the note that records it. Pure functions: the time is an argument."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import Noted
-from bot_orch.service.queue.state import QueueState, Ticket
+from bot_orch.service.queue.state import QueueState, Ticket, Topic
 
 __all__ = [
     "Person",
+    "PersonReply",
     "QueueError",
     "QueueSettings",
-    "Reply",
     "answer",
     "claim",
     "claim_next",
     "due",
     "find",
+    "person",
     "release",
     "renew",
     "skip",
@@ -31,7 +32,7 @@ _STATUS = {"unknown_ticket": 404, "invalid_answer": 422}
 
 
 class QueueError(BotOrchError):
-    """Something that cannot be done with a ticket now. ``status`` is the HTTP status it gets."""
+    """An action that a ticket does not allow now. ``status`` is the HTTP status of the answer."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -49,84 +50,97 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Whoever acts; ``admin`` may release what others hold."""
+    """Somebody who works on tickets; ``admin`` may release what others hold."""
 
     name: str
     admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class PersonReply:
     """What a person wants to answer: accept or edit a draft, answer in their own words, reject with a reason."""
 
     action: str
     text: str = ""
     reason: str = ""
+    _: KW_ONLY
     draft: int | None = None
 
 
+def person(name: str, scopes: Collection[str]) -> Person:
+    """Whoever has a token of this name, with the rights that its scopes give."""
+    return Person(name, "admin" in scopes)
+
+
 def find(state: QueueState, ticket_id: str) -> Ticket:
-    """The ticket, or an error."""
+    """The ticket with this id; raises :class:`QueueError` if there is none."""
     ticket = state.tickets.get(ticket_id)
     if ticket is None:
         raise QueueError("unknown_ticket", "there is no such ticket")
     return ticket
 
 
-def claim(state: QueueState, ticket_id: str, who: Person, now_us: int, settings: QueueSettings) -> Noted:
-    """Take a ticket; nobody else can answer it while the lease lasts."""
+def claim(state: QueueState, ticket_id: str, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
+    """Claim a ticket; nobody else can answer it until the lease ends."""
     ticket = find(state, ticket_id)
     _live(ticket)
     if ticket.status != "open":
         held = "you hold it already" if ticket.holder == who.name else "somebody else holds it"
         raise QueueError("taken", f"{held}; its lease ends by itself")
-    return _note("claimed", ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
+    return _note(Topic.CLAIMED, ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
 
 
-def claim_next(state: QueueState, who: Person, now_us: int, settings: QueueSettings) -> Noted:
-    """Take the most urgent ticket; those this person has skipped come last."""
+def claim_next(state: QueueState, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
+    """Claim the most urgent ticket; those this person has skipped come last."""
     free = [ticket for ticket in state.live() if ticket.status == "open"]
     free.sort(key=lambda ticket: who.name in ticket.skipped)
     if not free:
         raise QueueError("queue_empty", "nothing waits for a person")
-    return claim(state, free[0].id, who, now_us, settings)
+    return claim(state, free[0].id, who, now_us=now_us, settings=settings)
 
 
 def renew(
-    state: QueueState, ticket_id: str, who: Person, now_us: int, settings: QueueSettings, number: int | None = None
+    state: QueueState,
+    ticket_id: str,
+    who: Person,
+    *,
+    now_us: int,
+    settings: QueueSettings,
+    number: int | None = None,
 ) -> Noted:
-    """Hold it longer."""
-    ticket = _held(state, ticket_id, who, now_us, number)
-    return _note("renewed", ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
+    """Extend the lease of a claim."""
+    ticket = _held(state, ticket_id, who, now_us=now_us, number=number)
+    return _note(Topic.RENEWED, ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
 
 
-def release(state: QueueState, ticket_id: str, who: Person, now_us: int, number: int | None = None) -> Noted:
-    """Give it back."""
+def release(state: QueueState, ticket_id: str, who: Person, *, now_us: int, number: int | None = None) -> Noted:
+    """End a claim; the ticket is open again."""
     if who.admin and find(state, ticket_id).status == "claimed":
-        return _note("released", find(state, ticket_id), by=who.name)
-    return _note("released", _held(state, ticket_id, who, now_us, number), by=who.name)
+        return _note(Topic.RELEASED, find(state, ticket_id), by=who.name)
+    return _note(Topic.RELEASED, _held(state, ticket_id, who, now_us=now_us, number=number), by=who.name)
 
 
-def skip(state: QueueState, ticket_id: str, who: Person, now_us: int, number: int | None = None) -> Noted:
-    """Leave it to somebody else."""
-    return _note("skipped", _held(state, ticket_id, who, now_us, number), by=who.name)
+def skip(state: QueueState, ticket_id: str, who: Person, *, now_us: int, number: int | None = None) -> Noted:
+    """End a claim and offer the ticket to others first."""
+    return _note(Topic.SKIPPED, _held(state, ticket_id, who, now_us=now_us, number=number), by=who.name)
 
 
 def answer(
     state: QueueState,
     ticket_id: str,
     who: Person,
-    reply: Reply,
+    *,
+    reply: PersonReply,
     now_us: int,
     settings: QueueSettings,
     number: int | None = None,
 ) -> Noted:
-    """Decide; it can be undone for a moment, but never past the deadline of the task."""
-    ticket = _held(state, ticket_id, who, now_us, number)
+    """Answer a ticket; the undo window ends before the deadline of the task."""
+    ticket = _held(state, ticket_id, who, now_us=now_us, number=number)
     text = _checked(ticket, reply)
     until_us = min(now_us + round(settings.undo_s * 1e6), ticket.deadline_us - _BEFORE_DEADLINE_US)
     return _note(
-        "answered",
+        Topic.ANSWERED,
         ticket,
         action=reply.action,
         text=text,
@@ -137,30 +151,30 @@ def answer(
     )
 
 
-def undo(state: QueueState, ticket_id: str, who: Person, now_us: int, settings: QueueSettings) -> Noted:
-    """Take an answer back, while it can be."""
+def undo(state: QueueState, ticket_id: str, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
+    """Take an answer back within its undo window."""
     ticket = find(state, ticket_id)
     given = ticket.given
     if given is None or given.by != who.name:
         raise QueueError("nothing_to_undo", "there is no answer of yours to take back")
     if ticket.status != "answered" or now_us >= given.until_us:
         raise QueueError("too_late", "the answer is final")
-    return _note("undone", ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
+    return _note(Topic.UNDONE, ticket, by=who.name, until_us=_lease(ticket, now_us, settings))
 
 
 def due(state: QueueState, now_us: int) -> Iterator[Noted]:
-    """What has happened by itself until now: leases that ran out, answers that became final."""
+    """Notes that are due: leases that ran out, answers that became final."""
     for ticket in list(state.tickets.values()):
         at_us = ticket.due_us()
         if at_us is not None and at_us <= now_us:
             if ticket.status == "claimed":
-                yield _note("lapsed", ticket, by=ticket.holder)
+                yield _note(Topic.LAPSED, ticket, by=ticket.holder)
             else:
-                yield _note("sealed", ticket)
+                yield _note(Topic.SEALED, ticket)
 
 
-def _note(what: str, ticket: Ticket, **data: Any) -> Noted:
-    return Noted(f"queue.{what}", ticket.id, {"claim": ticket.claim, **data})
+def _note(topic: Topic, ticket: Ticket, **data: Any) -> Noted:
+    return Noted(topic, ticket.id, {"claim": ticket.claim, **data})
 
 
 def _lease(ticket: Ticket, now_us: int, settings: QueueSettings) -> int:
@@ -172,8 +186,8 @@ def _live(ticket: Ticket) -> None:
         raise QueueError("stale", f"nobody waits for this any more ({ticket.reason or 'it was answered'})")
 
 
-def _held(state: QueueState, ticket_id: str, who: Person, now_us: int, number: int | None) -> Ticket:
-    """The ticket, if this person's claim on it is the one that counts."""
+def _held(state: QueueState, ticket_id: str, who: Person, *, now_us: int, number: int | None) -> Ticket:
+    """The ticket, if this person holds the current claim on it."""
     ticket = find(state, ticket_id)
     _live(ticket)
     if ticket.status == "answered":
@@ -184,7 +198,7 @@ def _held(state: QueueState, ticket_id: str, who: Person, now_us: int, number: i
     return ticket
 
 
-def _checked(ticket: Ticket, reply: Reply) -> str:
+def _checked(ticket: Ticket, reply: PersonReply) -> str:
     """The text of the answer, after checking that the action has what it needs."""
     if reply.action == "reject":
         if not reply.reason.strip():

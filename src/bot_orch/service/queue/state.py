@@ -1,4 +1,4 @@
-"""What the queue of people holds: a fold over its own notes in the log. It never asks for the time.
+"""State of the queue of people: a fold over its notes in the log. It never reads a clock.
 
 ::
 
@@ -11,20 +11,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from bot_orch.eventlog.events import Noted
 from bot_orch.eventlog.log import Row
 
-__all__ = ["LIVE", "REF", "Draft", "Given", "QueueState", "Ticket", "fold_queue"]
+__all__ = ["LIVE", "REF", "Draft", "Given", "QueueState", "Ticket", "Topic", "WithdrawReason", "fold_queue"]
 
 REF = "queue"
-"""What every row of the queue is about, so that they are found without reading the rest of the log."""
+"""The ``ref`` of all rows of the queue, so that they are found without reading the rest of the log."""
 
 LIVE = ("open", "claimed", "answered")
-_TOPIC = "queue."
 _KEPT = 500
+
+
+class Topic(StrEnum):
+    """Topics of the queue's notes in the log."""
+
+    OPENED = "queue.opened"
+    CLAIMED = "queue.claimed"
+    RENEWED = "queue.renewed"
+    RELEASED = "queue.released"
+    LAPSED = "queue.lapsed"
+    SKIPPED = "queue.skipped"
+    DRAFTED = "queue.drafted"
+    ANSWERED = "queue.answered"
+    UNDONE = "queue.undone"
+    SEALED = "queue.sealed"
+    EXPIRED = "queue.expired"
+    WITHDRAWN = "queue.withdrawn"
+    ADOPTED = "queue.adopted"
+
+    @property
+    def short(self) -> str:
+        """The name without the prefix, such as ``opened``."""
+        return self.name.lower()
+
+    @classmethod
+    def of(cls, note: Noted) -> Topic | None:
+        """The topic of a note; ``None`` for notes of other parts of the service."""
+        return _TOPICS.get(note.topic)
+
+
+_TOPICS: dict[str, Topic] = {topic.value: topic for topic in Topic}
+
+
+class WithdrawReason(StrEnum):
+    """Why a ticket was withdrawn."""
+
+    CANCELLED = "cancelled"
+    """The call that waited for it was cancelled."""
+    RESTART = "restart"
+    """No call has waited for it since the last start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +77,12 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a person decided; final once ``until_us`` has passed."""
+    """What a person answered; final once ``until_us`` has passed."""
 
     action: str
     text: str
     reason: str
+    _: KW_ONLY
     draft: int | None
     by: str
     at_us: int
@@ -50,11 +91,12 @@ class Given:
 
 @dataclass(slots=True)
 class Ticket:
-    """One task before people. ``claim`` counts claims: whoever answers names the one they hold."""
+    """A task for a person. ``claim`` counts claims: an answer names the claim it is made under."""
 
     id: str
     decision_id: str
     task_id: str
+    _: KW_ONLY
     agent: str
     kind: str
     text: str
@@ -73,18 +115,18 @@ class Ticket:
 
     @property
     def live(self) -> bool:
-        """Whether somebody waits for it."""
+        """Whether a call waits for it."""
         return self.status in LIVE
 
     def due_us(self) -> int | None:
-        """When something happens to it by itself: its lease runs out, or its answer becomes final."""
+        """When its lease runs out or its answer becomes final; ``None`` if neither."""
         if self.status == "claimed":
             return self.lease_until_us
         return self.given.until_us if self.status == "answered" and self.given is not None else None
 
 
 class QueueState:
-    """All tickets that are live, and the last few hundred that are not.
+    """All live tickets, and the last few hundred closed ones.
 
     Examples
     --------
@@ -99,28 +141,28 @@ class QueueState:
         self.tickets: dict[str, Ticket] = {}
 
     def live(self) -> list[Ticket]:
-        """Tickets somebody waits for, the most urgent first."""
+        """Live tickets, the most urgent first."""
         return sorted((t for t in self.tickets.values() if t.live), key=lambda t: (t.deadline_us, t.id))
 
     def closed(self) -> list[Ticket]:
-        """Tickets that are over, the newest first."""
+        """Closed tickets, the newest first."""
         return sorted((t for t in self.tickets.values() if not t.live), key=lambda t: -t.closed_us)
 
     def next_due_us(self) -> int | None:
-        """When something happens by itself next."""
+        """When the next lease runs out or answer becomes final."""
         return min((due for t in self.tickets.values() if (due := t.due_us()) is not None), default=None)
 
     def apply(self, time_us: int, event: Noted) -> None:
-        """Take one note; notes of other parts of the service are not for us."""
-        if not event.topic.startswith(_TOPIC):
+        """Apply one note; notes of other parts of the service are ignored."""
+        topic, data = Topic.of(event), event.data
+        if topic is None:
             return
-        what, data = event.topic.removeprefix(_TOPIC), event.data
-        if what == "opened":
+        if topic is Topic.OPENED:
             self.tickets[event.ref] = _opened(event.ref, time_us, data)
             return
         ticket = self.tickets.get(event.ref)
-        if ticket is not None and _counts(ticket, what, data):
-            _CHANGES[what][1](ticket, time_us, data)
+        if ticket is not None and _counts(ticket, topic, data):
+            _CHANGES[topic][1](ticket, time_us, data)
             if not ticket.live:
                 self._forget_oldest()
 
@@ -140,9 +182,9 @@ def fold_queue(rows: Iterable[Row]) -> QueueState:
     return state
 
 
-def _counts(ticket: Ticket, what: str, data: dict[str, Any]) -> bool:
-    """Whether a note still applies: of two that exclude each other the first in the log does."""
-    return ticket.status in _CHANGES[what][0] and data.get("claim", ticket.claim) == ticket.claim
+def _counts(ticket: Ticket, topic: Topic, data: dict[str, Any]) -> bool:
+    """Whether a note still applies: of two conflicting notes the first in the log does."""
+    return ticket.status in _CHANGES[topic][0] and data.get("claim", ticket.claim) == ticket.claim
 
 
 def _opened(ticket_id: str, time_us: int, data: dict[str, Any]) -> Ticket:
@@ -150,12 +192,12 @@ def _opened(ticket_id: str, time_us: int, data: dict[str, Any]) -> Ticket:
         ticket_id,
         data.get("decision_id", ""),
         data.get("task_id", ""),
-        data.get("agent", ""),
-        data.get("kind", ""),
-        data.get("text", ""),
-        time_us,
-        data["deadline_us"],
-        data.get("blind", False),
+        agent=data.get("agent", ""),
+        kind=data.get("kind", ""),
+        text=data.get("text", ""),
+        opened_us=time_us,
+        deadline_us=data["deadline_us"],
+        blind=data.get("blind", False),
         drafts=[Draft(each["agent"], each["text"]) for each in data.get("drafts", ())],
     )
 
@@ -190,10 +232,10 @@ def _answered(ticket: Ticket, time_us: int, data: dict[str, Any]) -> None:
         data["action"],
         data.get("text", ""),
         data.get("reason", ""),
-        data.get("draft"),
-        data["by"],
-        time_us,
-        data["until_us"],
+        draft=data.get("draft"),
+        by=data["by"],
+        at_us=time_us,
+        until_us=data["until_us"],
     )
 
 
@@ -215,7 +257,7 @@ def _withdrawn(ticket: Ticket, time_us: int, data: dict[str, Any]) -> None:
 
 
 def _adopted(ticket: Ticket, time_us: int, data: dict[str, Any]) -> None:
-    """The same task came back, after a restart: its draft answers and, if the lease still runs, its holder stay."""
+    """The same task was resumed after a restart: drafts stay, and the holder if the lease has not run out."""
     ticket.decision_id, ticket.deadline_us = data["decision_id"], data["deadline_us"]
     ticket.reason, ticket.closed_us = "", 0
     if ticket.given is not None:
@@ -227,17 +269,17 @@ def _adopted(ticket: Ticket, time_us: int, data: dict[str, Any]) -> None:
 
 
 _Change = Callable[[Ticket, int, dict[str, Any]], None]
-_CHANGES: dict[str, tuple[tuple[str, ...], _Change]] = {  # from which states, and what changes
-    "claimed": (("open",), _claimed),
-    "renewed": (("claimed",), _renewed),
-    "released": (("claimed",), _returned),
-    "lapsed": (("claimed",), _returned),
-    "skipped": (("claimed",), _skipped),
-    "drafted": (("open", "claimed"), _drafted),
-    "answered": (("claimed",), _answered),
-    "undone": (("answered",), _undone),
-    "sealed": (("answered",), _sealed),
-    "expired": (LIVE, _expired),
-    "withdrawn": (LIVE, _withdrawn),
-    "adopted": ((*LIVE, "withdrawn"), _adopted),
+_CHANGES: dict[Topic, tuple[tuple[str, ...], _Change]] = {  # allowed states, and the change
+    Topic.CLAIMED: (("open",), _claimed),
+    Topic.RENEWED: (("claimed",), _renewed),
+    Topic.RELEASED: (("claimed",), _returned),
+    Topic.LAPSED: (("claimed",), _returned),
+    Topic.SKIPPED: (("claimed",), _skipped),
+    Topic.DRAFTED: (("open", "claimed"), _drafted),
+    Topic.ANSWERED: (("claimed",), _answered),
+    Topic.UNDONE: (("answered",), _undone),
+    Topic.SEALED: (("answered",), _sealed),
+    Topic.EXPIRED: (LIVE, _expired),
+    Topic.WITHDRAWN: (LIVE, _withdrawn),
+    Topic.ADOPTED: ((*LIVE, "withdrawn"), _adopted),
 }

@@ -1,4 +1,4 @@
-"""A whole round: decide, ask the agent, time it, fall back, learn. Shared by ``/v1/tasks`` and the gateway."""
+"""A round: decide, call the agent, measure the time, fall back, learn. Used by ``/v1/tasks`` and the gateway."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskRecord
 from bot_orch.service.problems import Problem
-from bot_orch.service.routing.rules import Wish
+from bot_orch.service.reports import ReportSource, feedback_id
+from bot_orch.service.routing.decision import decide
+from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
 from bot_orch.survival.causes import Cause
@@ -23,7 +25,7 @@ __all__ = ["Round"]
 
 _log = logging.getLogger("bot_orch.rounds")
 
-# The request or the caller is at fault, or nobody waits any more: another agent would not help.
+# The request is at fault, or nobody waits for the answer any more: another agent would not help.
 _FINAL = frozenset({Ending.UPSTREAM_4XX, Ending.CALLER_DEADLINE, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
 _STATUS = {
     Ending.UPSTREAM_4XX: 400,
@@ -41,11 +43,26 @@ _STATUS = {
 
 @dataclass(slots=True)
 class Round:
-    """One task on its way through agents. ``decisions`` and ``last`` tell how far it came."""
+    """One task and the agents that are called for it, one after the other until one answers.
+
+    Parameters
+    ----------
+    runtime, record, constraints, call
+        The service, the task, which agents it may go to, and what to send them.
+    task_id
+        Of a task submitted to ``/v1/tasks``.
+    resumable
+        Whether a restart continues the round, so that stopping the service must not censor its decision.
+    again
+        A decision made before a restart, whose agent is to be called again.
+    decisions, tried, last, failure
+        How far the round has come: ids of decisions, agents called, the last decision and failure.
+    """
 
     runtime: Runtime
     record: TaskRecord
-    wish: Wish
+    constraints: RoutingConstraints
+    _: KW_ONLY
     call: CallRequest
     task_id: str | None = None
     resumable: bool = False
@@ -56,7 +73,7 @@ class Round:
     failure: CallFailure | None = None
 
     async def run(self) -> CallReply:
-        """The answer of the first agent that gives one."""
+        """Call agents until one answers; its answer."""
         while True:
             await self.runtime.writer.turn()
             decision, group = self._decide()
@@ -67,11 +84,11 @@ class Round:
                 self._failed(decision, failure)
                 continue
             self._succeeded(decision, reply)
-            await group.durable()  # the disk has worked while the agent did
+            await group.durable()  # the commit ran while the agent worked
             return reply
 
     async def stream(self) -> AsyncIterator[Chunk]:
-        """The answer piece by piece; another agent is asked only as long as nothing was passed on."""
+        """The answer in chunks; falls back to another agent only before the first chunk."""
         while True:
             await self.runtime.writer.turn()
             decision, group = self._decide()
@@ -92,7 +109,7 @@ class Round:
                 self._failed(decision, failure, final=passed_on)
 
     def headers(self) -> dict[str, str]:
-        """What is said about the round beside the answer."""
+        """Response headers about the round."""
         if self.last is None:
             return {}
         return {
@@ -104,13 +121,14 @@ class Round:
         }
 
     def _decide(self) -> tuple[DecisionMade, Group]:
-        """The next decision (after a restart, the last one again), to be on disk before the caller hears of it."""
+        """The next decision, or after a restart the last one; await the group before the caller sees it."""
         if self.again is not None and self.again.agent in self.runtime.guards:
             event, self.again = self.again, None
             self._remember(event)
             return event, _on_disk()
         try:
-            event, group = self.runtime.decide(self.record, replace(self.wish, tried=self.tried), task_ref=self.task_id)
+            constraints = replace(self.constraints, tried=self.tried)
+            event, group = decide(self.runtime, self.record, constraints, task_ref=self.task_id)
         except Problem as problem:
             if self.failure is not None and problem.code == "no_agent":
                 raise _problem(self.failure) from self.failure
@@ -129,28 +147,26 @@ class Round:
     @contextmanager
     def _watching(self, decision: DecisionMade) -> Iterator[None]:
         """The horizon does not run while the agent works; a cancelled call is censored."""
-        self.runtime.busy.add(decision.id)
         started = self.runtime.writer.now_us()
         try:
-            yield
+            with self.runtime.in_flight.working(decision.id):
+                yield
         except (asyncio.CancelledError, GeneratorExit):
-            if not (self.resumable and self.runtime.stopping):  # else the restart goes on with it
+            if not (self.resumable and self.runtime.stopping):  # else the restart continues it
                 elapsed_s = (self.runtime.writer.now_us() - started) / 1e6
                 self._report(decision.id, Outcome.censored(elapsed_s=elapsed_s, reason="cancelled"))
             raise
-        finally:
-            self.runtime.busy.discard(decision.id)
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
         reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
-        if reward is not None:  # otherwise somebody will judge the answer, or the horizon passes
+        if reward is not None:  # otherwise feedback is expected, or the horizon passes
             self._report(decision.id, reply.outcome(reward))
 
     def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
-        """Learn from a failure; raise if no other agent should be asked."""
+        """Learn from a failure; raise if no other agent should be called."""
         meaning = failure.ending.meaning
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
-        # a known failure earns nothing; what a call that was cut off is worth, the reward model reads off the reason
+        # a failure earns 0; for a censored call the reward model decides by the reason
         reward = 0.0 if failed else None
         self._report(decision.id, Outcome(False, reward, failure.elapsed_s, meaning.reason))
         self.failure = failure
@@ -159,10 +175,10 @@ class Round:
 
     def _report(self, decision_id: str, outcome: Outcome) -> None:
         if not self.runtime.ready or decision_id not in self.runtime.ledger.pending:
-            return  # somebody else has reported already
+            return  # feedback has arrived already
         try:
             self._stage(decision_id, outcome)
-        except InvalidInputError as error:  # the answer is good all the same
+        except InvalidInputError as error:  # the answer counts without its measure
             if outcome.output is None:
                 raise
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
@@ -171,7 +187,7 @@ class Round:
 
     def _stage(self, decision_id: str, outcome: Outcome) -> None:
         event = FeedbackGiven(
-            f"round-{decision_id}",
+            feedback_id(ReportSource.ROUND, decision_id),
             decision_id,
             "learned",
             outcome.reward,

@@ -1,13 +1,13 @@
-"""Who may be chosen at all: hard rules, the kill switch, sticky sessions, budgets and circuit breakers.
+"""Eligible agents: hard rules, the kill switch, sticky sessions, budgets and circuit breakers.
 
-All of them work by narrowing the set the policy draws from, so the propensities stay exact and every decision can be
-derived again.
+All of them narrow the set from which the policy draws, so the propensities stay exact and every decision can be derived
+again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from bot_orch.agents.base import Usage
 from bot_orch.agents.guard import Guard
@@ -16,7 +16,7 @@ from bot_orch.eventlog.ledger import Ledger
 from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
 
-__all__ = ["Choice", "Wish", "narrow"]
+__all__ = ["Eligibility", "RoutingConstraints", "narrow"]
 
 _NO_BUDGET = BudgetConfig()
 _EXPECTED_OUTPUT_TOKENS = 500
@@ -24,12 +24,29 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a request asks for."""
+class RoutingConstraints:
+    """What a request allows, and what rules need to know about it.
+
+    Parameters
+    ----------
+    kind
+        The task's kind, which rules are written for.
+    eligible
+        Agents the request allows; ``None`` for all.
+    session
+        Requests of one session stay with one agent for a while.
+    text_length, max_tokens
+        For the expected price: characters of the input, limit of the output.
+    tried
+        Agents that have failed at this task already.
+    calls
+        Whether the service calls the agent itself, so that its concurrency limit counts.
+    """
 
     kind: str = ""
     eligible: tuple[str, ...] | None = None
     session: str | None = None
+    _: KW_ONLY
     text_length: int = 0
     max_tokens: int | None = None
     tried: Collection[str] = ()
@@ -37,20 +54,20 @@ class Wish:
 
     @property
     def is_plain(self) -> bool:
-        """Whether only circuits can leave somebody out."""
+        """Whether only circuit breakers can exclude an agent."""
         return self.eligible is None and self.session is None and not self.tried
 
 
 @dataclass(slots=True)
-class Choice:
-    """Who is left, who is not and why, and what decides among those left."""
+class Eligibility:
+    """Agents that are left, those excluded with the reason, and what decides among those left."""
 
     left: list[str]
     excluded: dict[str, str] = field(default_factory=dict)
     by: str = "policy"
 
     def drop(self, names: Collection[str], why: str) -> None:
-        """Leave agents out."""
+        """Exclude agents."""
         if not names:
             return
         for name in self.left:
@@ -59,76 +76,86 @@ class Choice:
         self.left = [name for name in self.left if name not in names]
 
     def keep(self, names: Collection[str], why: str) -> None:
-        """Leave all others out."""
+        """Exclude all other agents."""
         self.drop([name for name in self.left if name not in names], why)
 
     def eligible(self, agents: tuple[str, ...]) -> tuple[str, ...] | None:
-        """What the orchestrator is told; ``None`` for everybody."""
+        """The set the orchestrator draws from; ``None`` for all agents."""
         return None if len(self.left) == len(agents) else tuple(self.left)
 
 
-def narrow(settings: RouterConfig, ledger: Ledger, guards: Mapping[str, Guard], wish: Wish, now_us: int) -> Choice:
-    """Apply every rule; raises if nobody is left."""
+def narrow(
+    constraints: RoutingConstraints,
+    settings: RouterConfig,
+    ledger: Ledger,
+    *,
+    guards: Mapping[str, Guard],
+    now_us: int,
+) -> Eligibility:
+    """Apply all rules; raises a :class:`Problem` if no agent is left."""
     agents = ledger.router.agents
-    choice = Choice(list(agents))
+    found = Eligibility(list(agents))
     switch = ledger.kill_switch or settings.kill_switch
-    if wish.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
-        choice.drop(_unavailable(agents, guards, calls=wish.calls), "circuit open or busy")
-        return _somebody(choice)
-    if wish.eligible is not None:
-        for name in wish.eligible:
+    if constraints.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
+        found.drop(_unavailable(agents, guards, calls=constraints.calls), "circuit open or busy")
+        return _somebody(found)
+    if constraints.eligible is not None:
+        for name in constraints.eligible:
             if name not in agents:
                 raise UnknownAgentError("eligible", f"{name!r} is not an agent", f"choose from {', '.join(agents)}")
     if switch is not None and switch in agents:
-        choice.keep([switch], "kill switch")
-        choice.by = "kill switch"
+        found.keep([switch], "kill switch")
+        found.by = "kill switch"
     else:
-        _narrow(choice, settings, ledger, guards, wish, now_us)
-    if wish.tried:
-        choice.drop(wish.tried, "already tried")
-    return _somebody(choice)
+        _narrow(found, constraints, settings, ledger=ledger, guards=guards, now_us=now_us)
+    if constraints.tried:
+        found.drop(constraints.tried, "already tried")
+    return _somebody(found)
 
 
-def _somebody(choice: Choice) -> Choice:
-    if not choice.left:
-        raise Problem(503, "no_agent", "no agent may take this task now", details={"excluded": choice.excluded})
-    return choice
+def _somebody(found: Eligibility) -> Eligibility:
+    if not found.left:
+        raise Problem(503, "no_agent", "no agent may take this task now", details={"excluded": found.excluded})
+    return found
 
 
 def _narrow(
-    choice: Choice,
+    found: Eligibility,
+    constraints: RoutingConstraints,
     settings: RouterConfig,
+    *,
     ledger: Ledger,
     guards: Mapping[str, Guard],
-    wish: Wish,
     now_us: int,
 ) -> None:
-    if wish.eligible is not None:
-        choice.keep(wish.eligible, "not requested")
+    if constraints.eligible is not None:
+        found.keep(constraints.eligible, "not requested")
     for rule in settings.rules:
-        if rule.kind is None or rule.kind == wish.kind:
-            _apply(choice, rule)
+        if rule.kind is None or rule.kind == constraints.kind:
+            _apply(found, rule)
     if guards:
-        choice.drop(_unavailable(choice.left, guards, calls=wish.calls), "circuit open or busy")
-    _within_budget(choice, settings, ledger, guards, wish, now_us)
-    if wish.session is not None and settings.sticky_s > 0:
-        agent, time_us = ledger.sessions.get(wish.session, ("", 0))
-        if agent in choice.left and now_us - time_us <= settings.sticky_s * 1e6:
-            choice.keep([agent], "sticky session")
-            choice.by = "sticky"
+        found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
+    left_usd = _left_usd(settings.budget, ledger, now_us)
+    if left_usd is not None:
+        _within_budget(found, constraints, guards, left_usd=left_usd)
+    if constraints.session is not None and settings.sticky_s > 0:
+        agent, time_us = ledger.sessions.get(constraints.session, ("", 0))
+        if agent in found.left and now_us - time_us <= settings.sticky_s * 1e6:
+            found.keep([agent], "sticky session")
+            found.by = "sticky"
 
 
-def _apply(choice: Choice, rule: RuleConfig) -> None:
+def _apply(found: Eligibility, rule: RuleConfig) -> None:
     if rule.pin is not None:
-        choice.keep([rule.pin], "pinned elsewhere")
-        choice.by = "pin"
+        found.keep([rule.pin], "pinned elsewhere")
+        found.by = "pin"
     if rule.allow is not None:
-        choice.keep(rule.allow, "not allowed by a rule")
-    choice.drop(rule.deny, "denied by a rule")
+        found.keep(rule.allow, "not allowed by a rule")
+    found.drop(rule.deny, "denied by a rule")
 
 
 def _unavailable(names: Collection[str], guards: Mapping[str, Guard], *, calls: bool) -> list[str]:
-    """Agents whose breaker is open; where this service makes the call, also those without a free place."""
+    """Agents whose circuit breaker is open; if the service makes the call, also those at their concurrency limit."""
     return [
         name
         for name in names
@@ -136,15 +163,19 @@ def _unavailable(names: Collection[str], guards: Mapping[str, Guard], *, calls: 
     ]
 
 
-def _within_budget(
-    choice: Choice, settings: RouterConfig, ledger: Ledger, guards: Mapping[str, Guard], wish: Wish, now_us: int
-) -> None:
-    budget = settings.budget
+def _left_usd(budget: BudgetConfig, ledger: Ledger, now_us: int) -> float | None:
+    """What one request may cost now; ``None`` without a budget."""
     if budget.per_request_usd is None and budget.window_usd is None:
-        return
+        return None
     left = float("inf") if budget.per_request_usd is None else budget.per_request_usd
     if budget.window_usd is not None:
         left = min(left, budget.window_usd - ledger.spending.within(now_us, budget.window_s))
-    tokens = Usage(wish.text_length // _CHARACTERS_PER_TOKEN, wish.max_tokens or _EXPECTED_OUTPUT_TOKENS)
-    costs = {name: guards[name].price.cost(tokens) if name in guards else 0.0 for name in choice.left}
-    choice.drop([name for name, cost in costs.items() if cost > max(left, 0.0)], "over budget")
+    return max(left, 0.0)
+
+
+def _within_budget(
+    found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard], *, left_usd: float
+) -> None:
+    tokens = Usage(constraints.text_length // _CHARACTERS_PER_TOKEN, constraints.max_tokens or _EXPECTED_OUTPUT_TOKENS)
+    costs = {name: guards[name].price.cost(tokens) if name in guards else 0.0 for name in found.left}
+    found.drop([name for name, cost in costs.items() if cost > left_usd], "over budget")

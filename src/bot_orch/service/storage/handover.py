@@ -1,14 +1,14 @@
-"""Background rounds among replicas: which were taken from us while we slept, and which of ours nobody works on.
+"""Handover of background rounds between replicas.
 
-A replica that was frozen does not know that it was given up. When it thaws, its rounds go on where they were, beside
-those of whoever took them over. What they would write down from then on is not theirs to say: it is dropped, and the
+A replica that was suspended does not know that others presumed it dead. When it resumes, its rounds continue beside
+those of the replica that took them over. From the takeover on, whatever the old rounds would write is dropped, and the
 rounds are cancelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass
 
 from bot_orch.eventlog.events import (
     AttemptEnded,
@@ -21,93 +21,113 @@ from bot_orch.eventlog.events import (
     decode_event,
 )
 from bot_orch.eventlog.log import Row
+from bot_orch.service.reports import ReportSource, source_of
 from bot_orch.service.storage.replica import ReplicaWriter
+from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
-if TYPE_CHECKING:
-    from bot_orch.service.runtime import Runtime
-
-__all__ = ["TOOK", "Rounds"]
+__all__ = ["TOOK", "BackgroundRounds", "LocalWork"]
 
 TOOK = "replica.took"
-_ENDS = ("queue.expired", "queue.withdrawn")
 
 
-class Rounds:
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    """What one replica does by itself, as far as the others are concerned.
+
+    Parameters
+    ----------
+    background, in_flight
+        Rounds by task id, and decisions whose agents still work.
+    agents
+        Agents this replica can call, by name; read when needed, as they are built later.
+    people
+        Those of them that are people.
+    horizon_s
+        How long a decision may go without an outcome.
+    round_of_note
+        The task whose round has written a note, if a round has; the queue knows.
+    """
+
+    background: BackgroundTasks
+    in_flight: DecisionsInFlight
+    _: KW_ONLY
+    agents: Mapping[str, object]
+    people: frozenset[str]
+    horizon_s: float
+    round_of_note: Callable[[Noted], str | None]
+
+
+class BackgroundRounds:
     """The background rounds of one replica.
 
     Parameters
     ----------
-    runtime, writer
-        The service and its writer; rows the writer follows are to be shown to :meth:`followed`.
+    local, writer
+        What this replica does, and its writer.
     """
 
-    def __init__(self, runtime: Runtime, writer: ReplicaWriter) -> None:
-        self._runtime, self._writer = runtime, writer
+    def __init__(self, local: LocalWork, writer: ReplicaWriter) -> None:
+        self._local, self._writer = local, writer
         self._taken: set[str] = set()
-        self._people = {agent.id for agent in runtime.config.agents if agent.kind == "human"}
         self._idle_since: dict[str, float] = {}
-
-    def followed(self, row: Row) -> None:
-        """Take a row that another replica has written."""
-        if row.kind.startswith("note"):
-            event = row.event()
-            if isinstance(event, Noted) and event.topic == TOOK:
-                self._hand_on(event.ref)
-        elif row.kind.startswith("task-ended"):
-            self._hand_on(row.ref)
-
-    def rebuilt(self) -> None:
-        """The log was read anew: rows that took rounds from us have passed unseen."""
-        ours = [task_id for task_id in self._runtime.background if task_id in self._runtime.ledger.tasks]
-        for task_id, owner in self._writer.shared.owners(ours).items():
-            if owner != self._writer.shared.writer:
-                self._hand_on(task_id)
+        writer.followed.subscribe(self._followed)
+        writer.rebuilt.subscribe(self._rebuilt)
+        writer.drop_if(self._is_stale)
 
     def took(self, task_ids: Collection[str]) -> None:
-        """They are ours now, for the first time or again."""
+        """Count these rounds as ours, for the first time or again."""
         self._taken.difference_update(task_ids)
 
-    def lost(self, event: Event) -> bool:
-        """Whether it comes from a round that somebody else goes on with."""
+    def idle(self, now_s: float) -> list[str]:
+        """Open tasks without a background round in this process."""
+        background, tasks = self._local.background, self._writer.ledger.tasks
+        self._taken = {task_id for task_id in self._taken if task_id in background or task_id in tasks}
+        found = [task_id for task_id in tasks if task_id not in background]
+        self._idle_since = {task_id: self._idle_since.get(task_id, now_s) for task_id in found}
+        return found
+
+    def orphaned(self, task_id: str, now_s: float, after_s: float) -> bool:
+        """Whether a background round of ours has been idle for ``after_s``, because storage failed during it."""
+        if now_s - self._idle_since.get(task_id, now_s) < after_s:
+            return False
+        event = decode_event(self._writer.ledger.tasks[task_id])
+        return isinstance(event, TaskSubmitted) and event.background
+
+    def _followed(self, row: Row) -> None:
+        """Cancel a round that another replica has taken over or ended."""
+        if row.holds(Noted):
+            event = row.event()
+            if isinstance(event, Noted) and event.topic == TOOK:
+                self._hand_over(event.ref)
+        elif row.holds(TaskEnded):
+            self._hand_over(row.ref)
+
+    def _rebuilt(self) -> None:
+        """The log was folded again without following it row by row: look up who owns our rounds now."""
+        ours = [task_id for task_id in self._local.background if task_id in self._writer.ledger.tasks]
+        for task_id, owner in self._writer.shared.owners(ours).items():
+            if owner != self._writer.shared.writer:
+                self._hand_over(task_id)
+
+    def _is_stale(self, event: Event) -> bool:
+        """Whether an event comes from a round that another replica has taken over."""
         if not self._taken:
             return False
         match event:
             case TaskEnded():
                 return event.id in self._taken
             case FeedbackGiven():
-                return event.id == f"round-{event.decision_id}" and self._task_of(event.decision_id) in self._taken
-            case AttemptEnded():  # a model that was asked twice costs twice, a person has answered once
-                return event.agent in self._people and self._task_of(event.decision_id) in self._taken
+                return source_of(event) is ReportSource.ROUND and self._task_of(event.decision_id) in self._taken
+            case AttemptEnded():  # a model that was called twice costs twice; a person has answered once
+                return event.agent in self._local.people and self._task_of(event.decision_id) in self._taken
             case Noted():
-                return event.topic in _ENDS and event.data.get("reason") != "restart" and self._ticket_taken(event.ref)
+                return self._local.round_of_note(event) in self._taken
         return False
 
-    def idle(self, now_s: float) -> list[str]:
-        """Open tasks that no background round of this process works on."""
-        background, tasks = self._runtime.background, self._runtime.ledger.tasks
-        self._taken = {task_id for task_id in self._taken if task_id in background or task_id in tasks}
-        found = [task_id for task_id in tasks if task_id not in background]
-        self._idle_since = {task_id: self._idle_since.get(task_id, now_s) for task_id in found}
-        return found
-
-    def forgotten(self, task_id: str, now_s: float, after_s: float) -> bool:
-        """Whether it is a background round of ours that nothing works on since ``after_s``: storage failed under it."""
-        if now_s - self._idle_since.get(task_id, now_s) < after_s:
-            return False
-        event = decode_event(self._runtime.ledger.tasks[task_id])
-        return isinstance(event, TaskSubmitted) and event.background
-
-    def _hand_on(self, task_id: str) -> None:
-        task = self._runtime.background.get(task_id)
-        if task is not None:
+    def _hand_over(self, task_id: str) -> None:
+        if self._local.background.cancel(task_id):
             self._taken.add(task_id)
-            task.cancel()
 
     def _task_of(self, decision_id: str) -> str | None:
         rows = self._writer.log.about(decision_id)
         return next((event.task_ref for row in rows if isinstance(event := row.event(), DecisionMade)), None)
-
-    def _ticket_taken(self, ticket_id: str) -> bool:
-        state = getattr(self._runtime.queue, "state", None)
-        ticket = None if state is None else state.tickets.get(ticket_id)
-        return ticket is not None and ticket.task_id in self._taken

@@ -1,4 +1,4 @@
-"""Being one of several replicas: say that we live, compare states, take over what a dead replica has left behind."""
+"""Membership among replicas: heartbeats, comparison of states, takeover of the rounds of a dead replica."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.events import Noted
+from bot_orch.eventlog.events import Configured, Noted
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.postgres.roster import Peer
-from bot_orch.service.storage.handover import TOOK, Rounds
+from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.handover import TOOK, BackgroundRounds, LocalWork
 from bot_orch.service.storage.replica import ReplicaWriter
-from bot_orch.service.storage.writer import StorageError
 
-if TYPE_CHECKING:
-    from bot_orch.service.runtime import Runtime
-
-__all__ = ["Member", "ReplicaMismatchError", "SharedBusy", "join"]
+__all__ = ["Member", "ReplicaMismatchError"]
 
 _log = logging.getLogger("bot_orch.replica")
 T = TypeVar("T")
-Resume = Callable[["Runtime", Collection[str]], None]
+Resume = Callable[[Collection[str]], None]
 _MOST_TO_HASH = 20_000
 _BEAT_S = 1.0
 
@@ -33,64 +30,43 @@ class ReplicaMismatchError(BotOrchError):
     """Replicas do not hold the same state, or not the same agents."""
 
 
-class SharedBusy(set[str]):
-    """Decisions whose agents still work: our own, and those other replicas told us of."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.others: frozenset[str] = frozenset()
-
-    def __contains__(self, decision_id: object) -> bool:
-        return super().__contains__(decision_id) or decision_id in self.others
-
-
-def join(runtime: Runtime) -> Member | None:
-    """Take part, if the service shares its log."""
-    if not isinstance(runtime.writer, ReplicaWriter):
-        return None
-    member = Member(runtime, runtime.writer)
-    member.start()
-    return member
-
-
 class Member:
     """One replica among the others.
 
     Parameters
     ----------
-    runtime, writer
-        The service and its writer.
+    local, writer
+        What this replica does by itself, and its writer.
     """
 
-    def __init__(self, runtime: Runtime, writer: ReplicaWriter) -> None:
-        self._runtime, self._writer, self._roster = runtime, writer, writer.roster
+    def __init__(self, local: LocalWork, writer: ReplicaWriter) -> None:
+        self._local, self._writer, self._roster = local, writer, writer.roster
         self.lease_s = writer.shared.timing.lease_s
-        self.beat_s = min(_BEAT_S, self.lease_s / 4, runtime.config.router.horizon_s / 8)
+        self.beat_s = min(_BEAT_S, self.lease_s / 4, local.horizon_s / 8)
         self.id, self.peers, self.compared = writer.shared.writer, list[Peer](), 0
-        self._busy = SharedBusy()
-        runtime.busy = self._busy
+        self._in_flight_elsewhere: frozenset[str] = frozenset()
+        local.in_flight.register(lambda: self._in_flight_elsewhere)
         self._pool = ThreadPoolExecutor(1, "roster")
         self._task: asyncio.Task[None] | None = None
         self._resume: Resume | None = None
         self._quiet_seq = self._hashed_seq = -1
         self._steady_since = self._beaten_at = 0.0
-        self._rounds = Rounds(runtime, writer)
-        self._rebuild_queue = writer.on_rebuilt
-        writer.on_followed, writer.on_rebuilt, writer.lost = self._followed, self._rebuilt, self._rounds.lost
+        writer.followed.subscribe(self._followed)
+        self._rounds = BackgroundRounds(local, writer)
 
     def start(self) -> None:
-        """Begin to say that we live."""
+        """Start the heartbeat."""
         self._beaten_at = asyncio.get_running_loop().time()
         self._steady_since = self._beaten_at + 2 * self.beat_s - self.lease_s
         self._task = asyncio.create_task(self._run(), name="replica")
         self._check_agents()
 
     def take_over(self, resume: Resume) -> None:
-        """From now on go on with rounds whose replica is gone."""
+        """From now on continue the rounds of dead replicas, with ``resume``."""
         self._resume = resume
 
     async def leave(self) -> None:
-        """Sign out; others take over at once."""
+        """Leave the roster; others take over at once."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -98,7 +74,7 @@ class Member:
         self._pool.shutdown()
 
     def gauges(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """What is true at this moment."""
+        """Values for ``/metrics``."""
         lags = sorted(self._writer.lags_s) or [0.0]
         return {
             "bot_orch_replicas": [({}, float(len(self.peers)))],
@@ -112,29 +88,31 @@ class Member:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                if loop.time() - self._beaten_at > self.lease_s / 2:  # we slept; perhaps the others did too
+                if (
+                    loop.time() - self._beaten_at > self.lease_s / 2
+                ):  # this process was suspended; perhaps the others were too
                     self._steady_since = loop.time()
                 await self.beat()
                 self._beaten_at = loop.time()
                 if self._resume is not None and loop.time() - self._steady_since >= self.lease_s:
                     await self._inherit()
             except StorageError:
-                pass  # the writer has said so
+                pass  # the writer has logged it
             except Exception as error:
-                # While nobody could sign in everybody looks dead: wait until the living have done so.
+                # While nobody could send heartbeats everybody looks dead: wait for those of the living.
                 self._steady_since = loop.time()
                 _log.warning("roster failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
             await asyncio.sleep(self.beat_s)
 
     async def beat(self) -> None:
-        """Say that we live, and what state we hold; hear the same of others."""
+        """Send a heartbeat with a hash of the state; receive those of the others."""
         writer = self._writer
         if writer.failed is not None:
             self._steady_since = asyncio.get_running_loop().time()
             return
         seq = writer.committed_seq
         self.peers = await self._ask(partial(self._roster.beat, seq, self._working(), self.lease_s))
-        self._busy.others = frozenset(each for peer in self.peers if peer.id != self.id for each in peer.busy)
+        self._in_flight_elsewhere = frozenset(each for peer in self.peers if peer.id != self.id for each in peer.busy)
         await self._compare(seq)
 
     async def _compare(self, seq: int) -> None:
@@ -155,8 +133,8 @@ class Member:
             writer.halt(ReplicaMismatchError(f"{problem}; run 'bot-orch replay', then restart both"))
 
     async def _inherit(self) -> None:
-        """Go on with rounds that nobody works on; whoever writes that down first has them."""
-        runtime, writer = self._runtime, self._writer
+        """Take over rounds without a living owner; the first replica that logs the takeover owns them."""
+        writer = self._writer
         waiting = self._rounds.idle(asyncio.get_running_loop().time())
         if not waiting or self._resume is None:
             return
@@ -164,7 +142,7 @@ class Member:
         if not left:
             return
         await writer.turn()
-        owners = writer.shared.owners(left)  # again, as nobody can write now
+        owners = writer.shared.owners(left)  # again, as no other replica can write in our turn
         taken = self._left(owners)
         for task_id in taken:
             note = Noted(TOOK, task_id, {"by": self.id, "from": owners[task_id]})
@@ -173,40 +151,32 @@ class Member:
         if taken:
             await group.durable()
             _log.warning("took over", extra={"fields": {"tasks": len(taken)}})
-            self._resume(runtime, taken)
+            self._resume(taken)
 
     def _left(self, owners: dict[str, int]) -> list[str]:
-        """Open rounds of the dead, and those of our own that were forgotten."""
+        """Open rounds of dead replicas, and orphaned ones of our own."""
         living, now_s = {peer.id for peer in self.peers}, asyncio.get_running_loop().time()
-        tasks, background = self._runtime.ledger.tasks, self._runtime.background
+        tasks, background = self._writer.ledger.tasks, self._local.background
         return sorted(
             task_id
             for task_id, owner in owners.items()
             if task_id in tasks
             and task_id not in background
-            and (owner not in living or (owner == self.id and self._rounds.forgotten(task_id, now_s, self.lease_s)))
+            and (owner not in living or (owner == self.id and self._rounds.orphaned(task_id, now_s, self.lease_s)))
         )
 
     def _working(self) -> list[str]:
-        """Decisions of ours whose agents have worked for long: others must not take that for silence."""
-        limit_us = self._writer.now_us() - round(self._runtime.config.router.horizon_s * 1e6 / 4)
-        pending = self._runtime.ledger.pending
-        return [each for each in self._busy if each in pending and pending[each][1] <= limit_us]
+        """Decisions of ours that have been in flight for long: others must not censor them."""
+        limit_us = self._writer.now_us() - round(self._local.horizon_s * 1e6 / 4)
+        pending = self._writer.ledger.pending
+        return [each for each in self._local.in_flight if each in pending and pending[each][1] <= limit_us]
 
     def _followed(self, row: Row) -> None:
-        if row.kind.startswith("configured"):
+        if row.holds(Configured):
             self._check_agents()
-        self._rounds.followed(row)
-        follow = getattr(self._runtime.queue, "follow", None)
-        if follow is not None:
-            follow(row)
-
-    def _rebuilt(self) -> None:
-        self._rounds.rebuilt()
-        self._rebuild_queue()
 
     def _check_agents(self) -> None:
-        missing = sorted(set(self._runtime.ledger.router.agents) - set(self._runtime.guards))
+        missing = sorted(set(self._writer.ledger.router.agents) - set(self._local.agents))
         if missing:
             problem = f"another replica has brought agents that this one does not know ({', '.join(missing)})"
             self._writer.halt(ReplicaMismatchError(f"{problem}; restart it with the same configuration"))

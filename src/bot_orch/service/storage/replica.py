@@ -1,11 +1,11 @@
-"""A writer that shares its log: replicas take turns, and every one folds what the others have written.
+"""A writer that shares its log with other replicas: they take turns, and each folds what the others have committed.
 
-A turn begins with the log's advisory lock. What others appended is folded first, so this replica decides on exactly the
-state the log adds up to; then everybody who waits for the turn decides and stages, all of it is committed together, and
-the lock goes with the commit. Decisions are made in memory, every decision can be derived again from the log, and
-names, reports and horizons are judged in one order for all replicas.
+A turn begins with the log's advisory lock. Rows of other replicas are folded first, so this replica decides on the fold
+of the whole log; then all requests that wait for the turn decide and stage, their rows are committed together, and the
+commit releases the lock. Decisions are made in memory, every decision can be derived again from the log, and all
+replicas see idempotency keys, reports and horizons in one order.
 
-What happens outside a turn (a call ended, nobody answered) is put down for the next one and checked again in it.
+Events that occur outside a turn (a call ended, a horizon passed) are kept for the next one and checked again in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.stores.postgres.follow import Follower
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.roster import Roster
-from bot_orch.service.storage.writer import Group, StorageError, Writer
+from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.writer import Group, Writer
 from bot_orch.types import Decision
 
 __all__ = ["ReplicaWriter", "make_writer"]
@@ -39,8 +40,8 @@ _FOLLOWED_AT_ONCE = 200
 _STALE_S = 2.0
 
 
-class _Later(NamedTuple):
-    """An event for the next turn."""
+class _Deferred(NamedTuple):
+    """An event to stage in the next turn."""
 
     event: Event
     ref: str
@@ -49,7 +50,7 @@ class _Later(NamedTuple):
 
 
 def make_writer(log: Log, clock: Clock, *, grouped: bool = True) -> Writer:
-    """The writer that suits a log: one that shares it if others may write to it."""
+    """A :class:`ReplicaWriter` for a log on PostgreSQL, a :class:`Writer` for others."""
     if not isinstance(log, PostgresLog):
         return Writer(log, clock, grouped=grouped)
     roster = Roster(log.url, log.schema)
@@ -62,14 +63,14 @@ def make_writer(log: Log, clock: Clock, *, grouped: bool = True) -> Writer:
 
 
 class ReplicaWriter(Writer):
-    """One of several owners of a log.
+    """One of several writers of a log.
 
     Parameters
     ----------
     log, clock, grouped
         As those of :class:`bot_orch.service.storage.writer.Writer`; without groups a turn serves one request.
     roster
-        Who else is there.
+        Membership of the replicas.
     """
 
     def __init__(self, log: PostgresLog, clock: Clock, roster: Roster, *, grouped: bool = True) -> None:
@@ -79,20 +80,23 @@ class ReplicaWriter(Writer):
         self.hashes: deque[tuple[int, str]] = deque(maxlen=1000)
         self.lags_s: deque[float] = deque(maxlen=5000)
         self.check_every = _CHECK_EVERY
-        self.on_followed: Callable[[Row], None] = lambda _: None
-        self.lost: Callable[[Event], bool] = lambda _: False
+        self._vetoes: list[Callable[[Event], bool]] = []
         self._dropped = False
         self._looked_at = 0.0
         self._one_by_one = not grouped
         self._in_turn = False
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._later: list[_Later] = []
+        self._deferred: list[_Deferred] = []
         self._save = False
         self._halted: Exception | None = None
         self._follower: Follower | None = None
 
+    def drop_if(self, veto: Callable[[Event], bool]) -> None:
+        """Register a check of events in a turn: those for which one is true are dropped instead of written."""
+        self._vetoes.append(veto)
+
     def start(self) -> None:
-        """Begin to take turns and to follow the others."""
+        """Start taking turns and following the other replicas."""
         super().start()
         loop = asyncio.get_running_loop()
 
@@ -104,7 +108,7 @@ class ReplicaWriter(Writer):
         self._follower.start()
 
     async def turn(self) -> None:
-        """Return when it is this replica's turn; it lasts until the caller awaits something else."""
+        """Return when it is this replica's turn; the turn lasts until the caller awaits something else."""
         while not self._in_turn:
             self._refuse_if_broken()
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -114,7 +118,7 @@ class ReplicaWriter(Writer):
 
     @property
     def may_stage(self) -> bool:
-        """Whether what is true now is still true where a staged event will stand."""
+        """Whether it is this replica's turn, so that an event staged now is applied to the state seen now."""
         return self._in_turn
 
     def stage(
@@ -127,21 +131,24 @@ class ReplicaWriter(Writer):
         key: str | None = None,
         digest: bytes | None = None,
     ) -> Group:
-        """Fold an event and put it in line, or keep it for the next turn; await ``Group.durable`` in both cases."""
+        """In a turn, fold an event and queue its row for commit; otherwise keep it for the next turn.
+
+        Await ``Group.durable`` in both cases.
+        """
         if self._in_turn:
-            if made is None and self.lost(event):
+            if made is None and self._vetoed(event):
                 self._dropped = True
                 return self._open()
-            return self._put(max(time_us, self.ledger.time_us + 1), event, _Later(event, ref, key, digest), made)
+            return self._put(max(time_us, self.ledger.time_us + 1), event, _Deferred(event, ref, key, digest), made)
         if made is not None:
             raise StorageError("storage: a decision was made outside of a turn; try again later")
-        encode_event(event)  # what cannot be written must not be kept
-        self._later.append(_Later(event, ref, key, digest))
+        encode_event(event)  # an event that cannot be encoded must not be kept
+        self._deferred.append(_Deferred(event, ref, key, digest))
         self._wake.set()
         return self._open()
 
     async def settled(self, ref: str) -> list[Row]:
-        """Every row about ``ref``, in a turn, once none of them is on its way to disk."""
+        """Every row about ``ref``, in a turn, once all of them are committed."""
         while True:
             await self.turn()
             if self._refs[ref] <= 0:
@@ -157,13 +164,13 @@ class ReplicaWriter(Writer):
         return self._open()
 
     def halt(self, error: Exception) -> None:
-        """Serve nothing any more: what this replica holds, or what it is told to do, cannot be trusted."""
+        """Refuse all requests from now on: the state of this replica, or its configuration, cannot be trusted."""
         self._halted = self.failed = error
         self._refuse_all(error)
         _log.critical("stopped serving", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
 
     async def close(self) -> None:
-        """Commit what is staged, stop following, give the log back."""
+        """Commit what is staged, stop following, close the log."""
         try:
             await super().close()
         finally:
@@ -175,7 +182,7 @@ class ReplicaWriter(Writer):
             raise StorageError(f"storage: {self.failed or 'the service is stopping'}; try again later")
 
     def _refuse_all(self, error: Exception) -> None:
-        self._later.clear()
+        self._deferred.clear()
         self.hashes.clear()
         self._save = False
         for group in (*self._line, self._flying):
@@ -197,7 +204,7 @@ class ReplicaWriter(Writer):
                 except (LedgerMismatchError, StateFormatError) as error:
                     await self._in_thread(self.shared.rollback)
                     self.halt(error)
-                except Exception as error:  # whatever storage may raise: nothing was acknowledged, nothing will be
+                except Exception as error:  # whatever storage raises: what was staged is refused, never acknowledged
                     await self._recover(Group(), error)
             else:
                 self._refuse_all(self._halted)
@@ -210,15 +217,15 @@ class ReplicaWriter(Writer):
             raise error
         loop = asyncio.get_running_loop()
         if self._waiting or self._line:
-            if loop.time() - self._looked_at > _STALE_S:  # we slept: catch up before we make others wait for us
+            if loop.time() - self._looked_at > _STALE_S:  # this process was suspended: catch up before taking the lock
                 await self._catch_up()
             await self._take_turn()
         elif not self._closing:
             await self._follow()
         self._looked_at = loop.time()
-        if self._dropped and not (self._line or self._later):  # whoever believed it must look at the log again
+        if self._dropped and not (self._line or self._deferred):  # subscribers may hold dropped events in their state
             self._dropped = False
-            self.on_rebuilt()
+            self.rebuilt.send()
 
     async def _recover(self, group: Group, error: Exception) -> None:
         self.failed = error
@@ -229,14 +236,14 @@ class ReplicaWriter(Writer):
         self._wake.set()
 
     async def _follow(self) -> None:
-        """Fold what others have committed, until somebody waits for a turn."""
+        """Fold what other replicas have committed, until a request waits for a turn."""
         while await self._take_batch():
             if self._waiting or self._line:
                 self._wake.set()
                 return
 
     async def _catch_up(self) -> None:
-        """Fold nearly all of what others have committed, while they go on; the rest comes with the turn."""
+        """Fold most of what other replicas have committed without holding the lock; the turn folds the rest."""
         while await self._take_batch() == _FOLLOWED_AT_ONCE:
             pass
 
@@ -253,9 +260,9 @@ class ReplicaWriter(Writer):
         self._stamp.last_us = max(self._stamp.last_us, self.ledger.time_us)
         self._in_turn = True
         try:
-            self._put_later()
+            self._put_deferred()
             self._admit()
-            await asyncio.sleep(0)  # those admitted run now, up to where they await something else
+            await asyncio.sleep(0)  # admitted requests run now, up to their next await
             if self._save:
                 self._open().snapshot = Snapshot(self.ledger.seq, self.ledger.to_bytes())
                 self._save = False
@@ -276,7 +283,7 @@ class ReplicaWriter(Writer):
             self.committed_seq = seq
         else:
             await self._in_thread(self.shared.rollback)
-        if not group.done.is_set():  # else the service has been stopped meanwhile
+        if not group.done.is_set():  # else the service was stopped meanwhile
             self._finish(group, None)
 
     def _append_and_commit(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
@@ -288,26 +295,29 @@ class ReplicaWriter(Writer):
             if self._waiting and not (waiter := self._waiting.popleft()).done():
                 waiter.set_result(None)
 
-    def _put_later(self) -> None:
-        """What was kept for this turn, unless others have overtaken it."""
-        later, self._later = self._later, []
-        for each in later:
-            if self.lost(each.event):
+    def _put_deferred(self) -> None:
+        """Stage the events kept for this turn, except those that other replicas have made obsolete."""
+        deferred, self._deferred = self._deferred, []
+        for each in deferred:
+            if self._vetoed(each.event):
                 self._dropped = True
             elif not self._overtaken(each):
                 self._put(self._stamp(), each.event, each, None)
 
-    def _overtaken(self, later: _Later) -> bool:
-        event, pending = later.event, self.ledger.pending
+    def _vetoed(self, event: Event) -> bool:
+        return any(veto(event) for veto in self._vetoes)
+
+    def _overtaken(self, deferred: _Deferred) -> bool:
+        event, pending = deferred.event, self.ledger.pending
         if isinstance(event, Censored):
             return event.decision_id not in pending
         if isinstance(event, FeedbackGiven) and event.effect == "learned":
             return event.decision_id not in pending
         if isinstance(event, TaskEnded):
             return event.id not in self.ledger.tasks
-        return later.key is not None and self.find(later.key) is not None
+        return deferred.key is not None and self.find(deferred.key) is not None
 
-    def _put(self, time_us: int, event: Event, what: _Later, made: Decision | None) -> Group:
+    def _put(self, time_us: int, event: Event, what: _Deferred, made: Decision | None) -> Group:
         ledger, body = self.ledger, encode_event(event)  # what cannot be written must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
         group = self._open()
@@ -322,12 +332,12 @@ class ReplicaWriter(Writer):
         for row in rows:
             self.ledger.take(row)
             self._hash_here()
-            self.on_followed(row)
+            self.followed.send(row)
         now_us = self._clock.now_us()
         self.lags_s.extend((now_us - row.time_us) / 1e6 for row in rows)
 
     def _hash_here(self) -> None:
-        """Hash the state after every so many events: the more there is to hash, the rarer."""
+        """Hash the state at intervals that grow with the number of pending decisions."""
         ledger = self.ledger
         period = max(self.check_every, 1 << (4 * len(ledger.pending)).bit_length())
         if ledger.seq % period == 0 and ledger.configured:

@@ -1,8 +1,8 @@
-"""Group commit: events are put in order at once, made durable together, acknowledged after the disk has them.
+"""Group commit: events are ordered at once, committed in groups, and acknowledged after fsync.
 
-The event loop stamps an event, folds it into the ledger and stages its row. One task takes whatever is staged, inserts
-it, and lets a thread COMMIT; what arrives meanwhile forms the next group. So every answer waits for one sync, but one
-sync serves many answers.
+The event loop stamps an event, folds it into the ledger and stages its row. One task inserts the staged rows and lets a
+thread COMMIT; rows staged meanwhile form the next group. Every answer waits for one fsync, and one fsync serves many
+answers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from bot_orch.clock import Clock, MonotoneStamp
-from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import Event, encode_event, kind_of
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Log, Row, Snapshot
+from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.signal import Signal
 from bot_orch.types import Decision
 
-__all__ = ["Group", "StorageError", "Writer"]
+__all__ = ["Group", "Writer"]
 
 _log = logging.getLogger("bot_orch.writer")
 T = TypeVar("T")
@@ -29,12 +30,8 @@ _MANY_REFS = 10_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 
-class StorageError(BotOrchError):
-    """The log cannot be written at the moment; nothing that failed was acknowledged."""
-
-
 class Group:
-    """Rows that become durable together."""
+    """Rows committed together."""
 
     __slots__ = ("done", "error", "keys", "rows", "snapshot")
 
@@ -55,6 +52,9 @@ class Group:
 class Writer:
     """Owns the log and the ledger.
 
+    Signals: ``rebuilt`` after the ledger was folded again from the log; ``followed`` with each row that another writer
+    of the log has committed.
+
     Parameters
     ----------
     log
@@ -62,7 +62,7 @@ class Writer:
     clock
         Stamps events; stamps are strictly increasing whatever the clock does.
     grouped
-        Whether to commit groups; otherwise every event pays for its own sync (the peer in benchmarks).
+        Whether to commit groups; otherwise every event has its own commit (the peer in benchmarks).
     """
 
     def __init__(self, log: Log, clock: Clock, *, grouped: bool = True) -> None:
@@ -80,26 +80,27 @@ class Writer:
         self.failed: Exception | None = None
         self._distrusted: Exception | None = None
         self.groups = 0
-        self.on_rebuilt: Callable[[], None] = lambda: None
+        self.rebuilt: Signal[[]] = Signal()
+        self.followed: Signal[[Row]] = Signal()
 
     def start(self) -> None:
-        """Begin committing."""
+        """Start the task that commits."""
         self._task = asyncio.create_task(self._run(), name="writer")
 
     async def turn(self) -> None:
-        """Return when this service may decide; it always may where it has the log for itself."""
+        """Return when this process may decide: at once, as it is the only writer."""
 
     @property
     def may_stage(self) -> bool:
-        """Whether what is true now is still true where a staged event will stand."""
+        """Whether an event staged now is applied to the state seen now."""
         return True
 
     def now_us(self) -> int:
-        """The time, never before the last event."""
+        """The current time, never before that of the last event."""
         return max(self._stamp.last_us, self._clock.now_us())
 
     def stamp(self) -> int:
-        """The time of the next event."""
+        """A new timestamp, later than all before; raises while the log cannot be written."""
         if self.failed is not None or self._closing:
             raise StorageError(f"storage: {self.failed or 'the service is stopping'}; try again later")
         return self._stamp()
@@ -114,8 +115,8 @@ class Writer:
         key: str | None = None,
         digest: bytes | None = None,
     ) -> Group:
-        """Fold an event and put it in line; await ``Group.durable`` before telling anybody."""
-        ledger, body = self.ledger, encode_event(event)  # what cannot be written must not be folded
+        """Fold an event and queue its row for commit; await ``Group.durable`` before acknowledging it."""
+        ledger, body = self.ledger, encode_event(event)  # an event that cannot be encoded must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
         group = self._open()
         group.rows.append(Row(ledger.seq, time_us, kind_of(event), ref, body, key, digest))
@@ -126,12 +127,12 @@ class Writer:
         return group
 
     def distrust(self, error: Exception) -> None:
-        """Go back to what is on disk: the ledger may hold something that was never written down."""
+        """Roll the ledger back to what is on disk: it may hold an event that was never staged."""
         self.failed = self._distrusted = error
         self._wake.set()
 
     def find(self, key: str) -> tuple[int, bytes, Group | None] | None:
-        """Number and digest of the event that used ``key``, and the group to wait for if it is not on disk yet."""
+        """Sequence number and digest of the event that used ``key``, and its group if that is not committed yet."""
         for group in (*self._line, self._flying):
             if group is not None and key in group.keys:
                 return *group.keys[key], group
@@ -139,27 +140,27 @@ class Writer:
         return None if found is None else (*found, None)
 
     async def settled(self, ref: str) -> list[Row]:
-        """Every row about ``ref``, once none of them is on its way to disk. No event comes in between."""
+        """Every row about ``ref``, once all of them are committed; nothing is staged between that and the return."""
         while self._refs[ref] > 0:
             await self.barrier()
         self._refs.pop(ref, None)
         return self.log.about(ref)
 
     async def barrier(self) -> None:
-        """Return once everything staged so far is on disk."""
+        """Return once everything staged so far is committed."""
         group = self._line[-1] if self._line else self._flying
         if group is not None:
             await group.durable()
 
     def save(self) -> Group:
-        """Put a snapshot of the ledger in line."""
+        """Queue a snapshot of the ledger for commit."""
         group = self._open()
         group.snapshot = Snapshot(self.ledger.seq, self.ledger.to_bytes())
         self._wake.set()
         return group
 
     async def close(self) -> None:
-        """Commit what is staged, with a snapshot, and give the log back."""
+        """Commit what is staged, with a snapshot, and close the log."""
         if self._task is not None:
             if self.failed is None and self.ledger.configured:
                 self.save()
@@ -189,7 +190,7 @@ class Writer:
                         self.log.commit()
                     else:
                         await self._in_thread(self.log.commit)
-                except Exception as error:  # whatever storage may raise: nothing was acknowledged, nothing will be
+                except Exception as error:  # whatever storage raises: the group is refused, never acknowledged
                     await self._recover(group, error)
                 else:
                     self._finish(group, None)
@@ -209,9 +210,9 @@ class Writer:
         group.done.set()
 
     async def _recover(self, group: Group, error: Exception) -> None:
-        """Refuse everything staged, then go back to what the disk holds and try until it takes writes again.
+        """Refuse everything staged, then fold the log again and retry until it can be written.
 
-        The connection is kept: a new one could take frames that were written but never synced for committed.
+        The connection is kept: a new one could take WAL frames that were written but never synced for committed.
         """
         self.failed = error
         _log.error("storage failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
@@ -229,7 +230,7 @@ class Writer:
             else:
                 self._refs.clear()
                 self.failed = None
-                self.on_rebuilt()
+                self.rebuilt.send()
                 _log.warning("storage works again", extra={"fields": {"seq": self.ledger.seq}})
                 return
 

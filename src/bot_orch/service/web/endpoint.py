@@ -1,6 +1,6 @@
-"""One way in for every request: admit the caller, read and decode the body, run the handler, answer, count.
+"""The path of every request: authorise, read and decode the body, run the handler, answer, count.
 
-Programs and people come the same way; what they see differently is a :class:`Face`.
+API and pages share it; what differs between them (JSON or forms and HTML) is a :class:`Face`.
 """
 
 from __future__ import annotations
@@ -10,33 +10,42 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.auth import Caller
+from bot_orch.service.web.auth import Caller, Gate
 from bot_orch.service.web.limits import ClientGoneError, read_body
 
-__all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Stream"]
+__all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
 
 _log = logging.getLogger("bot_orch.http")
 _Pairs = list[tuple[bytes, bytes]]
 _SECURITY: _Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all endpoints of an application share."""
+
+    runtime: Runtime
+    gate: Gate
+
+
 @dataclass(slots=True)
 class Request:
-    """What a handler gets. ``headers_out`` are sent with the answer, also with an error.
+    """The argument of a handler. ``headers_out`` are sent with the answer, also with an error.
 
-    ``query`` is for people: programs say everything in the body.
+    ``params`` are those in the path; ``query`` is only read for pages.
     """
 
     runtime: Runtime
     caller: Caller
     headers: Mapping[bytes, bytes]
+    _: KW_ONLY
     params: Mapping[str, str]
     raw: bytes
     body: Any
@@ -47,52 +56,52 @@ class Request:
 
     @property
     def form(self) -> Mapping[str, str]:
-        """The fields of a form; none if there was none."""
+        """The fields of a form; empty for other bodies."""
         return self.body if isinstance(self.body, dict) else {}
 
 
 @dataclass(slots=True)
-class Stream:
-    """An answer sent piece by piece."""
+class StreamedReply:
+    """An answer sent in pieces."""
 
     pieces: AsyncIterator[bytes]
     media: bytes = b"text/event-stream"
 
 
-Handler = Callable[[Request], Awaitable[Reply | Stream]]
+Handler = Callable[[Request], Awaitable[Reply | StreamedReply]]
 
 
 class Face(Protocol):
-    """What differs between programs and people: how a body is written, and how an answer looks."""
+    """What differs between API and pages: how a body is decoded, and how an error looks."""
 
     @property
     def people(self) -> bool:
-        """Whether it is for browsers: a token may come in a cookie, and then forms only from pages of ours."""
+        """Whether it is for browsers: a token may come in a cookie, and POST needs an origin of this service."""
         ...
 
     def takes_body(self, method: str) -> bool:
-        """Whether there is a body to read."""
+        """Whether requests of this method have a body."""
         ...
 
     def decode(self, raw: bytes) -> Any:
-        """The body as the handler wants it."""
+        """The body as the handler takes it."""
         ...
 
     def query(self, written: bytes) -> Mapping[str, str]:
-        """The part of the address behind the question mark."""
+        """The query string, decoded."""
         ...
 
     def headers(self) -> _Pairs:
-        """What goes with every answer that does not say otherwise itself."""
+        """Headers of every answer that does not set them itself."""
         ...
 
     def problem(self, problem: Problem, method: str, path: str) -> Reply:
-        """The answer to a problem."""
+        """The answer to an error."""
         ...
 
 
 class JsonFace:
-    """For programs.
+    """Face of the API: JSON in, JSON out.
 
     Parameters
     ----------
@@ -131,34 +140,35 @@ class Endpoint:
 
     Parameters
     ----------
-    runtime
-        The service.
+    site
+        The service and its tokens.
     handler
-        What to do.
+        Answers requests.
     route
-        Its path, for metrics.
+        Path of the route, for metrics.
     scope
-        What the caller's token must allow; ``None`` for nothing.
+        Scope that the caller's token needs; ``None`` if it needs no token.
     face
-        For programs or for people.
+        API or page.
     turn
-        Whether the handler may decide or write something down, so that it has to wait for its turn.
+        Whether the handler may decide or log something, so that it waits for this replica's turn.
     watch
-        Whether to cancel the handler when the caller hangs up.
+        Whether to cancel the handler when the caller disconnects.
     """
 
     def __init__(
         self,
-        runtime: Runtime,
+        site: Site,
         handler: Handler,
+        *,
         route: str,
         scope: str | None,
         face: Face,
-        *,
         turn: bool = False,
         watch: bool = False,
     ) -> None:
-        self._runtime, self._handler, self._route, self._scope = runtime, handler, route, scope
+        self._runtime, self._gate = site.runtime, site.gate
+        self._handler, self._route, self._scope = handler, route, scope
         self._face, self._turn, self._watch = face, turn, watch
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -169,39 +179,44 @@ class Endpoint:
         try:
             request = await self._read(scope, receive)
             answer = await (self._watched(request, receive) if self._watch else self._handle(request))
-            if isinstance(answer, Stream):
+            if isinstance(answer, StreamedReply):
                 status = 200
-                await _send_stream(answer, self._face.headers(), request.headers_out, receive, send)
+                await _send_stream(answer, self._headers(request), receive=receive, send=send)
             else:
                 status = answer.status
-                await _send(answer, self._face.headers(), request.headers_out, send)
+                await _send(answer, self._headers(request), send)
         except ClientGoneError:
             pass
-        except Exception as error:  # the last line of defence: nothing leaves without an answer
+        except Exception as error:  # the last line of defence: every request gets an answer
             reply = self._face.problem(self._problem(error), scope["method"], scope["path"])
             status = reply.status
-            await _send(reply, self._face.headers(), {} if request is None else request.headers_out, send)
+            await _send(reply, self._headers(request), send)
         finally:
             self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
 
     async def _read(self, scope: Any, receive: Any) -> Request:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        gate, face, method = self._runtime.gate, self._face, scope["method"]
+        gate, face, method = self._gate, self._face, scope["method"]
         caller = (gate.admit_person if face.people else gate.admit)(headers, self._scope, method)
         raw, body = b"", None
         if face.takes_body(method):
             raw = await read_body(headers, receive, self._runtime.config.limits)
             body = face.decode(raw)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
-        return Request(self._runtime, caller, headers, params, raw, body, scope["path"], query)
+        return Request(
+            self._runtime, caller, headers, params=params, raw=raw, body=body, path=scope["path"], query=query
+        )
 
-    async def _handle(self, request: Request) -> Reply | Stream:
+    def _headers(self, request: Request | None) -> _Headers:
+        return _Headers(self._face.headers(), {} if request is None else request.headers_out)
+
+    async def _handle(self, request: Request) -> Reply | StreamedReply:
         if self._turn:
             await self._runtime.writer.turn()
         return await self._handler(request)
 
-    async def _watched(self, request: Request, receive: Any) -> Reply | Stream:
-        """Run the handler; cancel it when the caller hangs up."""
+    async def _watched(self, request: Request, receive: Any) -> Reply | StreamedReply:
+        """Run the handler; cancel it when the caller disconnects."""
         work = asyncio.ensure_future(self._handle(request))
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
@@ -228,26 +243,32 @@ async def _disconnected(receive: Any) -> None:
         pass
 
 
-def _headers(own: _Pairs, usual: _Pairs, extra: Mapping[str, str]) -> _Pairs:
-    said = {name for name, _ in own}
-    more = [(name.encode("latin-1"), _printable(value)) for name, value in extra.items()]
-    return [*own, *(pair for pair in usual if pair[0] not in said), *more]
+class _Headers(NamedTuple):
+    """Headers of an answer beside its own: those of the face unless the answer has them, and those of the handler."""
+
+    usual: _Pairs
+    extra: Mapping[str, str]
+
+    def added_to(self, own: _Pairs) -> _Pairs:
+        said = {name for name, _ in own}
+        more = [(name.encode("latin-1"), _printable(value)) for name, value in self.extra.items()]
+        return [*own, *(pair for pair in self.usual if pair[0] not in said), *more]
 
 
 def _printable(text: str) -> bytes:
     return "".join(each if " " <= each <= "~" else "?" for each in text).encode("ascii")
 
 
-async def _send(reply: Reply, usual: _Pairs, extra: Mapping[str, str], send: Any) -> None:
-    headers = [*_headers(reply.headers, usual, extra), (b"content-length", str(len(reply.body)).encode())]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+async def _send(reply: Reply, headers: _Headers, send: Any) -> None:
+    pairs = [*headers.added_to(reply.headers), (b"content-length", str(len(reply.body)).encode())]
+    await send({"type": "http.response.start", "status": reply.status, "headers": pairs})
     await send({"type": "http.response.body", "body": reply.body})
 
 
-async def _send_stream(stream: Stream, usual: _Pairs, extra: Mapping[str, str], receive: Any, send: Any) -> None:
-    """Pass pieces on until the end, or until the caller hangs up."""
+async def _send_stream(stream: StreamedReply, headers: _Headers, *, receive: Any, send: Any) -> None:
+    """Send pieces until the end, or until the caller disconnects."""
     gone = asyncio.ensure_future(_disconnected(receive))
-    sender = asyncio.ensure_future(_pieces(stream, usual, extra, send))
+    sender = asyncio.ensure_future(_pieces(stream, headers, send))
     try:
         await asyncio.wait((sender, gone), return_when=asyncio.FIRST_COMPLETED)
         if sender.done():
@@ -259,9 +280,9 @@ async def _send_stream(stream: Stream, usual: _Pairs, extra: Mapping[str, str], 
                 await each
 
 
-async def _pieces(stream: Stream, usual: _Pairs, extra: Mapping[str, str], send: Any) -> None:
-    headers = _headers([(b"content-type", stream.media)], usual, extra)
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+async def _pieces(stream: StreamedReply, headers: _Headers, send: Any) -> None:
+    pairs = headers.added_to([(b"content-type", stream.media)])
+    await send({"type": "http.response.start", "status": 200, "headers": pairs})
     try:
         async for piece in stream.pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -1,19 +1,18 @@
-"""OpenAPI, made from the table of routes and the types of bodies and answers."""
+"""The OpenAPI document, made from a table of routes and the types of their bodies and answers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from bot_orch._version import __version__
-from bot_orch.service.queue.api import QUEUE_ROUTES
-from bot_orch.service.web.routes import ROUTES, RouteSpec
+from bot_orch.service.web.routes import RouteSpec
 
 __all__ = ["document"]
 
-_ALL = (*ROUTES, *QUEUE_ROUTES)
 _TEMPLATE = "#/components/schemas/{name}"
 _COMMON = (400, 401, 403, 405, 408, 413, 422)
 _SUMMARIES = {
@@ -35,13 +34,13 @@ _SUMMARIES = {
 }
 
 
-def document() -> dict[str, Any]:
-    """The whole document."""
-    types = [each for route in _ALL for each in (route.body, route.answer) if each is not None]
+def document(specs: Sequence[RouteSpec]) -> dict[str, Any]:
+    """The document that describes these routes."""
+    types = [each for route in specs for each in (route.body, route.answer) if each is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
     by_type = list(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in _ALL:
+    for route in specs:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
     error = {"type": "object", "properties": {"error": {"type": "object"}}, "required": ["error"]}
     return {

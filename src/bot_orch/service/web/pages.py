@@ -1,4 +1,4 @@
-"""Pages for people: HTML that escapes whatever it is given, a strict content policy, and a way to sign in."""
+"""HTML pages: templates that escape all values, a strict content security policy, and sign-in by token."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from urllib.parse import parse_qs, quote
 from starlette.routing import BaseRoute, Route
 
 from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.auth import TOKEN_COOKIE, Caller
-from bot_orch.service.web.endpoint import Endpoint, Handler, Request
+from bot_orch.service.web.auth import TOKEN_COOKIE, Caller, Gate
+from bot_orch.service.web.endpoint import Endpoint, Handler, Request, Site
 
 __all__ = [
     "CONTENT_POLICY",
@@ -41,7 +40,7 @@ _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-
 
 
 class Safe(str):
-    """Text that is HTML already. Only :func:`html`, :func:`join` and :func:`render` make it."""
+    """Text that is HTML and needs no escaping. Only :func:`html`, :func:`join` and :func:`render` make it."""
 
     __slots__ = ()
 
@@ -69,7 +68,7 @@ def html(template: str, /, **values: object) -> Safe:
 
 
 def join(pieces: Iterable[Safe]) -> Safe:
-    """Pieces of HTML, one after the other."""
+    """Concatenate pieces of HTML."""
     return Safe("".join(pieces))
 
 
@@ -78,14 +77,14 @@ def render(name: str, /, **values: object) -> Safe:
     return html(_template(name), **values)
 
 
-def reply(body: bytes, status: int = 200, media: str = _HTML, headers: Mapping[str, str] | None = None) -> Reply:
-    """An answer for a browser."""
+def reply(body: bytes, status: int = 200, *, media: str = _HTML, headers: Mapping[str, str] | None = None) -> Reply:
+    """A reply with a media type, by default an HTML page."""
     pairs = {"content-type": media, **(headers or {})}
     return Reply(status, body, [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs.items()])
 
 
 def redirect(path: str, **headers: str) -> Reply:
-    """Go there with GET."""
+    """Redirect (303) to a path."""
     return reply(b"", 303, headers={"location": path, **headers})
 
 
@@ -99,7 +98,7 @@ def document(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
-    """A whole page around a body; ``here`` is the path of its place in the navigation."""
+    """A whole page around a body; ``here`` is the path of its entry in the navigation."""
     links = [("/", "Dashboard"), ("/queue", "Queue")]
     nav = join(
         html(
@@ -119,7 +118,7 @@ _SCRIPT = '<script type="module" src="/static/{name}?v={version}"></script>'
 
 
 class HtmlFace:
-    """For people: forms come in, pages go out."""
+    """Face of pages: forms in, HTML out."""
 
     people = True
 
@@ -156,18 +155,23 @@ _SECURITY = [
 _FACE = HtmlFace()
 
 
-def page(runtime: Runtime, handler: Handler, path: str, scope: str | None, method: str = "GET") -> BaseRoute:
-    """The route of a page; its handler takes a turn itself where it acts."""
-    return Route(path, Endpoint(runtime, handler, path, scope, _FACE), methods=[method])
+def page(site: Site, handler: Handler, path: str, *, scope: str | None, method: str = "GET") -> BaseRoute:
+    """The route of a page; a handler that logs something takes its turn itself."""
+    return Route(path, Endpoint(site, handler, route=path, scope=scope, face=_FACE), methods=[method])
 
 
-def common_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Style, scripts, and the way in for people who have a token."""
+def common_routes(site: Site) -> list[BaseRoute]:
+    """Style sheets and scripts, sign-in and sign-out."""
+
+    async def login(request: Request) -> Reply:
+        return _login(request, site.gate)
+
+    static = Endpoint(site, _static, route="/static", scope=None, face=_FACE)
     return [
-        Route("/static/{name}", Endpoint(runtime, _static, "/static", None, _FACE), methods=["GET"]),
-        page(runtime, _login_form, "/login", None),
-        page(runtime, _login, "/login", None, "POST"),
-        page(runtime, _logout, "/logout", None, "POST"),
+        Route("/static/{name}", static, methods=["GET"]),
+        page(site, _login_form, "/login", scope=None),
+        page(site, login, "/login", scope=None, method="POST"),
+        page(site, _logout, "/logout", scope=None, method="POST"),
     ]
 
 
@@ -184,13 +188,13 @@ async def _login_form(request: Request) -> Reply:
     return _login_page(request.query.get("next", "/queue"), "")
 
 
-async def _login(request: Request) -> Reply:
-    """Put a valid token into a cookie that scripts and other sites cannot read."""
+def _login(request: Request, gate: Gate) -> Reply:
+    """Set a cookie with a valid token; scripts and other sites cannot read it."""
     token, goal = request.form.get("token", "").strip(), _own_path(request.form.get("next", ""))
     try:
-        request.runtime.gate.admit({b"authorization": b"Bearer " + token.encode(), b"host": b"localhost"}, "queue")
+        gate.admit({b"authorization": b"Bearer " + token.encode(), b"host": b"localhost"}, "queue")
     except Problem as problem:
-        if problem.status != 403:  # a token for something else is a token
+        if problem.status != 403:  # valid, but without the scope for the queue
             return _login_page(goal, "This token is not known.", 401)
     cookie = f"{TOKEN_COOKIE}={quote(token, safe='')}; HttpOnly; SameSite=Strict; Path=/; Max-Age={_COOKIE_S}"
     return redirect(goal, **{"set-cookie": cookie})
@@ -233,5 +237,5 @@ def _static_files() -> dict[str, tuple[bytes, str]]:
 
 @cache
 def _version() -> str:
-    """Changes with the files, so that a browser may keep them for ever."""
+    """A digest of the static files, so that browsers may cache them for ever."""
     return hashlib.blake2b(b"".join(body for body, _ in _static_files().values()), digest_size=6).hexdigest()

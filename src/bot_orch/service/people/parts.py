@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bot_orch.service.queue.views import AgentTerms, DraftView, TicketView, WhyView
+from bot_orch.service.queue.views import DraftView, TicketView
 from bot_orch.service.web.pages import Safe, html, join
+from bot_orch.service.web.terms import terms_table
 
-__all__ = ["clock", "drafts_part", "notice", "number", "origin", "status_line", "terms_table", "why_part"]
+__all__ = ["clock", "drafts_part", "notice", "origin", "status_line", "why_part"]
 
-_UNSEEN = 1e6
 _RULES = {
     "pin": "A rule sends tasks of this kind to a person.",
     "kill switch": "An operator sends every task to this agent.",
@@ -16,14 +16,14 @@ _RULES = {
 
 
 def notice(message: str, *, bad: bool = False) -> Safe:
-    """A line above the page, or nothing."""
+    """A message above the page; nothing if it is empty."""
     tone = "bad" if bad else "good"
     said = html('<p class="notice {tone}" role="status">{message}</p>', tone=tone, message=message)
     return said if message else Safe("")
 
 
 def clock(label: str, until_us: int, now_us: int) -> Safe:
-    """A countdown; the script keeps it going."""
+    """A countdown; the script updates it."""
     left_s = max(0, (until_us - now_us) // 1_000_000)
     return html(
         '<span class="clock" data-until="{until}"><span>{label}</span> <b>{left}</b></span>',
@@ -40,7 +40,7 @@ def _minutes(seconds: int) -> str:
 
 
 def origin(view: TicketView) -> str:
-    """Why it is here and what comes with it, in a few words."""
+    """How the ticket came to the queue, and how many drafts it has, in a few words."""
     words = []
     if view.why is not None:
         alone = view.why.propensity >= 1.0
@@ -54,7 +54,7 @@ def origin(view: TicketView) -> str:
 
 
 def status_line(view: TicketView) -> str:
-    """Where it stands, in words."""
+    """The status in words."""
     given = view.given
     match view.status:
         case "open":
@@ -82,7 +82,7 @@ _TAKE = (
 
 
 def drafts_part(view: TicketView) -> Safe:
-    """What other agents would answer, unless it is hidden."""
+    """Drafts of other agents, unless they are hidden."""
     if view.drafts is None:
         return Safe(
             '<section class="card"><h2>Drafts</h2><p class="muted">Hidden (blind mode): '
@@ -114,7 +114,7 @@ _WHY = '<section class="card why"><h2>Why a person</h2><p>{sentence}</p>{table}<
 
 
 def why_part(view: TicketView) -> Safe:
-    """The decision that led here, in a sentence and in numbers."""
+    """Why the policy or a rule chose a person: a sentence and the terms of the decision."""
     why = view.why
     if why is None:
         return Safe("")
@@ -122,51 +122,3 @@ def why_part(view: TicketView) -> Safe:
     sentence = _RULES.get(why.by) or rule or f"The policy drew this agent with probability {why.propensity:.2f}."
     footer = "score = estimate + exploration − λ·W − cost; W is the distance to what the task wants."
     return html(_WHY, sentence=sentence, table=terms_table(why, view.agent), footer=footer)
-
-
-_HEAD = (
-    '<div class="scroll"><table class="terms"><thead><tr><th scope="col">Agent</th><th scope="col">p</th>'
-    '<th scope="col">Estimate</th><th scope="col">Explore</th><th scope="col">W</th><th scope="col">−λW</th>'
-    '{cost}<th scope="col">Score</th></tr></thead><tbody>{rows}</tbody></table></div>'
-)
-_ROW = (
-    '<tr{mark}><th scope="row">{agent}{excluded}</th><td>{p}</td><td>{estimate}</td><td>{explore}</td>'
-    "<td>{distance}</td><td>{alignment}</td>{cost}<td>{score}</td></tr>"
-)
-
-
-def terms_table(why: WhyView, chosen: str) -> Safe:
-    """The terms of every agent's score, the chosen one marked."""
-    priced = any(each.cost for each in why.agents)
-    cost = Safe('<th scope="col">−Cost</th>') if priced else Safe("")
-    return html(_HEAD, cost=cost, rows=join(_terms(each, chosen, priced) for each in why.agents))
-
-
-def _terms(each: AgentTerms, chosen: str, priced: bool) -> Safe:
-    excluded = html('<small class="muted">{why}</small>', why=each.excluded) if each.excluded else Safe("")
-    unseen = each.exploration > _UNSEEN
-    return html(
-        _ROW,
-        mark=Safe(' class="chosen"') if each.agent == chosen else Safe(""),
-        agent=each.agent,
-        excluded=excluded,
-        p=number(each.propensity, 2),
-        estimate=number(each.estimate, 2),
-        explore="unseen" if unseen else number(each.exploration, 2),
-        distance=number(each.distance, 2),
-        alignment=number(0.0 - each.alignment, 2),
-        cost=html("<td>{cost}</td>", cost=number(0.0 - each.cost, 2)) if priced else Safe(""),
-        score="unseen" if unseen else number(each.score, 2),
-    )
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A number for people; a real minus sign, no negative zero.
-
-    Examples
-    --------
-    >>> number(-0.25, 2), number(-0.0)
-    ('−0.25', '0.000')
-    """
-    text = f"{value:.{digits}f}"
-    return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")

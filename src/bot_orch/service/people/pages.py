@@ -1,4 +1,4 @@
-"""``/queue``: the queue in a browser. Every action is a plain form, so that it works without scripts too."""
+"""``/queue``: the queue in a browser. Every action is a plain form, so that it also works without scripts."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from datetime import UTC, datetime
 import msgspec
 from starlette.routing import BaseRoute
 
+from bot_orch.service.people.parts import clock, drafts_part, notice, origin, status_line, why_part
 from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.queue import rules
-from bot_orch.service.queue.api import desk_of, perform, person_of, show_ticket
-from bot_orch.service.queue.parts import clock, drafts_part, notice, origin, status_line, why_part
+from bot_orch.service.queue.actions import Action, desk_of, perform, show_ticket, show_tickets
+from bot_orch.service.queue.rules import Person, PersonReply, person
 from bot_orch.service.queue.views import TicketView, ticket_view
-from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.endpoint import Request
+from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.pages import Safe, document, html, join, page, redirect, render, reply
 
 __all__ = ["queue_pages"]
 
 _EXCERPT = 140
 _CLOSED_SHOWN = 8
-_ACTIONS = ("claim", "renew", "release", "skip", "undo", "answer", "accept", "reject")
+_ACTIONS = {each.value: each for each in Action if each is not Action.NEXT}
+_ANSWERS = ("answer", "accept", "reject")
 
 
-def queue_pages(runtime: Runtime) -> list[BaseRoute]:
+def queue_pages(site: Site) -> list[BaseRoute]:
     """The pages, for tokens with the scope ``queue``."""
     return [
-        page(runtime, _index, "/queue", "queue"),
-        page(runtime, _live, "/queue/live", "queue"),
-        page(runtime, _next, "/queue/next", "queue", "POST"),
-        page(runtime, _ticket, "/queue/{id}", "queue"),
-        page(runtime, _act, "/queue/{id}/{action}", "queue", "POST"),
+        page(site, _index, "/queue", scope="queue"),
+        page(site, _live, "/queue/live", scope="queue"),
+        page(site, _next, "/queue/next", scope="queue", method="POST"),
+        page(site, _ticket, "/queue/{id}", scope="queue"),
+        page(site, _act, "/queue/{id}/{action}", scope="queue", method="POST"),
     ]
 
 
@@ -44,8 +44,8 @@ async def _index(request: Request) -> Reply:
 
 
 async def _live(request: Request) -> Reply:
-    """What a page asks for every other second: has its ticket changed, what is in the list."""
-    desk, who = desk_of(request.runtime), person_of(request.caller)
+    """What the script of a page polls: whether its ticket has changed, or the list of tickets."""
+    desk, who = desk_of(request.runtime), _who(request)
     ticket_id = request.query.get("ticket")
     if ticket_id is not None:
         view = await show_ticket(desk, ticket_id, who)
@@ -56,12 +56,12 @@ async def _live(request: Request) -> Reply:
 
 
 async def _next(request: Request) -> Reply:
-    desk, who = desk_of(request.runtime), person_of(request.caller)
+    desk, who = desk_of(request.runtime), _who(request)
     held = next((t for t in desk.state.live() if t.status == "claimed" and t.holder == who.name), None)
     if held is not None:
         return redirect(f"/queue/{held.id}")
     try:
-        return redirect(f"/queue/{await perform(desk, 'next', '', who)}")
+        return redirect(f"/queue/{await perform(desk, Action.NEXT, '', who=who)}")
     except Problem as problem:
         if problem.code == "queue_empty":
             return redirect("/queue?empty=1")
@@ -74,16 +74,15 @@ async def _ticket(request: Request) -> Reply:
 
 
 async def _act(request: Request) -> Reply:
-    """Do what a form says; what cannot be done is said on the page, and nothing typed is lost."""
-    desk, who = desk_of(request.runtime), person_of(request.caller)
+    """Do what a form asks for; an error is shown on the page, which keeps what was typed."""
+    desk, who = desk_of(request.runtime), _who(request)
     what, ticket_id, form = request.params["action"], request.params["id"], request.form
-    if what not in _ACTIONS:
+    action = Action.ANSWER if what in _ANSWERS else _ACTIONS.get(what)
+    if action is None:
         raise Problem(404, "unknown_path", "there is no such action")
+    said = _reply(what, form) if action is Action.ANSWER else None
     try:
-        if what in ("answer", "accept", "reject"):
-            await perform(desk, "answer", ticket_id, who, number=_number(form, "claim"), reply=_reply(what, form))
-        else:
-            await perform(desk, what, ticket_id, who, number=_number(form, "claim"))
+        await perform(desk, action, ticket_id, who=who, number=_number(form, "claim"), reply=said)
     except Problem as problem:
         if problem.status not in (409, 422):
             raise
@@ -91,10 +90,14 @@ async def _act(request: Request) -> Reply:
     return redirect("/queue" if what in ("skip", "release") else f"/queue/{ticket_id}")
 
 
-def _reply(what: str, fields: Mapping[str, str]) -> rules.Reply:
+def _who(request: Request) -> Person:
+    return person(request.caller.name, request.caller.scopes)
+
+
+def _reply(what: str, fields: Mapping[str, str]) -> PersonReply:
     action = fields.get("action", "answer") if what == "answer" else what
     text = fields.get("text", "").replace("\r\n", "\n")
-    return rules.Reply(action, text, fields.get("reason", ""), _number(fields, "draft"))
+    return PersonReply(action, text, fields.get("reason", ""), draft=_number(fields, "draft"))
 
 
 def _number(form: Mapping[str, str], name: str) -> int | None:
@@ -103,11 +106,10 @@ def _number(form: Mapping[str, str], name: str) -> int | None:
 
 
 async def _listing(request: Request) -> Safe:
-    desk, who = desk_of(request.runtime), person_of(request.caller)
-    now_us = await desk.look()
-    live = [ticket_view(ticket, await desk.why(ticket), who, now_us) for ticket in desk.state.live()]
+    desk, who = desk_of(request.runtime), _who(request)
+    now_us, live = await show_tickets(desk, who)
     live.sort(key=lambda view: not (view.mine and view.status == "claimed"))
-    closed = [ticket_view(ticket, None, who, now_us) for ticket in desk.state.closed()[:_CLOSED_SHOWN]]
+    closed = [ticket_view(ticket, None, who=who, now_us=now_us) for ticket in desk.state.closed()[:_CLOSED_SHOWN]]
     waiting = join(_waiting_row(view) for view in live)
     return render(
         "queue_list.html",
@@ -156,13 +158,13 @@ def _excerpt(text: str) -> str:
 
 
 def _stamp(view: TicketView) -> str:
-    """Changes whenever the page should."""
+    """Changes whenever the page should be loaded again."""
     drafts = "-" if view.drafts is None else len(view.drafts)
     return f"{view.status}.{view.claim}.{drafts}.{view.lease_until_us or 0}"
 
 
 async def _show(request: Request, edit: int | None, problem: Problem | None = None) -> Reply:
-    view = await show_ticket(desk_of(request.runtime), request.params["id"], person_of(request.caller))
+    view = await show_ticket(desk_of(request.runtime), request.params["id"], _who(request))
     body = render(
         "ticket.html",
         id=view.id,

@@ -1,0 +1,152 @@
+"""``/v1/queue``: the queue of people for programs; the client of ``bot-orch queue`` uses it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from bot_orch.service.api.bodies import RequestBody
+from bot_orch.service.problems import Reply, json_reply
+from bot_orch.service.queue.actions import (
+    Action,
+    desk_of,
+    find_ticket,
+    perform,
+    queue_problem,
+    show_ticket,
+    show_tickets,
+)
+from bot_orch.service.queue.rules import Person, PersonReply, QueueError, person
+from bot_orch.service.queue.views import QueueView, TicketView
+from bot_orch.service.web.endpoint import Handler, Request
+from bot_orch.service.web.routes import RouteSpec
+
+__all__ = ["QUEUE_ROUTES"]
+
+Text = Annotated[str, Meta(max_length=200_000)]
+Index = Annotated[int, Meta(ge=0, le=1000)]
+Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+
+
+class ClaimBody(RequestBody, frozen=True, kw_only=True):
+    """``claim`` is the number of the claim held; given, another claim by the same person does not count."""
+
+    claim: Count | None = None
+
+
+class AnswerBody(RequestBody, frozen=True, kw_only=True):
+    """What to answer: accept or edit a draft, answer in one's own words, reject with a reason."""
+
+    action: Literal["accept", "edit", "answer", "reject"] = "answer"
+    text: Text = ""
+    reason: Text = ""
+    draft: Index | None = None
+    claim: Count | None = None
+
+
+class DraftBody(RequestBody, frozen=True, kw_only=True):
+    """What somebody else would answer."""
+
+    agent: Annotated[str, Meta(min_length=1, max_length=256)]
+    text: Text
+
+
+class Nothing(RequestBody, frozen=True, kw_only=True):
+    """An empty object."""
+
+
+async def listing(request: Request) -> Reply:
+    """``GET /v1/queue``."""
+    now_us, tickets = await show_tickets(desk_of(request.runtime), _who(request))
+    return json_reply(QueueView(now_us=now_us, tickets=tickets))
+
+
+async def show(request: Request) -> Reply:
+    """``GET /v1/queue/{id}``."""
+    return json_reply(await show_ticket(desk_of(request.runtime), request.params["id"], _who(request)))
+
+
+async def claim_next(request: Request) -> Reply:
+    """``POST /v1/queue/claim``."""
+    return await _do(request, Action.NEXT)
+
+
+async def claim(request: Request) -> Reply:
+    """``POST /v1/queue/{id}/claim``."""
+    return await _do(request, Action.CLAIM)
+
+
+async def renew(request: Request) -> Reply:
+    """``POST /v1/queue/{id}/renew``."""
+    return await _do(request, Action.RENEW, number=request.body.claim)
+
+
+async def release(request: Request) -> Reply:
+    """``POST /v1/queue/{id}/release``."""
+    return await _do(request, Action.RELEASE, number=request.body.claim)
+
+
+async def skip(request: Request) -> Reply:
+    """``POST /v1/queue/{id}/skip``."""
+    return await _do(request, Action.SKIP, number=request.body.claim)
+
+
+async def undo(request: Request) -> Reply:
+    """``POST /v1/queue/{id}/undo``."""
+    return await _do(request, Action.UNDO)
+
+
+async def answer(request: Request) -> Reply:
+    """``POST /v1/queue/{id}/answer``."""
+    body: AnswerBody = request.body
+    said = PersonReply(body.action, body.text, body.reason, draft=body.draft)
+    return await _do(request, Action.ANSWER, number=body.claim, reply=said)
+
+
+async def draft(request: Request) -> Reply:
+    """``POST /v1/queue/{id}/drafts``."""
+    desk, body = desk_of(request.runtime), request.body
+    ticket = find_ticket(desk, request.params["id"])
+    try:
+        await desk.add_draft(ticket.id, body.agent, body.text)
+    except QueueError as error:
+        raise queue_problem(error) from error
+    return json_reply(await show_ticket(desk, ticket.id, _who(request)))
+
+
+async def _do(
+    request: Request, action: Action, *, number: int | None = None, reply: PersonReply | None = None
+) -> Reply:
+    desk, who = desk_of(request.runtime), _who(request)
+    ticket_id = await perform(desk, action, request.params.get("id", ""), who=who, number=number, reply=reply)
+    return json_reply(await show_ticket(desk, ticket_id, who))
+
+
+def _who(request: Request) -> Person:
+    return person(request.caller.name, request.caller.scopes)
+
+
+_ONE = "/v1/queue/{id}"
+
+
+def _acts(path: str, handler: Handler, summary: str, *, body: type[RequestBody] = Nothing) -> RouteSpec:
+    """A route on which somebody acts on a ticket."""
+    statuses = (200, 404, 409, 503)
+    return RouteSpec(
+        "POST", path, handler, scope="queue", summary=summary, body=body, answer=TicketView, statuses=statuses
+    )
+
+
+QUEUE_ROUTES: tuple[RouteSpec, ...] = (
+    RouteSpec("GET", "/v1/queue", listing, scope="queue", summary="What waits for a person", answer=QueueView),
+    _acts("/v1/queue/claim", claim_next, "Take the most urgent"),
+    RouteSpec("GET", _ONE, show, scope="queue", summary="One ticket", answer=TicketView, statuses=(200, 404)),
+    _acts(f"{_ONE}/claim", claim, "Take it"),
+    _acts(f"{_ONE}/renew", renew, "Hold it longer", body=ClaimBody),
+    _acts(f"{_ONE}/release", release, "Give it back", body=ClaimBody),
+    _acts(f"{_ONE}/skip", skip, "Leave it to others", body=ClaimBody),
+    _acts(f"{_ONE}/answer", answer, "Answer or reject it", body=AnswerBody),
+    _acts(f"{_ONE}/undo", undo, "Take the answer back"),
+    _acts(f"{_ONE}/drafts", draft, "Add a draft", body=DraftBody),
+)

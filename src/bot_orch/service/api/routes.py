@@ -1,0 +1,107 @@
+"""The table of API routes: path, method, scope, body, answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot_orch.service.api import admin, bodies, decisions, feedback, gateway, tasks
+from bot_orch.service.api.queue import QUEUE_ROUTES
+from bot_orch.service.web.routes import RouteSpec
+
+__all__ = ["API_ROUTES", "ROUTES"]
+
+ROUTES: tuple[RouteSpec, ...] = (
+    RouteSpec(
+        "POST",
+        "/v1/decisions",
+        decisions.create,
+        scope="decide",
+        summary="Who should do it",
+        body=bodies.DecisionRequest,
+        answer=bodies.DecisionView,
+        statuses=(200, 409, 503),
+    ),
+    RouteSpec(
+        "GET",
+        "/v1/decisions/{id}",
+        decisions.explain,
+        scope="decide",
+        summary="Why that one",
+        answer=bodies.Explanation,
+        statuses=(200, 404),
+    ),
+    RouteSpec(
+        "POST",
+        "/v1/feedback",
+        feedback.create,
+        scope="feedback",
+        summary="How it turned out",
+        body=bodies.FeedbackRequest,
+        answer=bodies.FeedbackView,
+        statuses=(200, 404, 409, 429, 503),
+    ),
+    RouteSpec(
+        "POST",
+        "/v1/tasks",
+        tasks.create,
+        scope="decide",
+        summary="Do it: decide, ask, fall back, learn",
+        body=bodies.TaskRequest,
+        answer=bodies.TaskView,
+        statuses=(200, 202, 409, 429, 502, 503, 504),
+        watch=True,
+    ),
+    RouteSpec(
+        "GET",
+        "/v1/tasks/{id}",
+        tasks.show,
+        scope="decide",
+        summary="How far it is",
+        answer=bodies.TaskView,
+        statuses=(200, 404),
+    ),
+    RouteSpec(
+        "POST",
+        "/v1/chat/completions",
+        gateway.complete,
+        scope="decide",
+        summary="OpenAI-compatible; model auto",
+        body=dict[str, Any],
+        answer=dict[str, Any],
+        statuses=(200, 404, 429, 502, 503, 504),
+        watch=True,
+    ),
+    RouteSpec(
+        "GET", "/v1/models", gateway.models, scope="decide", summary="auto and every agent", answer=dict[str, Any]
+    ),
+    RouteSpec(
+        "GET", "/v1/agents", admin.agents, scope="decide", summary="Agents and circuits", answer=list[bodies.AgentView]
+    ),
+    RouteSpec(
+        "GET", "/v1/admin/state", admin.state, scope="admin", summary="Where the log stands", answer=bodies.StateView
+    ),
+    RouteSpec(
+        "POST",
+        "/v1/admin/kill-switch",
+        admin.kill_switch,
+        scope="admin",
+        summary="Everything to one agent",
+        body=bodies.KillSwitchRequest,
+        answer=dict[str, Any],
+        statuses=(200, 503),
+    ),
+    RouteSpec("GET", "/health/live", admin.live, scope=None, summary="The process answers", answer=dict[str, str]),
+    RouteSpec(
+        "GET",
+        "/health/ready",
+        admin.ready,
+        scope=None,
+        summary="The log takes writes",
+        answer=dict[str, str],
+        statuses=(200, 503),
+    ),
+    RouteSpec("GET", "/metrics", admin.metrics, scope="admin", summary="For Prometheus"),
+)
+
+API_ROUTES = (*ROUTES, *QUEUE_ROUTES)
+"""All of them, with those of the queue; the OpenAPI document describes these."""

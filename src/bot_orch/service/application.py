@@ -1,0 +1,74 @@
+"""Assembly: the runtime with its queue, and the ASGI application with all routes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+
+from bot_orch.errors import BotOrchError
+from bot_orch.service.api.queue import QUEUE_ROUTES
+from bot_orch.service.api.routes import API_ROUTES, ROUTES
+from bot_orch.service.api.tasks import resume
+from bot_orch.service.config import Config
+from bot_orch.service.dashboard.routes import dashboard_pages
+from bot_orch.service.people.pages import queue_pages
+from bot_orch.service.problems import Reply, json_reply
+from bot_orch.service.queue.desk import open_queue
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.app import asgi_app
+from bot_orch.service.web.auth import Gate
+from bot_orch.service.web.endpoint import Request, Site
+from bot_orch.service.web.openapi import document
+from bot_orch.service.web.pages import common_routes
+from bot_orch.service.web.routes import RouteSpec
+
+__all__ = ["make_app", "make_runtime"]
+
+
+def make_runtime(config: Config, **options: Any) -> Runtime:
+    """A runtime with a queue of people; ``options`` are those of :class:`Runtime`."""
+    return Runtime(config, open_queue=open_queue, **options)
+
+
+def make_app(runtime: Runtime, environment: Mapping[str, str] | None = None) -> Starlette:
+    """The application around a runtime; starting and stopping it starts and stops the runtime.
+
+    Tokens are read from ``environment``, by default that of the process.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            await runtime.start()
+        except (BotOrchError, OSError, sqlite3.Error) as error:
+            app.state.failure = error
+            raise
+        if runtime.replica is None:
+            resume(runtime)
+        else:
+            runtime.replica.take_over(partial(resume, runtime))
+        try:
+            yield
+        finally:
+            await runtime.stop()
+
+    site = Site(runtime, Gate(runtime.config.tokens, environment))
+    app = asgi_app(_routes(site), lifespan)
+    app.state.runtime, app.state.failure = runtime, None
+    return app
+
+
+def _routes(site: Site) -> list[BaseRoute]:
+    own = RouteSpec("GET", "/openapi.json", _openapi, scope=None, summary="This description")
+    api = [spec.route(site) for spec in (*ROUTES, own, *QUEUE_ROUTES)]
+    return [*api, *queue_pages(site), *dashboard_pages(site), *common_routes(site)]
+
+
+async def _openapi(_: Request) -> Reply:
+    return json_reply(document(API_ROUTES))

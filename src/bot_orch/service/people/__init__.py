@@ -1,0 +1,1 @@
+"""Pages for the people who answer tickets: ``/queue``."""

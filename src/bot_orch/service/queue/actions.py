@@ -1,0 +1,103 @@
+"""What people do with tickets, for ``/v1/queue`` and for the pages: check it, log it, show the ticket again."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from bot_orch.eventlog.events import Noted
+from bot_orch.service.problems import Problem
+from bot_orch.service.queue import rules
+from bot_orch.service.queue.desk import Desk
+from bot_orch.service.queue.rules import Person, PersonReply, QueueError
+from bot_orch.service.queue.state import Ticket
+from bot_orch.service.queue.views import TicketView, ticket_view
+from bot_orch.service.runtime import Runtime
+
+__all__ = ["Action", "desk_of", "find_ticket", "perform", "queue_problem", "show_ticket", "show_tickets"]
+
+
+class Action(StrEnum):
+    """What a person can do."""
+
+    NEXT = "next"
+    """Claim the most urgent ticket."""
+    CLAIM = "claim"
+    RENEW = "renew"
+    RELEASE = "release"
+    SKIP = "skip"
+    UNDO = "undo"
+    ANSWER = "answer"
+
+
+def desk_of(runtime: Runtime) -> Desk:
+    """The queue of the service."""
+    if not isinstance(runtime.queue, Desk):
+        raise Problem(503, "no_queue", "the service has no queue")
+    return runtime.queue
+
+
+def find_ticket(desk: Desk, ticket_id: str) -> Ticket:
+    """The ticket, or a problem."""
+    try:
+        return rules.find(desk.state, ticket_id)
+    except QueueError as error:
+        raise queue_problem(error) from error
+
+
+async def show_ticket(desk: Desk, ticket_id: str, who: Person) -> TicketView:
+    """One ticket as ``who`` may see it."""
+    now_us = await desk.look()
+    ticket = find_ticket(desk, ticket_id)
+    return ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us)
+
+
+async def show_tickets(desk: Desk, who: Person) -> tuple[int, list[TicketView]]:
+    """The time, and all live tickets, the most urgent first."""
+    now_us = await desk.look()
+    tickets = [ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us) for ticket in desk.state.live()]
+    return now_us, tickets
+
+
+async def perform(
+    desk: Desk,
+    action: Action,
+    ticket_id: str,
+    *,
+    who: Person,
+    number: int | None = None,
+    reply: PersonReply | None = None,
+) -> str:
+    """Do something with a ticket and wait until it is durable; the id of the ticket it concerned.
+
+    ``number`` is that of the claim the person holds; given, another claim of the same person does not count.
+    """
+    await desk.runtime.writer.turn()
+    try:
+        note = _note(desk, action, ticket_id, who=who, number=number, reply=reply or PersonReply("answer"))
+    except QueueError as error:
+        raise queue_problem(error) from error
+    return (await desk.act(note)).id
+
+
+def _note(desk: Desk, action: Action, ticket_id: str, *, who: Person, number: int | None, reply: PersonReply) -> Noted:
+    state, settings, now_us = desk.state, desk.settings, desk.now_us()
+    match action:
+        case Action.NEXT:
+            return rules.claim_next(state, who, now_us=now_us, settings=settings)
+        case Action.CLAIM:
+            return rules.claim(state, ticket_id, who, now_us=now_us, settings=settings)
+        case Action.RENEW:
+            return rules.renew(state, ticket_id, who, now_us=now_us, settings=settings, number=number)
+        case Action.RELEASE:
+            return rules.release(state, ticket_id, who, now_us=now_us, number=number)
+        case Action.SKIP:
+            return rules.skip(state, ticket_id, who, now_us=now_us, number=number)
+        case Action.UNDO:
+            return rules.undo(state, ticket_id, who, now_us=now_us, settings=settings)
+        case Action.ANSWER:
+            return rules.answer(state, ticket_id, who, reply=reply, now_us=now_us, settings=settings, number=number)
+
+
+def queue_problem(error: QueueError) -> Problem:
+    """The HTTP answer to something that cannot be done with a ticket."""
+    return Problem(error.status, error.code, str(error))

@@ -1,0 +1,43 @@
+"""Who reported an outcome, and the feedback id that says so in the log."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from bot_orch.eventlog.events import FeedbackGiven
+
+__all__ = ["ReportSource", "feedback_id", "source_of"]
+
+
+class ReportSource(Enum):
+    """Who chose the id of a report; the value is its prefix in the log."""
+
+    CALLER = ""
+    CONTENT = "auto-"
+    """The caller gave no id: a digest of the report is its id, so that sending it again counts once."""
+    ROUND = "round-"
+    """The service asked the agent itself; the rest of the id is that of the decision."""
+
+
+def feedback_id(source: ReportSource, name: str) -> str:
+    """The id under which a report is written.
+
+    Examples
+    --------
+    >>> feedback_id(ReportSource.ROUND, "d1")
+    'round-d1'
+    """
+    return f"{source.value}{name}"
+
+
+def source_of(event: FeedbackGiven) -> ReportSource:
+    """Who made a report.
+
+    Examples
+    --------
+    >>> source_of(FeedbackGiven("round-d1", "d1", "learned")), source_of(FeedbackGiven("round-d1", "d2", "learned"))
+    (<ReportSource.ROUND: 'round-'>, <ReportSource.CALLER: ''>)
+    """
+    if event.id == feedback_id(ReportSource.ROUND, event.decision_id):
+        return ReportSource.ROUND
+    return ReportSource.CONTENT if event.id.startswith(ReportSource.CONTENT.value) else ReportSource.CALLER

@@ -1,0 +1,56 @@
+"""One decision: narrow the agents, let the orchestrator choose, log the choice."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bot_orch.eventlog.events import DecisionMade, TaskRecord, as_recorded, record_decision, record_task
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.routing.rules import RoutingConstraints, narrow
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.storage.writer import Group
+
+__all__ = ["decide"]
+
+
+def decide(
+    runtime: Runtime,
+    record: TaskRecord,
+    constraints: RoutingConstraints,
+    *,
+    decision_id: str | None = None,
+    key: str | None = None,
+    digest: bytes | None = None,
+    task_ref: str | None = None,
+) -> tuple[DecisionMade, Group]:
+    """Choose an agent now; await the group before acknowledging the decision.
+
+    ``key`` and ``digest`` are those of an idempotent request; ``task_ref`` is the task of a whole round.
+    """
+    writer = runtime.writer
+    if record.reference is None and runtime.reference is not None:
+        record = msgspec.structs.replace(record, reference=runtime.reference)
+    found = narrow(constraints, runtime.config.router, runtime.ledger, guards=runtime.guards, now_us=writer.now_us())
+    router = runtime.ledger.router
+    task, eligible = as_recorded(record.task()), found.eligible(router.agents)
+    if task.reference is not None or task.profiles:
+        record = record_task(task)  # as the measures read it, so that it can be written and read again
+    made = router.prepare(task, eligible)  # a refused measure leaves no trace in the state
+    time_us = writer.stamp()
+    try:
+        event = record_decision(
+            decision_id or time_ordered_id(time_us),
+            made,
+            record,
+            eligible=eligible,
+            excluded=found.excluded,
+            session=constraints.session,
+            task_ref=task_ref,
+            by=found.by,
+        )
+        group = writer.stage(time_us, event, event.id, made=made, key=key, digest=digest)
+    except Exception as error:  # it may have been applied, but is not logged
+        writer.distrust(error)
+        raise
+    runtime.metrics.count("bot_orch_decisions_total", agent=event.agent)
+    return event, group

@@ -1,0 +1,60 @@
+"""The terms of a decision, agent by agent, as people and programs are shown them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bot_orch.eventlog.events import DecisionMade
+
+__all__ = ["AgentTerms", "WhyView", "why_view"]
+
+
+class AgentTerms(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One agent in the decision that led here."""
+
+    agent: str
+    propensity: float
+    estimate: float
+    exploration: float
+    distance: float
+    alignment: float
+    cost: float
+    score: float
+    excluded: str = ""
+
+
+class WhyView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Why a person was asked. ``by`` is ``policy``, or the rule that decided."""
+
+    by: str
+    policy: str
+    propensity: float
+    lambda_: float = msgspec.field(name="lambda")
+    agents: list[AgentTerms] = []
+
+
+def why_view(decision: DecisionMade) -> WhyView:
+    """The terms of a decision, the most probable agent first."""
+    excluded = decision.excluded or {}
+    agents = [
+        AgentTerms(
+            agent=name,
+            propensity=p,
+            estimate=estimate,
+            exploration=exploration,
+            distance=distance,
+            alignment=alignment,
+            cost=cost,
+            score=estimate + exploration - alignment - cost,
+            excluded=excluded.get(name, ""),
+        )
+        for name, p, estimate, exploration, distance, alignment, cost in decision.decision().rows()
+    ]
+    chosen = next(each for each in agents if each.agent == decision.agent)
+    return WhyView(
+        by=decision.by,
+        policy=decision.policy,
+        propensity=chosen.propensity,
+        lambda_=decision.lambda_,
+        agents=sorted(agents, key=lambda each: -each.propensity),
+    )

@@ -1,0 +1,86 @@
+"""What is under way: background tasks by name, and decisions whose agents have not answered yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["BackgroundTasks", "DecisionsInFlight"]
+
+
+class BackgroundTasks:
+    """Asyncio tasks that outlive the request that started them, each under a name of its own."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work``; it is listed under ``name`` until it ends."""
+        task = self._tasks[name] = asyncio.create_task(work, name=name)
+        task.add_done_callback(lambda ended: self._remove(name, ended))
+
+    def cancel(self, name: str) -> bool:
+        """Cancel a task; whether there is one of that name."""
+        task = self._tasks.get(name)
+        if task is not None:
+            task.cancel()
+        return task is not None
+
+    async def stop(self) -> None:
+        """Cancel all tasks and wait until they have ended."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tasks
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._tasks))
+
+    def _remove(self, name: str, ended: asyncio.Task[None]) -> None:
+        if self._tasks.get(name) is ended:
+            del self._tasks[name]
+
+
+class DecisionsInFlight:
+    """Decisions whose agents still work: the horizon does not run for them.
+
+    Iterating gives those of this process; ``in`` also finds those of registered sources.
+
+    Examples
+    --------
+    >>> in_flight = DecisionsInFlight()
+    >>> in_flight.register(lambda: {"theirs"})
+    >>> with in_flight.working("ours"):
+    ...     list(in_flight), "ours" in in_flight, "theirs" in in_flight
+    (['ours'], True, True)
+    >>> "ours" in in_flight
+    False
+    """
+
+    def __init__(self) -> None:
+        self._own: set[str] = set()
+        self._sources: list[Callable[[], Collection[str]]] = []
+
+    def register(self, source: Callable[[], Collection[str]]) -> None:
+        """Also count what ``source`` returns, such as decisions in flight at other replicas."""
+        self._sources.append(source)
+
+    @contextmanager
+    def working(self, decision_id: str) -> Iterator[None]:
+        """Count a decision as in flight inside the ``with`` block."""
+        self._own.add(decision_id)
+        try:
+            yield
+        finally:
+            self._own.discard(decision_id)
+
+    def __contains__(self, decision_id: object) -> bool:
+        return decision_id in self._own or any(decision_id in source() for source in self._sources)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._own))
