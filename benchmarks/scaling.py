@@ -22,9 +22,10 @@ from typing import Any
 
 from _harness import Bench
 
-from bot_orch.experiments.harness.engines import Job, answer, ask, run_local
+from bot_orch.experiments.harness.engines import run_local
 from bot_orch.experiments.harness.engines_ray import run_ray
 from bot_orch.experiments.harness.experiment import Unit
+from bot_orch.experiments.harness.jobs import Job, answer, ask
 from bot_orch.experiments.sweep.run import run_cell
 
 CORES_PER_NODE, NODES = 16, (1, 4, 16, 64, 256)

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from bot_orch.errors import BotOrchError, MissingExtraError
-from bot_orch.experiments.harness.engines import Job, answer, ask, read_answer
+from bot_orch.experiments.harness.jobs import Job, answer, ask, read_answer
 
 __all__ = ["run_ray"]
 

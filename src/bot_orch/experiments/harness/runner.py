@@ -16,8 +16,9 @@ import scipy
 
 from bot_orch._version import __version__
 from bot_orch.errors import ResultsExistError
-from bot_orch.experiments.harness.engines import Engine, Job, make_engine, run_local
+from bot_orch.experiments.harness.engines import Engine, make_engine, run_local
 from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit, discover
+from bot_orch.experiments.harness.jobs import Job
 from bot_orch.experiments.harness.report import Section, write_report
 from bot_orch.experiments.harness.tables import to_csv
 from bot_orch.files import write_atomically
