@@ -48,4 +48,4 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.quiet or "http" in line or line == "stopped":
             print(line, flush=True)  # noqa: T201
 
-    return run_demo(Demo(arguments.seconds, arguments.rate, arguments.port, database), say)
+    return run_demo(Demo(arguments.seconds, arguments.rate, arguments.port, database=database), say)

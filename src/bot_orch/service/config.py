@@ -1,7 +1,7 @@
-"""One typed settings object, read from strict, versioned YAML.
+"""Configuration: typed settings, read from strict, versioned YAML.
 
-An unknown key is refused with the nearest valid one; ``${NAME}`` stands for an environment variable and a missing one
-is an error; secrets may not be written in the file at all.
+An unknown key is an error that names the nearest valid one; ``${NAME}`` stands for an environment variable, and one that
+is not set is an error; secrets in plain text are refused.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     pass
 
 
-class ListenConfig(_Part, frozen=True):
+class ListenConfig(_Part, frozen=True, kw_only=True):
     """Where the service listens. Without tokens only loopback is allowed."""
 
     host: str = "127.0.0.1"
     port: int = 8080
 
 
-class TokenConfig(_Part, frozen=True):
-    """Who may do what. The token itself is in the environment, or only its SHA-256 is written here."""
+class TokenConfig(_Part, frozen=True, kw_only=True):
+    """A caller and its scopes. The token is in the environment, or its SHA-256 is in the file."""
 
     name: str
     scopes: tuple[Scope, ...]
@@ -66,15 +66,15 @@ class TokenConfig(_Part, frozen=True):
     sha256: str | None = None
 
 
-class BudgetConfig(_Part, frozen=True):
-    """Most that may be spent; agents whose expected price would exceed it are left out."""
+class BudgetConfig(_Part, frozen=True, kw_only=True):
+    """Spending limits; agents whose expected price would exceed one are not eligible."""
 
     per_request_usd: float | None = None
     window_usd: float | None = None
     window_s: float = 86_400.0
 
 
-class RuleConfig(_Part, frozen=True):
+class RuleConfig(_Part, frozen=True, kw_only=True):
     """A hard rule for tasks of one ``kind`` (all kinds if not given): allow only, deny, or pin to one agent."""
 
     kind: str | None = None
@@ -83,16 +83,16 @@ class RuleConfig(_Part, frozen=True):
     pin: str | None = None
 
 
-class MemoryConfig(_Part, frozen=True):
-    """What is remembered of outputs: ``all``, a ``window`` of ``size``, or the past fading with a ``half_life``."""
+class MemoryConfig(_Part, frozen=True, kw_only=True):
+    """Past outputs that count: ``all``, a ``window`` of ``size``, or exponential ``decay`` with a ``half_life``."""
 
     mode: Literal["all", "window", "decay"] = "window"
     size: int = 256
     half_life: float | None = None
 
 
-class ReferenceConfig(_Part, frozen=True):
-    """Where references come from: the task, one fixed measure, past tasks, accepted outputs, a trusted agent."""
+class ReferenceConfig(_Part, frozen=True, kw_only=True):
+    """Source of references: the task, one fixed measure, past tasks, accepted outputs, a trusted agent."""
 
     source: Literal["task", "fixed", "tasks", "accepted", "agent"] = "task"
     memory: MemoryConfig = MemoryConfig()
@@ -101,8 +101,8 @@ class ReferenceConfig(_Part, frozen=True):
     agent: str | None = None
 
 
-class AlignmentConfig(_Part, frozen=True):
-    """What outputs are compared with, and how. Without it the first measure seen decides the geometry."""
+class AlignmentConfig(_Part, frozen=True, kw_only=True):
+    """Reference and distance of outputs. Without it the first measure seen determines the geometry."""
 
     latency_target_s: float | None = None
     geometry: dict[str, Any] | None = None
@@ -112,7 +112,7 @@ class AlignmentConfig(_Part, frozen=True):
     units: Literal["reference", "native"] = "reference"
 
 
-class RouterConfig(_Part, frozen=True):
+class RouterConfig(_Part, frozen=True, kw_only=True):
     """How agents are chosen and how outcomes count."""
 
     policy: str = "auto"
@@ -133,7 +133,7 @@ class RouterConfig(_Part, frozen=True):
     rules: tuple[RuleConfig, ...] = ()
 
 
-class AgentConfig(_Part, frozen=True):
+class AgentConfig(_Part, frozen=True, kw_only=True):
     """One agent. ``settings`` belong to its kind; ``limits``, ``retry``, ``price``, ``breaker`` to its guard."""
 
     id: str
@@ -147,16 +147,16 @@ class AgentConfig(_Part, frozen=True):
     breaker: dict[str, Any] = {}
 
 
-class QueueConfig(_Part, frozen=True):
-    """How people work: how long a claim lasts, how long an answer can be taken back, whether drafts are hidden."""
+class QueueConfig(_Part, frozen=True, kw_only=True):
+    """The queue of people: length of a claim's lease and of the undo window, whether drafts are hidden."""
 
     lease_s: float = 300.0
     undo_s: float = 8.0
     blind: bool = False
 
 
-class LimitsConfig(_Part, frozen=True):
-    """What one request may ask for, and how much the service keeps in memory."""
+class LimitsConfig(_Part, frozen=True, kw_only=True):
+    """Limits on the size of requests and on what the service keeps in memory."""
 
     head_bytes: int = 32_768
     headers: int = 100
@@ -169,8 +169,8 @@ class LimitsConfig(_Part, frozen=True):
     snapshot_every: int = 50_000
 
 
-class Config(_Part, frozen=True):
-    """Everything the service needs to know."""
+class Config(_Part, frozen=True, kw_only=True):
+    """All settings of the service."""
 
     version: Literal[1]
     agents: tuple[AgentConfig, ...]
@@ -190,7 +190,7 @@ def load_config(
     host: str | None = None,
     port: int | None = None,
 ) -> Config:
-    """Read a file; relative paths in it are taken from its folder, ``host`` and ``port`` take precedence over it."""
+    """Read a file; relative paths are resolved against its folder, ``host`` and ``port`` override it."""
     file = Path(path)
     config = parse_config(read_text(file), environment, name=str(file))
     listen = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
@@ -202,7 +202,7 @@ def load_config(
 
 
 def parse_config(text: str, environment: Mapping[str, str] | None = None, *, name: str = "config") -> Config:
-    r"""Read YAML; ``name`` is what errors in its syntax call it.
+    r"""Parse YAML; ``name`` stands for the file in syntax errors.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import msgspec
@@ -119,6 +119,7 @@ class _Events:
 
     frame: dict[str, Any]
     counts: bool
+    _: KW_ONLY
     passed: bool = False
     begun: bool = False
 

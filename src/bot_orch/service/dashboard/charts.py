@@ -1,4 +1,4 @@
-"""From a timeline to the numbers of the charts."""
+"""Series of the charts, computed from a timeline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _MOST_STEPS = 80
 
 def chart_data(timeline: Timeline) -> dict[str, Any]:
     """Series for every chart; ``null`` where there is nothing to show."""
-    buckets = timeline.buckets[:-1] if len(timeline.buckets) > _FEWEST else timeline.buckets  # the last one still fills
+    buckets = (
+        timeline.buckets[:-1] if len(timeline.buckets) > _FEWEST else timeline.buckets
+    )  # the last one is incomplete
     made = np.array([bucket.decisions.sum() for bucket in buckets])
     return {
         "agents": list(timeline.agents),
@@ -38,11 +40,10 @@ def chart_data(timeline: Timeline) -> dict[str, Any]:
 
 
 def regret(buckets: Sequence[Bucket]) -> list[float]:
-    """What the best single agent would have earned more, summed up; an estimate.
+    """Estimate of the cumulative regret against the best single agent.
 
-    An agent's value is the mean of reward - lambda W - cost over a trailing window, every outcome weighted by one over
-    the probability with which its agent was drawn (SNIPS); the best agent of the window is compared with what was
-    earned.
+    An agent's value is the self-normalised inverse propensity (SNIPS) estimate of reward - lambda W - cost over a
+    trailing window; the best agent of the window is compared with what was earned.
     """
     total, found = 0.0, []
     weight, weighted = _trailing(buckets, "weight"), _trailing(buckets, "weighted")
@@ -56,7 +57,7 @@ def regret(buckets: Sequence[Bucket]) -> list[float]:
 
 
 def survival_steps(times: Sequence[Ended]) -> list[list[float]] | None:
-    """(seconds, share not completed yet), from 1 downwards; a level above 0 at the end has failed or was cut off."""
+    """Kaplan-Meier curve of completion: (seconds, share not completed); the final share failed or was censored."""
     if len(times) < _FEWEST:
         return None
     table = life_table([each.elapsed_s for each in times], [int(each.cause) for each in times])
@@ -67,7 +68,7 @@ def survival_steps(times: Sequence[Ended]) -> list[list[float]] | None:
 
 
 def _trailing(buckets: Sequence[Bucket], name: str) -> Floats:
-    """Sums over the last few buckets, at every bucket."""
+    """Moving sums over the last few buckets."""
     if not buckets:
         return np.zeros((0, 0))
     sums = np.cumsum([getattr(bucket, name) for bucket in buckets], axis=0)
@@ -77,7 +78,7 @@ def _trailing(buckets: Sequence[Bucket], name: str) -> Floats:
 
 
 def _columns(rows: Sequence[Floats], made: Floats) -> list[list[float | None]]:
-    """One list per agent, divided by the decisions made in each bucket."""
+    """One list per agent: values per decision of the bucket."""
     if not rows:
         return []
     return _ratios(np.array(rows), np.repeat(made[:, None], len(rows[0]), axis=1))

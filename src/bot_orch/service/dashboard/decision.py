@@ -1,4 +1,4 @@
-"""One decision in full: terms, probabilities, who was excluded, attempts, outcomes, what was answered."""
+"""One decision in full: terms, probabilities, excluded agents, attempts, outcomes, the answer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _history(events: Sequence[tuple[Row, Event]]) -> Safe:
 
 
 def _answer(runtime: Runtime, event: DecisionMade) -> Safe:
-    """What the agent said, where the service has asked it. Whatever it is, it is text."""
+    """The agent's answer, if the service has called it; escaped as text."""
     rows = runtime.writer.log.about(event.task_ref) if event.task_ref else []
     ended = next((found for row in rows if isinstance(found := row.event(), TaskEnded)), None)
     if ended is None or not ended.output:

@@ -18,7 +18,7 @@ _ALARMS_SHOWN = 6
 
 
 def moment(time_us: int) -> str:
-    """A time of day."""
+    """The time of day in UTC."""
     return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%H:%M:%S")
 
 
@@ -26,7 +26,7 @@ _TILE = '<div class="tile"><dt>{name}</dt><dd>{value}<small>{unit}</small></dd><
 
 
 def tiles_part(runtime: Runtime, timeline: Timeline, skipped: int) -> Safe:
-    """The numbers to see first."""
+    """Key figures at the top of the page."""
     last = timeline.buckets[-_LAST:]
     span_s = max(len(last) * timeline.width_us / 1e6, 1.0)
     made = sum(float(bucket.decisions.sum()) for bucket in last)
@@ -138,7 +138,7 @@ def _decision(entry: Recent, agents: tuple[str, ...]) -> Safe:
 
 
 def alarms_part(timeline: Timeline) -> Safe:
-    """Drift of outputs: whose, when, how sure."""
+    """Drift alarms: agent, time, p-value."""
     if not timeline.alarms:
         return Safe('<p class="muted">No drift: nobody\'s outputs have changed.</p>')
     row = '<li><span class="state bad">drift</span> the outputs of <b>{agent}</b> changed, {at} UTC, p = {p}</li>'

@@ -1,9 +1,9 @@
-"""What the dashboard shows over time: a fold over the rows of the log, in buckets that widen as time goes on."""
+"""Time series of the dashboard: a fold over the rows of the log, in buckets that widen as the log grows."""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +27,26 @@ _RECENT, _OLDER = 16, 48
 
 @dataclass(slots=True)
 class Bucket:
-    """Sums over one stretch of time, one entry per agent."""
+    """Sums over one interval, one entry per agent.
+
+    Parameters
+    ----------
+    start_us
+        Begin of the interval.
+    decisions, propensity, distance
+        Decisions for the agent, and sums of its propensities and distances over all decisions.
+    reward, rewarded
+        Sum and number of the rewards observed.
+    weight, weighted
+        Sums of 1 / propensity, and of that times the net reward (for SNIPS).
+    cost_usd
+        Money spent.
+    earned, settled
+        Net reward of all agents, and number of outcomes.
+    """
 
     start_us: int
+    _: KW_ONLY
     decisions: Floats
     propensity: Floats
     distance: Floats
@@ -43,11 +60,11 @@ class Bucket:
 
     @classmethod
     def empty(cls, start_us: int, n: int) -> Bucket:
-        """Nothing happened yet."""
+        """A bucket of zeros for ``n`` agents."""
         return cls(start_us, **{name: np.zeros(n) for name in _SUMS}, earned=0.0, settled=0.0)
 
     def add(self, other: Bucket) -> None:
-        """Take the next stretch of time in."""
+        """Add the sums of another bucket."""
         for name in _SUMS:
             getattr(self, name)[:] += getattr(other, name)
         self.earned += other.earned
@@ -58,14 +75,14 @@ _SUMS = ("decisions", "propensity", "distance", "reward", "rewarded", "weight", 
 
 
 class Ended(NamedTuple):
-    """How long one attempt took, and how it ended."""
+    """Duration of an attempt, and why it ended."""
 
     elapsed_s: float
     cause: Cause
 
 
 class Alarm(NamedTuple):
-    """The outputs of an agent have changed."""
+    """A drift alarm: the distribution of an agent's outputs has changed."""
 
     time_us: int
     agent: str
@@ -74,11 +91,12 @@ class Alarm(NamedTuple):
 
 @dataclass(slots=True)
 class Recent:
-    """A decision in the list of the last ones."""
+    """A decision in the list of recent ones."""
 
     time_us: int
     id: str
     agent: str
+    _: KW_ONLY
     task: str
     propensity: float
     by: str
@@ -93,18 +111,19 @@ class _Open(NamedTuple):
 
 @dataclass(slots=True)
 class Timeline:
-    """Everything the charts need.
+    """The data of all charts.
 
     Parameters
     ----------
     agents
-        Their names; events of other agents are left out.
+        Names of agents; events of others are ignored.
     width_us
-        Width of a bucket at first; doubled whenever there are too many.
+        Initial width of a bucket; doubled whenever there are too many.
     """
 
     agents: tuple[str, ...]
     width_us: int = 1_000_000
+    _: KW_ONLY
     buckets: list[Bucket] = field(default_factory=list)
     times: dict[str, deque[Ended]] = field(default_factory=dict)
     recent: deque[Recent] = field(default_factory=lambda: deque(maxlen=_KEPT_DECISIONS))
@@ -120,19 +139,19 @@ class Timeline:
     _drift: Arrays = field(default_factory=dict)
 
     def take(self, row: Row) -> None:
-        """Take one row."""
+        """Apply one row."""
         self.seq = row.seq
         self.apply(row.time_us, row.event())
 
     def apply(self, time_us: int, event: Event) -> None:
-        """Take one event."""
+        """Apply one event."""
         match event:
             case DecisionMade():
                 self._decide(time_us, event)
             case FeedbackGiven():
                 self._feedback(time_us, event)
             case Censored():
-                self._settle(time_us, event.decision_id, None, f"censored: {event.reason}")
+                self._settle(time_us, event.decision_id, reward=None, said=f"censored: {event.reason}")
             case AttemptEnded():
                 self._attempt(time_us, event)
 
@@ -148,7 +167,9 @@ class Timeline:
         column = event.agents.index(event.agent)
         chosen = where[column]
         self.decisions += 1
-        self.recent.append(Recent(time_us, event.id, event.agent, event.task.id, float(p[column]), event.by))
+        self.recent.append(
+            Recent(time_us, event.id, event.agent, task=event.task.id, propensity=float(p[column]), by=event.by)
+        )
         if chosen is not None:
             bucket.decisions[chosen] += 1
             self._open[event.id] = _Open(chosen, float(p[column]), float(alignment[column] + cost[column]))
@@ -166,9 +187,9 @@ class Timeline:
             if event.elapsed_s is not None and event.decision_id not in self._attempted:
                 cause = Cause.COMPLETED if event.completed else REASONS.get(event.reason or "", Cause.CENSORED)
                 self._time(self.agents[waiting.agent], event.elapsed_s, cause)
-        self._settle(time_us, event.decision_id, event.reward, said)
+        self._settle(time_us, event.decision_id, reward=event.reward, said=said)
 
-    def _settle(self, time_us: int, decision_id: str, reward: float | None, said: str) -> None:
+    def _settle(self, time_us: int, decision_id: str, *, reward: float | None, said: str) -> None:
         for entry in self.recent:
             if entry.id == decision_id:
                 entry.outcome = said
@@ -202,7 +223,7 @@ class Timeline:
         self.times.setdefault(agent, deque(maxlen=_KEPT_TIMES)).append(Ended(elapsed_s, cause))
 
     def _see_output(self, time_us: int, index: int, event: FeedbackGiven) -> None:
-        """Watch the outputs of every agent for drift; the first one seen says how outputs compare."""
+        """Test the outputs of every agent for drift; the first output determines the geometry."""
         measure = measure_of(event.output or {})
         if self._monitor is None:
             geometry = Alignment.for_measure(measure).geometry

@@ -1,7 +1,7 @@
-"""The demonstration: a service with pretended agents and a queue for people, traffic to it, and a page to watch.
+"""The demonstration: a service with simulated agents and a queue of people, and traffic to watch on the dashboard.
 
-One agent gets worse after a while, one flatters its judge and is told apart by what its outputs look like, one crashes
-now and then. Some tasks are for a person.
+One agent drifts and gets worse, one games its judge and is recognised by its outputs, one crashes now and then. Some
+tasks are for a person.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -42,11 +42,12 @@ _REVIEW_EVERY_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """How long, how much, where; without a database a temporary one."""
+    """Duration (0: until stopped), tasks per second, port, and log; without a database a temporary one."""
 
     seconds: float = 0.0
     rate: float = 20.0
     port: int = 8080
+    _: KW_ONLY
     database: str = ""
 
 
@@ -59,10 +60,10 @@ def demo_config(demo: Demo) -> Config:
 
 
 def run_demo(demo: Demo, say: Callable[[str], None]) -> int:
-    """Serve, send traffic and report until told to stop."""
+    """Serve, send traffic and report until stopped."""
     with TemporaryDirectory(prefix="bot-orch-demo-") as folder:
         if not demo.database:
-            demo = Demo(demo.seconds, demo.rate, demo.port, f"{folder}/demo.sqlite")
+            demo = replace(demo, database=f"{folder}/demo.sqlite")
         try:
             asyncio.run(_run(demo, say))
         except KeyboardInterrupt:
@@ -81,7 +82,7 @@ async def _run(demo: Demo, say: Callable[[str], None]) -> None:
     port = server.servers[0].sockets[0].getsockname()[1]
     say(f"dashboard  http://127.0.0.1:{port}/\nqueue      http://127.0.0.1:{port}/queue\nstop with Ctrl-C")
     try:
-        await _Traffic(demo, say, server, f"http://127.0.0.1:{port}").run()
+        await _Traffic(demo, say, server=server, url=f"http://127.0.0.1:{port}").run()
     finally:
         server.should_exit = True
         await serving
@@ -95,7 +96,7 @@ async def _serve(server: Any, config: Config) -> None:
 class _Traffic:
     """Tasks at a steady rate, and one for a person every few seconds."""
 
-    def __init__(self, demo: Demo, say: Callable[[str], None], server: Any, url: str) -> None:
+    def __init__(self, demo: Demo, say: Callable[[str], None], *, server: Any, url: str) -> None:
         self._demo, self._say, self._server, self._url = demo, say, server, url
         self._runtime: Runtime = server.config.app.state.runtime
         self._counts: Counter[str] = Counter()
@@ -103,7 +104,7 @@ class _Traffic:
         self._reviews, self._reviewed = 0, 0
 
     async def run(self) -> None:
-        """Until the time is over or the server stops."""
+        """Send until the time is over or the server stops."""
         import aiohttp
 
         demo, loop = self._demo, asyncio.get_running_loop()
@@ -132,7 +133,7 @@ class _Traffic:
         task.add_done_callback(self._under_way.discard)
 
     async def _routine(self, session: Any, number: int) -> None:
-        """Ask who should do it, let the agent do it, say how it turned out."""
+        """Ask for a decision, call the agent, report the outcome."""
         task = {"id": f"task-{number}", "kind": "routine", "text": routine(number), "reference": LABELS["good"]}
         async with session.post("/v1/decisions", json={"task": task}) as response:
             decision = await response.json()
@@ -152,7 +153,7 @@ class _Traffic:
             await response.read()
 
     async def _review(self, session: Any, number: int) -> None:
-        """A task for a person, with drafts of two others; every third hides them."""
+        """A task for a person, with drafts of two agents; every third hides them (blind)."""
         self._reviews += 1
         try:
             text = REVIEWS[number % len(REVIEWS)]

@@ -1,4 +1,4 @@
-"""What the demonstration's tasks say."""
+"""Texts of the demonstration's tasks."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ _ROUTINE = ("sort this message", "extract the date", "classify this ticket", "su
 
 
 def routine(number: int) -> str:
-    """The text of a task that needs nobody in particular."""
+    """The text of a routine task."""
     return f"{_ROUTINE[number % len(_ROUTINE)]} ({number})"

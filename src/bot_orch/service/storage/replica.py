@@ -17,8 +17,8 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import NamedTuple
 
 from bot_orch.clock import Clock
 from bot_orch.errors import StateFormatError
@@ -40,13 +40,15 @@ _FOLLOWED_AT_ONCE = 200
 _STALE_S = 2.0
 
 
-class _Deferred(NamedTuple):
-    """An event to stage in the next turn."""
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """An event to stage, in this turn or the next, with what its row needs."""
 
     event: Event
     ref: str
-    key: str | None
-    digest: bytes | None
+    _: KW_ONLY
+    key: str | None = None
+    digest: bytes | None = None
 
 
 def make_writer(log: Log, clock: Clock, *, grouped: bool = True) -> Writer:
@@ -86,7 +88,7 @@ class ReplicaWriter(Writer):
         self._one_by_one = not grouped
         self._in_turn = False
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._deferred: list[_Deferred] = []
+        self._deferred: list[_Staged] = []
         self._save = False
         self._halted: Exception | None = None
         self._follower: Follower | None = None
@@ -135,15 +137,16 @@ class ReplicaWriter(Writer):
 
         Await ``Group.durable`` in both cases.
         """
+        staged = _Staged(event, ref, key=key, digest=digest)
         if self._in_turn:
             if made is None and self._vetoed(event):
                 self._dropped = True
                 return self._open()
-            return self._put(max(time_us, self.ledger.time_us + 1), event, _Deferred(event, ref, key, digest), made)
+            return self._put(max(time_us, self.ledger.time_us + 1), staged, made)
         if made is not None:
             raise StorageError("storage: a decision was made outside of a turn; try again later")
         encode_event(event)  # an event that cannot be encoded must not be kept
-        self._deferred.append(_Deferred(event, ref, key, digest))
+        self._deferred.append(staged)
         self._wake.set()
         return self._open()
 
@@ -302,12 +305,12 @@ class ReplicaWriter(Writer):
             if self._vetoed(each.event):
                 self._dropped = True
             elif not self._overtaken(each):
-                self._put(self._stamp(), each.event, each, None)
+                self._put(self._stamp(), each, None)
 
     def _vetoed(self, event: Event) -> bool:
         return any(veto(event) for veto in self._vetoes)
 
-    def _overtaken(self, deferred: _Deferred) -> bool:
+    def _overtaken(self, deferred: _Staged) -> bool:
         event, pending = deferred.event, self.ledger.pending
         if isinstance(event, Censored):
             return event.decision_id not in pending
@@ -317,14 +320,15 @@ class ReplicaWriter(Writer):
             return event.id not in self.ledger.tasks
         return deferred.key is not None and self.find(deferred.key) is not None
 
-    def _put(self, time_us: int, event: Event, what: _Deferred, made: Decision | None) -> Group:
-        ledger, body = self.ledger, encode_event(event)  # what cannot be written must not be folded
+    def _put(self, time_us: int, staged: _Staged, made: Decision | None) -> Group:
+        ledger, event = self.ledger, staged.event
+        body = encode_event(event)  # an event that cannot be encoded must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
         group = self._open()
-        group.rows.append(Row(ledger.seq, time_us, kind_of(event), what.ref, body, what.key, what.digest))
-        if what.key is not None:
-            group.keys[what.key] = (ledger.seq, what.digest or b"")
-        self._refs[what.ref] += 1
+        group.rows.append(Row(ledger.seq, time_us, kind_of(event), staged.ref, body, staged.key, staged.digest))
+        if staged.key is not None:
+            group.keys[staged.key] = (ledger.seq, staged.digest or b"")
+        self._refs[staged.ref] += 1
         self._hash_here()
         return group
 
