@@ -1,4 +1,4 @@
-"""From settings to the parts of a service: the orchestrator as configured, the guarded agents."""
+"""Builds the parts of a service from its settings: the orchestrator and the guarded agents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def make_orchestrator(config: Config) -> Orchestrator:
-    """An orchestrator with these settings that has learned nothing."""
+    """A fresh orchestrator with these settings."""
     r = config.router
     agents = [Agent(a.id, a.cost, None if a.profile is None else measure_from_dict(a.profile)) for a in config.agents]
     return Orchestrator(
@@ -51,7 +51,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
 def make_guard(
     agent: AgentConfig, *, queue: HumanQueue | None = None, observer: Callable[[Attempt], None] | None = None
 ) -> Guard:
-    """An agent behind its guard."""
+    """An agent behind its guard (limits, retries, circuit breaker)."""
     where = f"config.agents.{agent.id}"
     if agent.kind not in KINDS:
         raise InvalidInputError(f"{where}.kind", f"{agent.kind!r} is not known", f"choose from {', '.join(KINDS)}")
@@ -68,7 +68,7 @@ def make_guard(
 
 
 def check(config: Config) -> None:
-    """Build every part once and decide once, so that a mistake is found before anything starts."""
+    """Build every part and make one decision, so that mistakes are found before the start."""
     router = make_orchestrator(config)
     try:
         router.decide(Task("check", features=(0.0,) * config.router.n_features))
@@ -126,7 +126,7 @@ def _part(values: dict[str, Any], type_: type[T], where: str) -> T:
 
 
 class _NoQueue:
-    """A queue that is only there to build an agent with."""
+    """A placeholder to build human agents with."""
 
     async def enqueue(self, request: Any, answer_within_s: float) -> str:
         raise NotImplementedError

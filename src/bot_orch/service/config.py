@@ -1,7 +1,7 @@
 """Configuration: typed settings, read from strict, versioned YAML.
 
-An unknown key is an error that names the nearest valid one; ``${NAME}`` stands for an environment variable, and one that
-is not set is an error; secrets in plain text are refused.
+An unknown key is an error that names the nearest valid one; ``${NAME}`` stands for an environment variable, which must
+be set; secrets in plain text are refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, from named fields only, so that prompts and secrets cannot slip in."""
+"""Structured logs: one JSON object per line, from named fields only, so that prompts and secrets are never logged."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["JsonFormatter", "configure_logs"]
 
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, logger, message and ``extra={"fields": {...}}``; tracebacks name places, never values."""
+    """Time, level, logger, message and ``extra={"fields": {...}}``; of exceptions the class and code locations only."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """The record as one line of JSON."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

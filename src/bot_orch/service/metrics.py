@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: counters and one histogram, plus gauges read when asked."""
+"""Metrics in the text format of Prometheus: counters, one histogram, and gauges read at the time of the scrape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """Counts what happens.
+    """Counters and a histogram of request durations.
 
     Examples
     --------
@@ -36,14 +36,14 @@ class Metrics:
         self._counters[name][tuple(labels.items())] += by
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        """One request was answered."""
+        """Count one request and its duration."""
         self._counters["bot_orch_requests_total"][(("route", route), ("status", str(status)))] += 1
         buckets = self._seconds.setdefault(route, [0] * (len(_BOUNDS_S) + 1))
         buckets[bisect_left(_BOUNDS_S, seconds)] += 1
         self._sums[route] += seconds
 
     def text(self, gauges: Mapping[str, Iterable[tuple[Mapping[str, str], float]]]) -> str:
-        """Everything in the text format of Prometheus."""
+        """All metrics in the text format of Prometheus."""
         lines: list[str] = []
         for name, series in sorted(self._counters.items()):
             lines.append(f"# TYPE {name} counter")

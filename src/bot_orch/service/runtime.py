@@ -50,7 +50,7 @@ class TicketQueue(HumanQueue, Protocol):
 
 
 class Runtime:
-    """Everything a handler needs.
+    """The running service: log, state, agents and background work.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Runtime:
 
     @property
     def ready(self) -> bool:
-        """Whether requests can be served."""
+        """Whether the log is open and can be written."""
         return self._writer is not None and self._writer.failed is None
 
     async def start(self) -> None:

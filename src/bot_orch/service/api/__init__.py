@@ -1,1 +1,1 @@
-"""Handlers for programs: decisions, feedback, tasks, the gateway, administration."""
+"""The HTTP API: decisions, feedback, tasks, the gateway, the queue, administration."""

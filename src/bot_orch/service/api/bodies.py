@@ -1,4 +1,4 @@
-"""Requests and answers as typed structs; OpenAPI is made from these."""
+"""Bodies of requests and answers as typed structs; the OpenAPI document is made from these."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
 
 
 class TaskBody(RequestBody, frozen=True, kw_only=True):
-    """What is to be done, as far as the choice depends on it."""
+    """The task, as far as the choice of an agent depends on it."""
 
     id: Name = ""
     kind: Name = ""
@@ -52,7 +52,7 @@ class TaskBody(RequestBody, frozen=True, kw_only=True):
 
 
 class ChatHints(RequestBody, frozen=True, kw_only=True):
-    """What a chat may say about itself beside the OpenAI fields."""
+    """Hints for the router, beside the fields of OpenAI's API."""
 
     kind: Name = ""
     session: Name | None = None
@@ -62,13 +62,13 @@ class ChatHints(RequestBody, frozen=True, kw_only=True):
 
 
 class ChatAside(msgspec.Struct, frozen=True, gc=False):
-    """The part of a chat's body that is for the router and not passed on."""
+    """The part of a chat request that is for the router and not passed on to the agent."""
 
     bot_orch: ChatHints | None = None
 
 
 class DecisionRequest(RequestBody, frozen=True, kw_only=True):
-    """Who should do this? ``id``, where given, is the caller's own id for the decision: a version 7 UUID."""
+    """Choose an agent for a task. ``id`` is the caller's own id for the decision: a version 7 UUID."""
 
     task: TaskBody = TaskBody()
     eligible: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)] | None = None
@@ -77,7 +77,7 @@ class DecisionRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class FeedbackRequest(RequestBody, frozen=True, kw_only=True):
-    """How a decision turned out. ``completed: false`` needs a ``reason``; silence needs nothing at all."""
+    """The outcome of a decision. ``completed: false`` needs a ``reason``; silence is censored at the horizon."""
 
     decision_id: Key
     id: Key | None = None
@@ -90,7 +90,7 @@ class FeedbackRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class TaskRequest(RequestBody, frozen=True, kw_only=True):
-    """Do this: decide, ask the agent, fall back, learn. ``background`` answers at once with an id to ask for."""
+    """Do a task: decide, call the agent, fall back, learn. With ``background`` the answer is an id to poll."""
 
     task: TaskBody
     eligible: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)] | None = None
@@ -101,7 +101,7 @@ class TaskRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class KillSwitchRequest(RequestBody, frozen=True, kw_only=True):
-    """Send everything to one agent; ``null`` lets the policy decide again."""
+    """Send all tasks to one agent; ``null`` lets the policy decide again."""
 
     agent: Name | None
 
@@ -111,7 +111,7 @@ class ResponseView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class TermsView(ResponseView, frozen=True, kw_only=True):
-    """The parts of one agent's score."""
+    """The terms of one agent's score."""
 
     estimate: float
     exploration: float
@@ -121,7 +121,7 @@ class TermsView(ResponseView, frozen=True, kw_only=True):
 
 
 class DecisionView(ResponseView, frozen=True, kw_only=True):
-    """Who gets the task, and why."""
+    """The chosen agent, the propensities and the terms of all scores."""
 
     id: str
     agent: str
@@ -134,7 +134,7 @@ class DecisionView(ResponseView, frozen=True, kw_only=True):
 
 
 class AttemptView(ResponseView, frozen=True, kw_only=True):
-    """One try at one agent."""
+    """One attempt at one agent."""
 
     agent: str
     decision_id: str
@@ -147,7 +147,7 @@ class AttemptView(ResponseView, frozen=True, kw_only=True):
 
 
 class OutcomeView(ResponseView, frozen=True, kw_only=True):
-    """One report of how it turned out, and how it counted."""
+    """One reported outcome, and how it counted."""
 
     effect: str
     time_us: int
@@ -160,7 +160,7 @@ class OutcomeView(ResponseView, frozen=True, kw_only=True):
 
 
 class Explanation(ResponseView, frozen=True, kw_only=True):
-    """A decision with everything that is known about it."""
+    """A decision with its attempts and outcomes."""
 
     decision: DecisionView
     time_us: int
@@ -175,7 +175,7 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
 
 
 class FeedbackView(ResponseView, frozen=True, kw_only=True):
-    """``effect`` says how it counts: learned, early, revision, late; ``duplicate`` that it was known already."""
+    """How a report counts: ``effect`` is learned, early, revision or late; ``duplicate`` if it was logged before."""
 
     id: str
     decision_id: str
@@ -184,7 +184,7 @@ class FeedbackView(ResponseView, frozen=True, kw_only=True):
 
 
 class TaskView(ResponseView, frozen=True, kw_only=True):
-    """A round: running, completed or failed."""
+    """A round and its status: running, completed or failed."""
 
     id: str
     status: str
@@ -207,7 +207,7 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
 
 
 class StateView(ResponseView, frozen=True, kw_only=True):
-    """Where the service stands; ``fingerprint`` equals what ``bot-orch replay`` prints for the same log."""
+    """The state; ``fingerprint`` equals what ``bot-orch replay`` prints for the same log."""
 
     seq: int
     time_us: int

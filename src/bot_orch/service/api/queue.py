@@ -46,7 +46,7 @@ class AnswerBody(RequestBody, frozen=True, kw_only=True):
 
 
 class DraftBody(RequestBody, frozen=True, kw_only=True):
-    """What somebody else would answer."""
+    """An answer proposed by another agent."""
 
     agent: Annotated[str, Meta(min_length=1, max_length=256)]
     text: Text
@@ -131,7 +131,7 @@ _ONE = "/v1/queue/{id}"
 
 
 def _acts(path: str, handler: Handler, summary: str, *, body: type[RequestBody] = Nothing) -> RouteSpec:
-    """A route on which somebody acts on a ticket."""
+    """A route that acts on a ticket."""
     statuses = (200, 404, 409, 503)
     return RouteSpec(
         "POST", path, handler, scope="queue", summary=summary, body=body, answer=TicketView, statuses=statuses

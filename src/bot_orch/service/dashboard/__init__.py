@@ -1,1 +1,1 @@
-"""The dashboard."""
+"""The dashboard of operators: ``/`` and ``/decisions/{id}``."""

@@ -1,4 +1,4 @@
-"""Pieces of the queue's pages: clocks, drafts, and why a person was asked."""
+"""Parts of the queue's pages: countdowns, drafts, and why a person was chosen."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The queue of people."""
+"""The queue of people: its state, rules and actions, without HTTP."""

@@ -1,4 +1,4 @@
-"""What people do with tickets, for ``/v1/queue`` and for the pages: check it, log it, show the ticket again."""
+"""Actions on tickets, shared by ``/v1/queue`` and the pages: check, log, show the ticket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Action", "desk_of", "find_ticket", "perform", "queue_problem", "show
 
 
 class Action(StrEnum):
-    """What a person can do."""
+    """Actions of a person."""
 
     NEXT = "next"
     """Claim the most urgent ticket."""
@@ -30,14 +30,14 @@ class Action(StrEnum):
 
 
 def desk_of(runtime: Runtime) -> Desk:
-    """The queue of the service."""
+    """The queue of the service; a problem if it has none."""
     if not isinstance(runtime.queue, Desk):
         raise Problem(503, "no_queue", "the service has no queue")
     return runtime.queue
 
 
 def find_ticket(desk: Desk, ticket_id: str) -> Ticket:
-    """The ticket, or a problem."""
+    """The ticket with this id; a problem if there is none."""
     try:
         return rules.find(desk.state, ticket_id)
     except QueueError as error:

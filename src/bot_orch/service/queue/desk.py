@@ -172,7 +172,7 @@ class Desk:
 
     @property
     def _alone(self) -> bool:
-        """Whether no other replica shares the queue, so that nobody can wait for a ticket that no call here owns."""
+        """Whether no other replica shares the queue, so that a ticket without a call here has no call at all."""
         return self.runtime.replica is None
 
     async def why(self, ticket: Ticket) -> DecisionMade | None:
@@ -180,7 +180,7 @@ class Desk:
         return await self._decision(ticket.decision_id)
 
     async def add_draft(self, ticket_id: str, agent: str, text: str) -> Ticket:
-        """Show people what another agent would answer."""
+        """Add an answer proposed by another agent."""
         ticket = self.state.tickets.get(ticket_id)
         if ticket is None or ticket.status not in ("open", "claimed") or len(ticket.drafts) >= _MOST_DRAFTS:
             raise QueueError("stale", "it takes no more drafts")

@@ -41,7 +41,7 @@ class QueueError(BotOrchError):
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """How long a claim lasts, how long an answer can be taken back, and whether drafts are hidden by default."""
+    """Length of a claim's lease and of the undo window, and whether drafts are hidden by default."""
 
     lease_s: float = 300.0
     undo_s: float = 8.0
@@ -68,7 +68,7 @@ class PersonReply:
 
 
 def person(name: str, scopes: Collection[str]) -> Person:
-    """Whoever has a token of this name, with the rights that its scopes give."""
+    """The holder of a token, with the rights that its scopes give."""
     return Person(name, "admin" in scopes)
 
 

@@ -69,7 +69,7 @@ class WithdrawReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What another agent would answer."""
+    """An answer proposed by another agent."""
 
     agent: str
     text: str
@@ -173,7 +173,7 @@ class QueueState:
 
 
 def fold_queue(rows: Iterable[Row]) -> QueueState:
-    """The queue after these rows."""
+    """Fold rows of the log into the state of the queue."""
     state = QueueState()
     for row in rows:
         event = row.event()

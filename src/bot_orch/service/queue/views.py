@@ -1,4 +1,4 @@
-"""A ticket as people and programs are shown it: why it is here, what others would answer unless that is hidden."""
+"""A ticket as answers and pages show it, with the decision behind it, and drafts unless they are hidden."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["DraftView", "GivenView", "QueueView", "TicketView", "ticket_view"]
 
 
 class DraftView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What another agent would answer."""
+    """An answer proposed by another agent."""
 
     agent: str
     text: str
 
 
 class GivenView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a person decided. Until ``undo_until_us`` it can be taken back."""
+    """A person's answer. Until ``undo_until_us`` it can be undone."""
 
     action: str
     text: str
@@ -30,7 +30,7 @@ class GivenView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class TicketView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One task before people. ``drafts`` is ``null`` while they are hidden (blind mode)."""
+    """A task for a person. ``drafts`` is ``null`` while they are hidden (blind mode)."""
 
     id: str
     status: str
@@ -54,7 +54,7 @@ class TicketView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Everything that waits, the most urgent first."""
+    """All live tickets, the most urgent first."""
 
     now_us: int
     tickets: list[TicketView]

@@ -1,1 +1,1 @@
-"""Who may be chosen, and whole rounds."""
+"""Routing: eligible agents, decisions, whole rounds."""

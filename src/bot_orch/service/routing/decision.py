@@ -34,7 +34,7 @@ def decide(
     router = runtime.ledger.router
     task, eligible = as_recorded(record.task()), found.eligible(router.agents)
     if task.reference is not None or task.profiles:
-        record = record_task(task)  # as the measures read it, so that it can be written and read again
+        record = record_task(task)  # normalised by the measures, so that it can be logged and decoded
     made = router.prepare(task, eligible)  # a refused measure leaves no trace in the state
     time_us = writer.stamp()
     try:

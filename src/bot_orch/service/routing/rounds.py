@@ -25,7 +25,7 @@ __all__ = ["Round"]
 
 _log = logging.getLogger("bot_orch.rounds")
 
-# The request is at fault, or nobody waits for the answer any more: another agent would not help.
+# The request is at fault, or the caller no longer waits: another agent would not help.
 _FINAL = frozenset({Ending.UPSTREAM_4XX, Ending.CALLER_DEADLINE, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
 _STATUS = {
     Ending.UPSTREAM_4XX: 400,

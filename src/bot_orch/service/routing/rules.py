@@ -98,7 +98,7 @@ def narrow(
     switch = ledger.kill_switch or settings.kill_switch
     if constraints.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
         found.drop(_unavailable(agents, guards, calls=constraints.calls), "circuit open or busy")
-        return _somebody(found)
+        return _not_empty(found)
     if constraints.eligible is not None:
         for name in constraints.eligible:
             if name not in agents:
@@ -110,10 +110,10 @@ def narrow(
         _narrow(found, constraints, settings, ledger=ledger, guards=guards, now_us=now_us)
     if constraints.tried:
         found.drop(constraints.tried, "already tried")
-    return _somebody(found)
+    return _not_empty(found)
 
 
-def _somebody(found: Eligibility) -> Eligibility:
+def _not_empty(found: Eligibility) -> Eligibility:
     if not found.left:
         raise Problem(503, "no_agent", "no agent may take this task now", details={"excluded": found.excluded})
     return found

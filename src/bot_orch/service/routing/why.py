@@ -1,4 +1,4 @@
-"""The terms of a decision, agent by agent, as people and programs are shown them."""
+"""The terms of a decision, agent by agent, for answers and pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["AgentTerms", "WhyView", "why_view"]
 
 
 class AgentTerms(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One agent in the decision that led here."""
+    """One agent in a decision: its propensity and the terms of its score."""
 
     agent: str
     propensity: float
@@ -24,7 +24,7 @@ class AgentTerms(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class WhyView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Why a person was asked. ``by`` is ``policy``, or the rule that decided."""
+    """Why an agent was chosen. ``by`` is ``policy``, or the rule that decided."""
 
     by: str
     policy: str

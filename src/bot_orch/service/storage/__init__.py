@@ -1,1 +1,1 @@
-"""The writer of the log, alone or as one of several replicas."""
+"""Writing the log: group commit, replicas that share a log, handover between them."""

@@ -99,7 +99,7 @@ class Member:
             except StorageError:
                 pass  # the writer has logged it
             except Exception as error:
-                # While nobody could send heartbeats everybody looks dead: wait for those of the living.
+                # Without heartbeats all replicas look dead: wait until the living ones have sent theirs.
                 self._steady_since = loop.time()
                 _log.warning("roster failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
             await asyncio.sleep(self.beat_s)

@@ -1,4 +1,4 @@
-"""Observers: whoever wants to hear of something subscribes, and nobody's subscription replaces another's."""
+"""Observers: any number of subscribers to one signal; a subscription never replaces another."""
 
 from __future__ import annotations
 

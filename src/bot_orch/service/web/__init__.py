@@ -1,1 +1,1 @@
-"""HTTP: the application, endpoints, authentication, limits, pages."""
+"""HTTP without handlers: the ASGI application, endpoints, authorisation, limits, pages, OpenAPI."""

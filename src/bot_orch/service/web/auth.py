@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with scopes, kept as hashes; without any token only this machine may ask."""
+"""Authorisation: bearer tokens with scopes, kept as hashes; without tokens only loopback requests are answered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN_COOKIE = "bot_orch_token"  # noqa: S105  its name
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever sent a request."""
+    """The sender of a request: the name of its token and what that allows."""
 
     name: str
     scopes: frozenset[str]
@@ -33,14 +33,14 @@ _LOCAL_CALLER = Caller("local", frozenset(SCOPES))
 
 
 class Gate:
-    """Decides by token and scope.
+    """Admits requests by token and scope.
 
     Parameters
     ----------
     tokens
-        From the configuration.
+        Those of the configuration.
     environment
-        Where tokens are; the process environment unless given.
+        Variables that hold the tokens; by default the process environment.
     """
 
     def __init__(self, tokens: tuple[TokenConfig, ...], environment: Mapping[str, str] | None = None) -> None:
@@ -51,11 +51,11 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether there are no tokens."""
+        """Whether no tokens are configured."""
         return not self._callers
 
     def admit(self, headers: Mapping[bytes, bytes], scope: str | None, method: str = "GET") -> Caller:
-        """The caller, if allowed; what a program does (``method``) makes no difference."""
+        """The caller of an API request; raises a :class:`Problem` if the token or scope is missing."""
         if not self._callers:
             return self._admit_local(headers)
         if scope is None:
@@ -71,7 +71,7 @@ class Gate:
         return caller
 
     def admit_person(self, headers: Mapping[bytes, bytes], scope: str | None, method: str = "GET") -> Caller:
-        """Whoever uses a browser, if allowed: a token in the cookie counts, and forms come from pages of ours."""
+        """The caller of a page: the token may be in a cookie, and POST needs an origin of this service (CSRF)."""
         caller = self.admit(_with_cookie(headers), scope)
         if method == "POST":
             _check_origin(headers)
@@ -79,7 +79,7 @@ class Gate:
 
     @staticmethod
     def _admit_local(headers: Mapping[bytes, bytes]) -> Caller:
-        """Without tokens a web page in a local browser must not get in by a name that points here."""
+        """Check ``Host`` and ``Origin`` against DNS rebinding: a web page in a local browser must not get in."""
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
         if not _is_local(host) or (origin and not _is_local(origin.partition("://")[2])):
@@ -88,10 +88,10 @@ class Gate:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine: ``localhost`` by name, a loopback address by its number, nothing else.
+    """Whether a host is ``localhost`` or a loopback address in full notation.
 
-    Numbers are read as written in full: ``127.1``, ``2130706433`` and ``0x7f.1`` are names to somebody, and a name may
-    lead anywhere. So is everything that only begins like an address.
+    Short forms (``127.1``, ``2130706433``, ``0x7f.1``) and names that begin like an address do not count: some resolver
+    takes them for names, and a name may lead anywhere.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def _is_local(authority: str) -> bool:
 
 
 def _with_cookie(headers: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
-    """The token in the cookie counts like one in the header."""
+    """The headers, with a token from the cookie as ``authorization``."""
     if b"authorization" in headers:
         return headers
     for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
@@ -131,7 +131,7 @@ def _with_cookie(headers: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
 
 
 def _check_origin(headers: Mapping[bytes, bytes]) -> None:
-    """A form of another site must not act for a person who is signed in here."""
+    """Refuse a form sent from another site (CSRF)."""
     origin = headers.get(b"origin", b"").decode("latin-1").partition("://")[2]
     if not origin or origin != headers.get(b"host", b"").decode("latin-1"):
         raise Problem(403, "wrong_origin", "this form was not sent from a page of this service")

@@ -37,7 +37,7 @@ class Site:
 
 @dataclass(slots=True)
 class Request:
-    """The argument of a handler. ``headers_out`` are sent with the answer, also with an error.
+    """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error.
 
     ``params`` are those in the path; ``query`` is only read for pages.
     """

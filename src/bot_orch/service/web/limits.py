@@ -1,4 +1,4 @@
-"""What a request body may be: so many bytes, so deep, in so much time."""
+"""Limits on request bodies: size, nesting depth, time to arrive."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Receive = Callable[[], Awaitable[Any]]
 
 
 class ClientGoneError(Exception):
-    """The caller hung up."""
+    """The client has disconnected."""
 
 
 async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limits: LimitsConfig) -> bytes:
-    """The whole body, refused as soon as it is known to be too long."""
+    """Read the whole body; refuse it as soon as it is too long or too slow."""
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length) > limits.body_bytes:
         raise _too_large(limits)
@@ -54,7 +54,7 @@ async def _collect(receive: Receive, limits: LimitsConfig) -> bytes:
 
 
 def check_depth(body: bytes, depth: int) -> None:
-    """Refuse JSON nested deeper than ``depth``, before any parser sees it."""
+    """Refuse JSON nested deeper than ``depth``, before it is parsed."""
     if body.count(b"[") + body.count(b"{") <= depth:
         return
     level, quoted, escaped = 0, False, False

@@ -1,7 +1,7 @@
-"""HTTP/1.1 with a bound on what comes before a body: whoever has not been admitted yet gets little of our memory.
+"""HTTP/1.1 with limits on the request line and headers, so that unauthenticated clients cannot fill the memory.
 
-The parser keeps a header until it is complete and knows no limit, and a token can only be checked once all of them are
-there. So bytes are counted as they arrive; one chunk of a socket is the most that is taken beyond the limit.
+The parser buffers a header until it is complete, without a limit, and a token can only be checked after all headers. So
+bytes are counted as they arrive; at most one chunk of a socket is read beyond the limit.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bot_orch.service.problems import Problem, problem_reply
 
 __all__ = ["LimitedProtocol", "limited"]
 
-_REST = 64  # bytes of a request line beside its path
-_LINGER_S = 1.0  # a connection that is closed with unread bytes takes the answer with it
+_REST = 64  # bytes of a request line without the path
+_LINGER_S = 1.0  # closing a socket with unread bytes resets the connection and loses the answer
 
 
 def limited(limits: LimitsConfig) -> type[LimitedProtocol]:
@@ -25,7 +25,7 @@ def limited(limits: LimitsConfig) -> type[LimitedProtocol]:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, with limits on the request line, on headers, and on trailers."""
+    """The httptools protocol of uvicorn, with limits on the request line, headers and trailers."""
 
     limits = LimitsConfig()
 
@@ -36,7 +36,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._silent = self._size = self._count = 0
 
     def data_received(self, data: bytes) -> None:
-        """Parse; refuse to go on where nothing but headers comes."""
+        """Parse; refuse a client that sends more header bytes than allowed."""
         if self._refusal is not None:
             return
         self._progress = False
@@ -47,18 +47,18 @@ class LimitedProtocol(HttpToolsProtocol):
             self.send_400_response("")
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start counting headers of a new request."""
         self._in_head, self._size, self._count = True, 0, 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """A piece of the request line."""
+        """Refuse a path that is too long."""
         if len(self.url) + len(url) > self.limits.url_bytes:
             self._refuse(Problem(414, "url_too_long", f"the path exceeds {self.limits.url_bytes} bytes"))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, or one trailer."""
+        """Refuse too many or too large headers and trailers."""
         self._count += 1
         self._size += len(name) + len(value) + 4
         if self._count > self.limits.headers:
@@ -68,29 +68,29 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """All headers are there."""
+        """Note the end of the headers."""
         self._in_head, self._progress = False, True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body; how long that may be is looked after where it is read."""
+        """Note a chunk of the body, whose length is limited where it is read."""
         self._progress = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A request ends."""
+        """Note the end of the request."""
         self._progress = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Say what was wrong, if it can be said, and hang up."""
+        """Answer with the reason, if no other answer is under way, and close the connection."""
         if self._refusal is None:
             super().send_400_response(msg)
         elif self.cycle is None or self.cycle.response_complete:
             self._say(self._refusal)
-        elif self._in_head:  # the answer to an earlier request is under way, and the last one
+        elif self._in_head:  # an earlier request is being answered; close after that
             self.cycle.keep_alive = False
-        else:  # in trailers: the body will never end
+        else:  # in trailers: the body cannot be completed
             self.transport.close()
 
     def _say(self, problem: Problem) -> None:
@@ -104,7 +104,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         self._refusal = problem
-        raise problem  # the parser stops
+        raise problem  # stops the parser
 
     def _too_large(self) -> Problem:
         return Problem(431, "headers_too_large", f"the headers exceed {self.limits.head_bytes} bytes")

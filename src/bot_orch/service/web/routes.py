@@ -21,7 +21,7 @@ class RouteSpec:
     method, path, handler
         What is asked for, and the function that answers.
     scope
-        Scope that a token needs; ``None`` is open to everybody who reaches the port.
+        Scope that a token needs; ``None`` if it needs no token.
     summary
         For the OpenAPI document.
     body, answer
