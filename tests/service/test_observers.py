@@ -1,0 +1,113 @@
+"""Subscriptions to the writer, decisions in flight and background tasks: nobody's registration replaces another's."""
+
+import asyncio
+
+import pytest
+from service_running import until
+
+from bot_orch.clock import ManualClock
+from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskEnded, TaskSubmitted
+from bot_orch.eventlog.log import Row
+from bot_orch.service.queue.state import _CHANGES, Topic
+from bot_orch.service.reports import ReportSource, feedback_id, source_of
+from bot_orch.service.work import BackgroundTasks
+
+
+def test_everybody_hears_that_the_log_was_folded_again(start, monkeypatch):
+    service, heard = start(), []
+    writer, desk = service.runtime.writer, service.runtime.queue
+    before = desk.state
+    service.call(lambda: writer.rebuilt.subscribe(lambda: heard.append("first")))
+    service.call(lambda: writer.rebuilt.subscribe(lambda: heard.append("second")))
+
+    def broken():
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer.log, "commit", broken)
+        assert service.post("/v1/decisions").status == 503
+    until(lambda: service.get("/health/ready").status == 200)
+    assert heard == ["first", "second"]
+    assert desk.state is not before, "the queue was folded again, too"
+
+
+def test_decisions_in_flight_elsewhere_are_not_censored(start):
+    clock, elsewhere = ManualClock(), set()
+    service = start(clock=clock)
+    runtime = service.runtime
+    service.call(lambda: runtime.in_flight.register(lambda: elsewhere))
+    theirs, silent = (service.post("/v1/decisions").json()["id"] for _ in range(2))
+    elsewhere.add(theirs)
+    clock.advance(3601)
+    until(lambda: service.call(lambda: runtime.sweep() or True) and silent not in runtime.ledger.pending)
+    assert list(runtime.ledger.pending) == [theirs]
+    elsewhere.clear()
+    until(lambda: service.call(lambda: runtime.sweep() or True) and theirs not in runtime.ledger.pending)
+
+
+def test_a_background_task_is_listed_until_it_ends():
+    async def scenario():
+        tasks, go_on = BackgroundTasks(), asyncio.Event()
+
+        async def short():
+            await go_on.wait()
+
+        async def endless():
+            await asyncio.Event().wait()
+
+        tasks.start("short", short())
+        tasks.start("endless", endless())
+        assert list(tasks) == ["short", "endless"] and "short" in tasks
+        go_on.set()
+        await asyncio.sleep(0.01)
+        assert list(tasks) == ["endless"] and not tasks.cancel("short")
+        assert tasks.cancel("endless")
+        await tasks.stop()
+        assert list(tasks) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_name_used_again_is_not_freed_by_the_task_before():
+    async def scenario():
+        tasks = BackgroundTasks()
+
+        async def endless():
+            await asyncio.Event().wait()
+
+        tasks.start("t", endless())
+        tasks.cancel("t")
+        tasks.start("t", endless())
+        await asyncio.sleep(0.01)
+        assert "t" in tasks
+        await tasks.stop()
+
+    asyncio.run(scenario())
+
+
+def test_rows_are_told_apart_by_type_whatever_their_version():
+    rows = [Row(1, 1, kind, "r", b"") for kind in ("decision@1", "decision@2", "task@1", "task-ended@1")]
+    assert [row.holds(DecisionMade) for row in rows] == [True, True, False, False]
+    assert [row.holds(TaskSubmitted) for row in rows] == [False, False, True, False]
+    assert [row.holds(TaskEnded) for row in rows] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("round-d", ReportSource.ROUND), ("round-e", ReportSource.CALLER), ("auto-0f", ReportSource.CONTENT)],
+)
+def test_ids_of_reports_say_who_made_them(name, source):
+    assert source_of(FeedbackGiven(name, "d", "learned")) is source
+
+
+def test_ids_of_reports_are_those_of_earlier_logs(start):
+    assert feedback_id(ReportSource.ROUND, "d") == "round-d" and feedback_id(ReportSource.CALLER, "mine") == "mine"
+    service = start()
+    decision_id = service.post("/v1/decisions").json()["id"]
+    report = service.post("/v1/feedback", {"decision_id": decision_id, "reward": 1.0}).json()
+    assert report["id"].startswith("auto-") and len(report["id"]) == 5 + 32
+
+
+def test_every_topic_of_the_queue_changes_something():
+    assert {*_CHANGES, Topic.OPENED} == set(Topic)
+    assert all(topic.value == f"queue.{topic.short}" for topic in Topic)
