@@ -53,7 +53,7 @@ def sets(found: Found, order: str) -> list[str]:
 
 
 def players(found: Found) -> list[str]:
-    return list(dict.fromkeys(key[2] for key, payload in found.items() if payload["kind"] != "yardstick"))
+    return list(dict.fromkeys(key[2] for key, payload in found.items() if payload["kind"] != "baseline"))
 
 
 def table(head: list[str], rows: list[list[str]]) -> None:

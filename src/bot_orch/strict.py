@@ -1,6 +1,6 @@
 """The one reader of files that people write: YAML or JSON, in UTF-8, no key twice, mistakes told in one line.
 
-What a file may say is checked by whoever asked for it (:mod:`bot_orch.service.config`, :mod:`bot_orch.experiments.sweep.spec`).
+The caller checks the contents (:mod:`bot_orch.service.config`, :mod:`bot_orch.experiments.sweep.spec`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.core.alignment.units import Relative
 from bot_orch.policies.auto import memory as contextual_memory
-from bot_orch.policies.auto.memory import Memory, Prior
+from bot_orch.policies.auto.memory import GaussianProcessMemory, GaussianProcessPrior
 from bot_orch.policies.auto.policy import Auto
 from bot_orch.rng import generator
 from bot_orch.testing import policies as checks
@@ -40,7 +40,7 @@ def test_judging_by_the_mean_condemns_early():
 def error_of_replay(n=150):
     """How far predictions lie from those of the linear system solved at once."""
     rng = generator("replay")
-    memory = Memory((Prior(agent=0.1, task=1.0, agent_task=0.5),))
+    memory = GaussianProcessMemory((GaussianProcessPrior(agent=0.1, task=1.0, agent_task=0.5),))
     x, agent, reward = rng.normal(size=(n, 2)), rng.integers(2, size=n), rng.random(n)
     state = allocate(memory.schema(2), (), 2)
     for t in range(n):

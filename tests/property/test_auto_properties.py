@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bot_orch.arrays import allocate
-from bot_orch.policies.auto.policy import Auto, shared_optimism
+from bot_orch.policies.auto.policy import Auto, coupled_randucb
 from bot_orch.policies.base import Feedback, Situation
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 6))
@@ -19,7 +19,7 @@ def test_optimism_is_a_probability_vector(data, shape):
     sd = data.draw(arrays(float, shape, elements=st.floats(1e-6, 2.0)))
     mask = data.draw(arrays(bool, shape, elements=st.booleans()))
     mask[:, 0] |= ~mask.any(axis=-1)
-    p = shared_optimism(location, sd, mask)
+    p = coupled_randucb(location, sd, mask)
     assert np.all(p >= 0.0) and np.all(p[~mask] == 0.0)
     assert np.allclose(p.sum(axis=-1), 1.0, atol=1e-9)
 
@@ -29,7 +29,7 @@ def test_a_penalty_never_helps(data, m, penalty):
     location = data.draw(arrays(float, (m,), elements=st.floats(-1.0, 1.0)))
     sd = data.draw(arrays(float, (m,), elements=st.floats(1e-3, 1.0)))
     worse = location - penalty * np.eye(m)[0]
-    assert shared_optimism(worse, sd)[0] <= shared_optimism(location, sd)[0] + 1e-9
+    assert coupled_randucb(worse, sd)[0] <= coupled_randucb(location, sd)[0] + 1e-9
 
 
 @settings(max_examples=25, deadline=None)

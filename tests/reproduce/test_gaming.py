@@ -7,8 +7,8 @@ import pytest
 
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.players import play
 from bot_orch.experiments.arena.registry import discover_entrants
+from bot_orch.experiments.harness.players import play
 
 ALL = ("constant", "copy", "length")
 CASES = {

@@ -5,7 +5,7 @@ import pytest
 
 from bot_orch.cli.main import main
 from bot_orch.environments.stream import Stream
-from bot_orch.environments.synthetic.episodes import Episodes, episodes, observed_alignment
+from bot_orch.environments.synthetic.episodes import SyntheticEpisodes, episodes, observed_alignment
 from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS, SETTINGS
 from bot_orch.experiments.harness.experiment import Scale, discover
 from bot_orch.experiments.harness.simulate import simulate
@@ -15,7 +15,7 @@ from bot_orch.experiments.paper.synthetic.play import (
     LAMBDAS,
     PAPER_METHODS,
     bot,
-    method,
+    entrant,
     oracle_level,
     play,
     ratio,
@@ -177,7 +177,7 @@ def test_a_seed_scores_the_same_in_any_batch():
 
 def _play(runs, seen):
     keys = derive_keys(["control"], range(runs.stream.seeds))
-    return scores(runs, play(method("bot-orch", runs.setting), runs, seen, keys))
+    return scores(runs, play(entrant("bot-orch", runs.setting), runs, seen, keys))
 
 
 def test_control_an_observation_that_leaks_the_reward_is_too_good():
@@ -199,10 +199,10 @@ def test_control_observed_alignment_tells_nothing_of_rewards_beyond_alignment():
 def test_control_an_oracle_that_ignores_rewards_or_alignment_has_regret():
     runs = episodes(ENVIRONMENTS["iid-g"], range(5))
     keys = derive_keys(["control"], range(5))
-    right = scores(runs, play(method("oracle", runs.setting), runs, observed_alignment(runs), keys))
+    right = scores(runs, play(entrant("oracle", runs.setting), runs, observed_alignment(runs), keys))
     assert max(right["oracle_regret"]) == 0.0 and min(right["best_agent_rate"]) == 1.0
     for wrong in (runs.stream.reward, -runs.stream.alignment):
-        broken = Episodes(
+        broken = SyntheticEpisodes(
             runs.setting,
             Stream(np.clip(wrong, 0, 1), runs.stream.alignment * 0),
             runs.event,
@@ -210,7 +210,7 @@ def test_control_an_oracle_that_ignores_rewards_or_alignment_has_regret():
             runs.task,
             runs.drawn,
         )
-        trace = play(method("oracle", runs.setting), broken, observed_alignment(runs), keys)
+        trace = play(entrant("oracle", runs.setting), broken, observed_alignment(runs), keys)
         assert min(scores(runs, trace)["oracle_regret"]) > 0.0
 
 

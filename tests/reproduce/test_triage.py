@@ -14,7 +14,7 @@ from bot_orch.environments.triage import (
 )
 from bot_orch.experiments.harness.experiment import Scale, discover
 from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.paper.triage.play import method
+from bot_orch.experiments.paper.triage.play import entrant
 from bot_orch.rng import derive_keys
 
 #: Cells where the paper contradicts itself (see the notes in the report): not expected to match.
@@ -89,7 +89,7 @@ def choices(source_of, label, rounds):
     """Choices of the first ``rounds`` rounds when the labels are ``label``."""
     data, seeds = load_triage(), np.arange(12)
     cases = episodes(data, "noniid", seeds, label)
-    bot = method("bot-orch", "noniid", "deployable")
+    bot = entrant("bot-orch", "noniid", "deployable")
     keys = derive_keys(["leak"], range(12))
     trace = simulate(bot.policy, cases.stream, keys, lambda_=bot.lambda_, source=source_of(data, cases))
     return trace.agent[:rounds]
@@ -119,7 +119,7 @@ def test_the_leak_test_catches_the_papers_protocol():
 def test_the_answer_of_an_agent_that_was_not_asked_changes_nothing():
     data, seeds = load_triage(), np.arange(12)
     cases = episodes(data, "noniid", seeds)
-    bot = method("bot-orch", "noniid", "deployable")
+    bot = entrant("bot-orch", "noniid", "deployable")
     keys = derive_keys(["leak"], range(12))
 
     def run(stream):

@@ -9,7 +9,7 @@ from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.policies.auto import policy as auto
-from bot_orch.policies.auto.policy import Auto, shared_optimism
+from bot_orch.policies.auto.policy import Auto, coupled_randucb
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, generator, uniform
@@ -195,13 +195,13 @@ def test_optimism_agrees_with_sampling():
     location, sd = rng.normal(size=5) * 0.2, rng.uniform(0.05, 0.6, size=5)
     z = np.abs(rng.normal(size=200_000))
     counts = np.bincount(np.argmax(location + z[:, None] * sd, axis=1), minlength=5) / z.size
-    np.testing.assert_allclose(shared_optimism(location, sd), counts, atol=0.004)
+    np.testing.assert_allclose(coupled_randucb(location, sd), counts, atol=0.004)
 
 
 def test_optimism_splits_ties():
-    np.testing.assert_allclose(shared_optimism(np.zeros(4), np.ones(4)), np.full(4, 0.25))
+    np.testing.assert_allclose(coupled_randucb(np.zeros(4), np.ones(4)), np.full(4, 0.25))
     mask = np.array([False, True, True, False])
-    np.testing.assert_allclose(shared_optimism(np.zeros(4), np.ones(4), mask), [0.0, 0.5, 0.5, 0.0])
+    np.testing.assert_allclose(coupled_randucb(np.zeros(4), np.ones(4), mask), [0.0, 0.5, 0.5, 0.0])
 
 
 def test_settings_are_checked():

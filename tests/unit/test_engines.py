@@ -50,7 +50,8 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 
 
 def test_ray_is_imported_only_when_used():
-    code = "import sys, bot_orch.experiments.harness.engines_ray; from bot_orch.cli.main import build_parser; build_parser()"
+    code = "import sys, bot_orch.experiments.harness.engines_ray"
+    code += "; from bot_orch.cli.main import build_parser; build_parser()"
     code += "; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -9,7 +9,7 @@ from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.policies.auto import memory as contextual_memory
-from bot_orch.policies.auto.memory import Memory, Prior
+from bot_orch.policies.auto.memory import GaussianProcessMemory, GaussianProcessPrior
 from bot_orch.policies.auto.policy import Auto
 from bot_orch.policies.base import Situation
 from bot_orch.rng import generator
@@ -73,7 +73,10 @@ def test_control_dropping_the_oldest_makes_regret_rise(name, monkeypatch):
 
 
 def small(capacity=8, drift=0.0):
-    memory = Memory((Prior(agent=0.1, task=1.0, agent_task=0.5), Prior(0.1, 1.0, 0.5, drift=drift)), capacity=capacity)
+    memory = GaussianProcessMemory(
+        (GaussianProcessPrior(agent=0.1, task=1.0, agent_task=0.5), GaussianProcessPrior(0.1, 1.0, 0.5, drift=drift)),
+        capacity=capacity,
+    )
     return memory, allocate(memory.schema(1), (), 2)
 
 

@@ -204,7 +204,7 @@ def test_the_example_and_the_one_in_the_help_are_valid(tmp_path, capsys):
     from bot_orch.cli.sweep import _EXAMPLE
 
     text = _EXAMPLE.split("example of a file:\n")[1].split("\n\nexamples:")[0]
-    assert len(read_sweep(write(tmp_path, text)).contestants) == 3
+    assert len(read_sweep(write(tmp_path, text)).entrants) == 3
 
 
 def test_list_names_policies_and_environments(capsys):

@@ -12,7 +12,7 @@ from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, C
 from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerView, Clock, Permit
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
-from bot_orch.agents.watch import Watch
+from bot_orch.agents.watch import AttemptTimer
 
 __all__ = ["Guard", "GuardView"]
 
@@ -45,7 +45,7 @@ class _Try:
     """One attempt: its place is taken, its permit is out."""
 
     run: _Run
-    watch: Watch
+    watch: AttemptTimer
     permit: Permit
     settled: bool = False
 
@@ -181,7 +181,7 @@ class Guard:
         finally:
             self._leave(attempt)
 
-    async def _next(self, watch: Watch, source: AsyncGenerator[Chunk, None]) -> Chunk:
+    async def _next(self, watch: AttemptTimer, source: AsyncGenerator[Chunk, None]) -> Chunk:
         try:
             chunk = await watch.wait(source.__anext__, first=watch.first_byte_s is None)
         except StopAsyncIteration:
@@ -201,7 +201,7 @@ class Guard:
         if permit is None:
             self._places.release()
             raise self._refuse(run, Ending.REFUSED_BREAKER)
-        attempt = _Try(run, Watch(self.limits, run.deadline_at), permit)
+        attempt = _Try(run, AttemptTimer(self.limits, run.deadline_at), permit)
         self._active.add(attempt)
         return attempt
 

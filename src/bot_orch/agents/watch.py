@@ -10,12 +10,12 @@ from bot_orch.agents.base import CallFailure
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits
 
-__all__ = ["Watch"]
+__all__ = ["AttemptTimer"]
 
 T = TypeVar("T")
 
 
-class Watch:
+class AttemptTimer:
     """Counts the time spent waiting for an agent, and ends the wait when a limit is reached.
 
     Only time inside :meth:`wait` counts against the agent's own timeouts: a caller who reads a stream slowly does not

@@ -118,12 +118,12 @@ def _names(words: list[str] | None) -> list[str]:
 
 
 def _list() -> int:
-    from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
+    from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
 
     for name, entrant in discover_entrants().items():
         where = "peer" if entrant.kind == "peer" else "ours" if entrant.default else "also"
         print(f"{where:<7} {name:<20} {entrant.about}")  # noqa: T201
-    for name, about in YARDSTICKS.items():
+    for name, about in BASELINES.items():
         print(f"{'always':<7} {name:<20} {about}")  # noqa: T201
     return 0
 

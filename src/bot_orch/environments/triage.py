@@ -24,8 +24,8 @@ __all__ = [
     "PAPER_SPLIT",
     "Condition",
     "DeployableAlignment",
-    "Episodes",
     "TriageData",
+    "TriageEpisodes",
     "episodes",
     "find_paper_split",
     "load_triage",
@@ -62,7 +62,7 @@ class TriageData:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Episodes:
+class TriageEpisodes:
     """One order of patients and one set of clinician's answers per seed."""
 
     patient: Ints  # (T, seeds)
@@ -97,7 +97,7 @@ def load_triage(split_seed: int = PAPER_SPLIT) -> TriageData:
     )
 
 
-def episodes(data: TriageData, condition: Condition, seeds: Ints, label: Ints | None = None) -> Episodes:
+def episodes(data: TriageData, condition: Condition, seeds: Ints, label: Ints | None = None) -> TriageEpisodes:
     """Patient orders and clinician's answers for every seed.
 
     ``iid`` shuffles all patients together; ``noniid`` puts the shifted ones after round 57. ``label`` (T, seeds)
@@ -116,10 +116,10 @@ def episodes(data: TriageData, condition: Condition, seeds: Ints, label: Ints | 
     human_right = answer < data.human_accuracy[patient]
     reward = np.stack([data.ai_label[patient] == truth, human_right], axis=-1).astype(float)
     stream = Stream(reward, _revealed(data, patient, truth))
-    return Episodes(patient, stream, data.shifted[patient])
+    return TriageEpisodes(patient, stream, data.shifted[patient])
 
 
-def paper_alignment(cases: Episodes) -> AlignmentSource:
+def paper_alignment(cases: TriageEpisodes) -> AlignmentSource:
     """The paper's protocol: the reference is the true label, so the router knows whether the AI is right."""
     return GivenAlignment(cases.stream.alignment)
 
@@ -137,7 +137,9 @@ class DeployableAlignment(AlignmentSource):
     .. [1] MacKay. The evidence framework applied to classification networks. Neural Computation 1992.
     """
 
-    def __init__(self, data: TriageData, cases: Episodes, *, moderate: bool = True, prior_n: float = 10.0) -> None:
+    def __init__(
+        self, data: TriageData, cases: TriageEpisodes, *, moderate: bool = True, prior_n: float = 10.0
+    ) -> None:
         reference = data.moderated if moderate else data.ai_probability
         self._ai = _distance(reference, np.eye(2)[data.ai_label])
         self._patient = cases.patient

@@ -10,7 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Estimate, Logged, evaluate
-from bot_orch.evaluation.rounds import Rounds, collect
+from bot_orch.evaluation.rounds import LoggedRounds, collect
 from bot_orch.evaluation.shadow import Lambda, follow, shadow
 from bot_orch.eventlog.log import Log
 from bot_orch.policies.base import Policy
@@ -18,9 +18,9 @@ from bot_orch.policies.base import Policy
 __all__ = [
     "PATHS",
     "Evaluation",
+    "LoggedRounds",
     "Progress",
-    "Rounds",
-    "Target",
+    "TargetPropensities",
     "collect",
     "evaluate_log",
     "learning_target",
@@ -50,7 +50,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetPropensities:
     """Probabilities of a target, (P, n, M), and from how many decisions it learned on average over its paths."""
 
     propensities: Floats
@@ -94,7 +94,7 @@ def evaluate_log(
     return Evaluation(target, len(logged), missing, mean, estimates, found.learned, rounds.earlier)
 
 
-def scores(rounds: Rounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:
+def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:
     """Positions of decisions with a score, and these decisions; refuses if too few have one."""
     keep, logged = rounds.scored(audited=audited)
     if audited and not keep:
@@ -110,18 +110,18 @@ def scores(rounds: Rounds, *, max_missing: float = 0.5, audited: bool = False) -
     return keep, logged
 
 
-def _left_out(rounds: Rounds) -> str:
+def _left_out(rounds: LoggedRounds) -> str:
     return f" ({rounds.earlier} earlier ones were made among other agents)" if rounds.earlier else ""
 
 
 def learning_target(
-    rounds: Rounds,
+    rounds: LoggedRounds,
     policy: Policy | str,
     lambda_: Lambda | None = None,
     *,
     paths: int = PATHS,
     progress: Callable[[int], None] | None = None,
-) -> Target:
+) -> TargetPropensities:
     """What a policy that learns would have done; ``progress`` is called with the number of paths gone."""
     if paths < 1:
         raise InvalidInputError("paths", f"is {paths}", "pass a whole number, 1 or more")
@@ -131,19 +131,19 @@ def learning_target(
         if progress is not None:
             progress(path + 1)
     learned = round(sum(each.learned for each in gone) / paths)
-    return Target(np.stack([each.propensities for each in gone]), learned)
+    return TargetPropensities(np.stack([each.propensities for each in gone]), learned)
 
 
-def _target(rounds: Rounds, target: str, paths: int) -> Target:
+def _target(rounds: LoggedRounds, target: str, paths: int) -> TargetPropensities:
     masks = rounds.eligible()
     uniform: Floats = masks / masks.sum(axis=1, keepdims=True)
     if target == "uniform":
-        return Target(uniform[None])
+        return TargetPropensities(uniform[None])
     if target.startswith("agent:"):
         name = target.removeprefix("agent:")
         if name not in rounds.agents:
             raise InvalidInputError("target", f"agent {name!r} is not in the log", f"choose from {rounds.agents}")
         allowed = masks[:, rounds.agents.index(name)] > 0  # elsewhere, anybody who may be chosen
         uniform[allowed] = [float(each == name) for each in rounds.agents]
-        return Target(uniform[None])
+        return TargetPropensities(uniform[None])
     return learning_target(rounds, target, paths=paths)

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.evaluate import PATHS, Progress, Target, collect, learning_target, scores
+from bot_orch.evaluation.evaluate import PATHS, Progress, TargetPropensities, collect, learning_target, scores
 from bot_orch.evaluation.offpolicy import Difference, Estimate, Logged, ThinSupportError, difference, evaluate
-from bot_orch.evaluation.rounds import Rounds
+from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.evaluation.shadow import Lambda, shadow
 from bot_orch.eventlog.log import Log
 from bot_orch.policies.base import Policy
 
-__all__ = ["Candidate", "Choice", "LambdaChoice", "choose", "pick_lambda"]
+__all__ = ["Candidate", "LambdaChoice", "Recommendation", "choose", "pick_lambda"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Recommendation:
     """A recommended lambda, with the reason and the candidates in the order given."""
 
     configured: Lambda
@@ -57,7 +57,7 @@ class LambdaChoice:
     """
 
     policy: str
-    choice: Choice
+    choice: Recommendation
     decisions: int
     missing: int
     revised: int
@@ -136,7 +136,7 @@ def choose(
     *,
     confidence: float = 0.95,
     min_effective: float = 50.0,
-) -> Choice:
+) -> Recommendation:
     """Choose among probabilities that are known already.
 
     Parameters
@@ -177,8 +177,8 @@ def choose(
     better = [candidate for candidate in found if candidate.gain is not None and candidate.gain.low > 0.0]
     best = max(better, key=lambda each: each.value.value if each.value else 0.0, default=None)
     if best is None or best.gain is None:
-        return Choice(configured, configured, _keep(configured, refused, len(gains)), found)
-    return Choice(configured, best.lambda_, _change(best.lambda_, configured, best.gain, len(better)), found)
+        return Recommendation(configured, configured, _keep(configured, refused, len(gains)), found)
+    return Recommendation(configured, best.lambda_, _change(best.lambda_, configured, best.gain, len(better)), found)
 
 
 def _keep(configured: Lambda, refused: Mapping[Lambda, str], compared: int) -> str:
@@ -196,7 +196,7 @@ def _change(best: Lambda, configured: Lambda, gain: Difference, better: int) -> 
     return f"lambda {_name(best)}: {what}; better than the configured {_name(configured)} by {by}"
 
 
-def _wanted(rounds: Rounds, policy: Policy | str, lambdas: Iterable[Lambda], configured: Lambda) -> list[Lambda]:
+def _wanted(rounds: LoggedRounds, policy: Policy | str, lambdas: Iterable[Lambda], configured: Lambda) -> list[Lambda]:
     """The lambdas without repetition, the configured one among them; those that are no lambda are refused."""
     if not shadow(rounds, policy, 0.0).policy.uses_alignment:
         raise InvalidInputError("policy", f"{policy!r} does not use lambda", "name a policy that does, such as auto")
@@ -205,9 +205,9 @@ def _wanted(rounds: Rounds, policy: Policy | str, lambdas: Iterable[Lambda], con
 
 
 def _targets(
-    rounds: Rounds, policy: Policy | str, lambdas: list[Lambda], paths: int, progress: Progress | None
-) -> dict[Lambda, Target]:
-    targets: dict[Lambda, Target] = {}
+    rounds: LoggedRounds, policy: Policy | str, lambdas: list[Lambda], paths: int, progress: Progress | None
+) -> dict[Lambda, TargetPropensities]:
+    targets: dict[Lambda, TargetPropensities] = {}
 
     def saying(index: int) -> Callable[[int], None]:
         total = len(lambdas) * paths

@@ -19,7 +19,7 @@ from bot_orch.eventlog.events import Censored, Configured, DecisionMade, Event, 
 from bot_orch.eventlog.log import Log
 from bot_orch.types import Agent, Outcome, Task
 
-__all__ = ["Lesson", "Rounds", "collect"]
+__all__ = ["Lesson", "LoggedRounds", "collect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class LoggedRounds:
     """Decisions of one set of agents, and what was said about them.
 
     Parameters
@@ -102,7 +102,7 @@ class Rounds:
         return keep, Logged(agent, reward, self.propensities()[keep], features)
 
 
-def collect(log: Log) -> Rounds:
+def collect(log: Log) -> LoggedRounds:
     """Decisions since the set of agents last changed, with the first outcome and the last reward of each."""
     reading = _Reading()
     for row in log.read():
@@ -149,13 +149,13 @@ class _Reading:
             case Censored():
                 self._learn(event.decision_id, Outcome.censored(elapsed_s=event.elapsed_s, reason=event.reason))
 
-    def rounds(self) -> Rounds:
+    def rounds(self) -> LoggedRounds:
         agents, known = self.made[-1].agents, {event.id for event in self.made}
         lessons = {key: lesson for key, lesson in self.lessons.items() if key in known}
         revised, settings = frozenset(self.revised & known), self._settings(agents)
         given = {key: reward for key, reward in self.rewards.items() if key in known}
         rewards = _timeouts(lessons, settings) | given
-        return Rounds(agents, self.made, lessons, rewards, revised, settings, self.earlier)
+        return LoggedRounds(agents, self.made, lessons, rewards, revised, settings, self.earlier)
 
     def _settings(self, agents: tuple[str, ...]) -> str:
         """The newest settings, unless they are for other agents than those of the last decision."""

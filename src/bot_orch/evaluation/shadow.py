@@ -28,7 +28,7 @@ from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.settings import Lambda
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.rounds import Rounds
+from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, uniform
@@ -46,7 +46,7 @@ class Followed:
     learned: int
 
 
-def shadow(rounds: Rounds, policy: Policy | str, lambda_: Lambda | None = None) -> Orchestrator:
+def shadow(rounds: LoggedRounds, policy: Policy | str, lambda_: Lambda | None = None) -> Orchestrator:
     """A policy under the log's settings: agents with their costs, alignment, reward model, floor, features.
 
     The log's own policy keeps its settings, another one has those it is passed with. ``lambda_`` replaces the log's.
@@ -59,13 +59,13 @@ def shadow(rounds: Rounds, policy: Policy | str, lambda_: Lambda | None = None) 
     return Orchestrator.from_settings(settings, rounds.members())
 
 
-def share(rounds: Rounds) -> float:
+def share(rounds: LoggedRounds) -> float:
     """c: the share of decisions that a shadow learns from."""
     p, eligible = rounds.propensities(), rounds.eligible() > 0
     return max(_LEAST_SHARE, float(p[eligible].min()))
 
 
-def follow(rounds: Rounds, router: Orchestrator, path: int = 0, c: float | None = None) -> Followed:
+def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, c: float | None = None) -> Followed:
     """Lead a fresh shadow through the log.
 
     Parameters
@@ -91,7 +91,7 @@ def follow(rounds: Rounds, router: Orchestrator, path: int = 0, c: float | None 
     return Followed(table, len(own.keys() & rounds.lessons.keys()))
 
 
-def _due(rounds: Rounds) -> dict[int, list[str]]:
+def _due(rounds: LoggedRounds) -> dict[int, list[str]]:
     """Which outcomes arrive before which decision."""
     due: dict[int, list[str]] = {}
     for decision_id, lesson in rounds.lessons.items():
@@ -99,7 +99,7 @@ def _due(rounds: Rounds) -> dict[int, list[str]]:
     return due
 
 
-def _learn(router: Orchestrator, rounds: Rounds, decision_ids: Collection[str], own: dict[str, str]) -> None:
+def _learn(router: Orchestrator, rounds: LoggedRounds, decision_ids: Collection[str], own: dict[str, str]) -> None:
     for decision_id in decision_ids:
         if decision_id in own:
             with suppress(InvalidInputError):  # an early report that could not be checked when it came

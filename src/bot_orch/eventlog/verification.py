@@ -14,7 +14,7 @@ from bot_orch.eventlog.events import DecisionMade
 from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, drawn_agent
 from bot_orch.eventlog.log import Log, Row
 
-__all__ = ["Mismatch", "Replay", "Stretch", "replay"]
+__all__ = ["Mismatch", "Stretch", "Verification", "replay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Replay:
+class Verification:
     """What a replay found."""
 
     events: int = 0
@@ -68,7 +68,7 @@ class Replay:
         return self.decisions - sum(stretch.decisions for stretch in self.stretches)
 
 
-def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None] | None = None) -> Replay:
+def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None] | None = None) -> Verification:
     """Fold the log from its first event and derive every decision again that this engine made.
 
     Parameters
@@ -80,7 +80,7 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
     progress
         Called with (done, total) now and then.
     """
-    result, ledger = Replay(), Ledger()
+    result, ledger = Verification(), Ledger()
     total, engine = log.last()[0], ENGINE
     for row in log.read():
         event = row.event()

@@ -10,13 +10,13 @@ import numpy as np
 from bot_orch.arrays import Bools, Floats
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.players import Trace
+from bot_orch.experiments.harness.players import ReplayTrace
 from bot_orch.rng import generator
 
 __all__ = ["check_sees_only_chosen", "with_other_cells"]
 
 
-def check_sees_only_chosen(run: Callable[[Replay], Trace], matrix: Matrix, seed: int = 0) -> None:
+def check_sees_only_chosen(run: Callable[[Replay], ReplayTrace], matrix: Matrix, seed: int = 0) -> None:
     """Raise ``AssertionError`` if cells that were never chosen change a single choice.
 
     Parameters
@@ -27,7 +27,7 @@ def check_sees_only_chosen(run: Callable[[Replay], Trace], matrix: Matrix, seed:
     Examples
     --------
     >>> from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-    >>> from bot_orch.experiments.arena.players import play
+    >>> from bot_orch.experiments.harness.players import play
     >>> from bot_orch.experiments.arena.registry import discover_entrants
     >>> matrix, build = gaming_matrix(GamingSettings(tasks=60)), discover_entrants()["linucb"].build
     >>> check_sees_only_chosen(lambda replay: play(build(replay.setup), replay), matrix)

@@ -17,7 +17,7 @@ from bot_orch.agents.limits import Limits, Retry
 from bot_orch.survival.causes import Cause, cause_of
 from bot_orch.testing.fault_proxy import FaultServer
 
-__all__ = ["MATRIX", "Cell", "GuardFactory", "guard_for", "problems_in"]
+__all__ = ["MATRIX", "FaultCase", "GuardFactory", "guard_for", "problems_in"]
 
 Mode = Literal["call", "stream"]
 GuardFactory = Callable[[OpenAISettings, Limits, BreakerSettings], Guard]
@@ -31,7 +31,7 @@ _HEARD_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class FaultCase:
     """One fault met in one mode, and what must come of it.
 
     ``text`` is what reaches the caller before it ends (without any, no piece at all reaches it, so another agent may be
@@ -56,15 +56,15 @@ class Cell:
 
 def _both(
     fault: str, ending: Ending, breaker: BreakerState, cause: Cause, limits: Limits = _PATIENT
-) -> tuple[Cell, Cell]:
-    call = Cell(fault, "call", ending, breaker, cause, limits=limits)
+) -> tuple[FaultCase, FaultCase]:
+    call = FaultCase(fault, "call", ending, breaker, cause, limits=limits)
     return call, replace(call, mode="stream")
 
 
 E, C = Ending, Cause
-MATRIX: tuple[Cell, ...] = (
-    Cell("ok", "call", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
-    Cell("ok", "stream", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
+MATRIX: tuple[FaultCase, ...] = (
+    FaultCase("ok", "call", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
+    FaultCase("ok", "stream", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
     *_both("bad_request", E.UPSTREAM_4XX, _CLOSED, C.CENSORED),
     *_both("denied", E.UPSTREAM_DENIED, _CLOSED, C.OTHER_FAILURE),
     *_both("rate_limited", E.RATE_LIMITED, _CLOSED, C.CENSORED),
@@ -73,34 +73,34 @@ MATRIX: tuple[Cell, ...] = (
     *_both("redirect", E.REDIRECTED, _OPEN, C.OTHER_FAILURE),
     *_both("hang", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
     *_both("hang", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    Cell("hang_midstream", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    Cell("hang_midstream", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "The ", limits=_QUICK_TOTAL),
-    Cell("slow_drip", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    Cell("slow_drip", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "drip ", limits=_QUICK_TOTAL),
-    Cell("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
-    Cell("role_then_hang", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    Cell("role_then_close", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
-    Cell("role_then_error", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
-    Cell("empty_drip", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
-    Cell("end_mark_alone", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    Cell("half_of_two", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The "),
-    Cell("truncated", "call", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
-    Cell("truncated", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
-    Cell("no_end_mark", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
-    Cell("malformed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    Cell("malformed", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE, "The "),
+    FaultCase("hang_midstream", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    FaultCase("hang_midstream", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "The ", limits=_QUICK_TOTAL),
+    FaultCase("slow_drip", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    FaultCase("slow_drip", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "drip ", limits=_QUICK_TOTAL),
+    FaultCase("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    FaultCase("role_then_hang", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
+    FaultCase("role_then_close", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
+    FaultCase("role_then_error", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
+    FaultCase("empty_drip", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    FaultCase("end_mark_alone", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    FaultCase("half_of_two", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The "),
+    FaultCase("truncated", "call", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
+    FaultCase("truncated", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
+    FaultCase("no_end_mark", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
+    FaultCase("malformed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    FaultCase("malformed", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE, "The "),
     *_both("wrong_shape", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    Cell("error_inside", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE, "The "),
+    FaultCase("error_inside", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE, "The "),
     *_both("huge", E.TOO_LARGE, _CLOSED, C.OTHER_FAILURE),
-    Cell("huge_announced", "call", E.TOO_LARGE, _CLOSED, C.OTHER_FAILURE),
-    Cell("compressed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    FaultCase("huge_announced", "call", E.TOO_LARGE, _CLOSED, C.OTHER_FAILURE),
+    FaultCase("compressed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
     *_both("disconnect", E.CONNECTION, _OPEN, C.OTHER_FAILURE),
     *_both("not_http", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    Cell("hang", "call", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
-    Cell("hang", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
-    Cell("hang_midstream", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, "The ", deadline_s=1.5),
-    Cell("hang", "call", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
-    Cell("hang", "stream", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
+    FaultCase("hang", "call", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
+    FaultCase("hang", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
+    FaultCase("hang_midstream", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, "The ", deadline_s=1.5),
+    FaultCase("hang", "call", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
+    FaultCase("hang", "stream", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
 )
 
 
@@ -109,7 +109,7 @@ def guard_for(settings: OpenAISettings, limits: Limits, breaker: BreakerSettings
     return Guard("agent", OpenAIRunner(settings, limits), limits, retry=Retry(tries=1), breaker=breaker)
 
 
-async def problems_in(cell: Cell, make: GuardFactory = guard_for) -> list[str]:
+async def problems_in(cell: FaultCase, make: GuardFactory = guard_for) -> list[str]:
     """Run one cell against a fault server; what differs from the table."""
     async with FaultServer() as server:
         settings = OpenAISettings(server.base_url(cell.fault), "m", allow_private=True)
@@ -133,7 +133,7 @@ async def problems_in(cell: Cell, make: GuardFactory = guard_for) -> list[str]:
     return [f"{what}: {got!r}, expected {want!r}" for what, (got, want) in found.items() if got != want]
 
 
-async def _meet(cell: Cell, guard: Guard, server: FaultServer) -> tuple[Ending | None, list[str], Cause | None]:
+async def _meet(cell: FaultCase, guard: Guard, server: FaultServer) -> tuple[Ending | None, list[str], Cause | None]:
     """How one call ended, what reached the caller, and what the router learns."""
     attempts: list[Attempt] = []
     guard.observer = attempts.append

@@ -10,9 +10,9 @@ import pytest
 from bot_orch.arrays import Floats
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import After, Before, Replay
-from bot_orch.experiments.arena.metrics import chosen, score, yardstick
-from bot_orch.experiments.arena.players import Pick, Player, PolicyPlayer, Trace, play
+from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome
+from bot_orch.experiments.harness.players import Pick, Player, PolicyPlayer, ReplayTrace, play
+from bot_orch.experiments.harness.replay_metrics import baseline, chosen, score
 from bot_orch.policies.registry import make_policy
 from bot_orch.testing.entrants import check_sees_only_chosen
 
@@ -25,32 +25,32 @@ class Peeker(Player):
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
 
-    def choose(self, before: Before, u: Floats) -> Pick:
+    def choose(self, before: RoundContext, u: Floats) -> Pick:
         return Pick(np.argmax(self._replay.matrix.reward[self._replay.rows[before.t - 1]], axis=-1))
 
-    def learn(self, before: Before, after: After) -> None:
+    def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         pass
 
 
 class RevealingReplay(Replay):
     """Gives the rewards away as features."""
 
-    def before(self, t: int) -> Before:
+    def before(self, t: int) -> RoundContext:
         return replace(super().before(t), context=self.matrix.reward[self.rows[t]])
 
 
 class TrustsFeatures(Player):
     """Chooses the agent whose feature is largest: harmless unless features are rewards."""
 
-    def choose(self, before: Before, u: Floats) -> Pick:
+    def choose(self, before: RoundContext, u: Floats) -> Pick:
         assert before.context is not None
         return Pick(np.argmax(before.context, axis=-1))
 
-    def learn(self, before: Before, after: After) -> None:
+    def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         pass
 
 
-def _revealing(replay: Replay) -> Trace:
+def _revealing(replay: Replay) -> ReplayTrace:
     return play(TrustsFeatures(), RevealingReplay(replay.matrix, replay.order, replay.rounds, replay.seeds))
 
 
@@ -88,10 +88,8 @@ def _check_normalisation(normalised: dict[str, Floats]) -> None:
 def test_a_wrong_normalisation_is_caught() -> None:
     matrix = Matrix("toy", ("a", "b"), np.random.default_rng(0).random((50, 2)) * [0.4, 0.8])
     replay = Replay(matrix, rounds=30, seeds=range(6))
-    rewards = {
-        name: yardstick(replay, name)(matrix.reward).mean(axis=0) for name in ("random", "best-single", "oracle")
-    }
-    ours = {name: np.mean(score(replay, yardstick(replay, name))["metrics"]["normalised"]) for name in rewards}
+    rewards = {name: baseline(replay, name)(matrix.reward).mean(axis=0) for name in ("random", "best-single", "oracle")}
+    ours = {name: np.mean(score(replay, baseline(replay, name))["metrics"]["normalised"]) for name in rewards}
     _check_normalisation(ours)
     by_oracle = {
         name: (value - rewards["random"]) / (rewards["oracle"] - rewards["random"]) for name, value in rewards.items()

@@ -9,11 +9,11 @@ import pytest
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
-from bot_orch.environments.matrix.model import Matrix, Runtime
-from bot_orch.environments.replay.bandit import After, Before, Replay
-from bot_orch.experiments.arena.metrics import chosen, score
-from bot_orch.experiments.arena.players import PolicyPlayer, Trace, alignment_for, play
+from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
+from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome
 from bot_orch.experiments.arena.registry import discover_entrants
+from bot_orch.experiments.harness.players import PolicyPlayer, ReplayTrace, alignment_for, play
+from bot_orch.experiments.harness.replay_metrics import chosen, score
 from bot_orch.policies.auto.policy import Auto
 from bot_orch.survival.causes import Cause
 from bot_orch.testing.entrants import check_sees_only_chosen
@@ -27,7 +27,7 @@ def _replay(matrix: Matrix, seeds: int = 6, **wanted: float) -> Replay:
     return Replay(matrix, seeds=range(seeds), **wanted)  # type: ignore[arg-type]
 
 
-def _play(name: str, replay: Replay) -> Trace:
+def _play(name: str, replay: Replay) -> ReplayTrace:
     return play(ENTRANTS[name].build(replay.setup), replay)
 
 
@@ -165,9 +165,11 @@ def test_a_run_cut_off_before_the_target_says_nothing() -> None:
     replay = _replay(_timed(), seeds=2, latency_target_s=2.0)
     player = PolicyPlayer(Auto(), replay.setup, "auto")
     for t, (time_s, cause) in enumerate(((1.0, Cause.CENSORED), (5.0, Cause.CENSORED), (1.0, Cause.COMPLETED)), 1):
-        before = Before(t, None, _only(0, 2, 3), None, None)
+        before = RoundContext(t, None, _only(0, 2, 3), None, None)
         picked = player.choose(before, np.zeros(2))
-        player.learn(before, After(picked.agent, np.zeros(2), elapsed_s=np.full(2, time_s), cause=np.full(2, cause)))
+        player.learn(
+            before, RoundOutcome(picked.agent, np.zeros(2), elapsed_s=np.full(2, time_s), cause=np.full(2, cause))
+        )
     assert player.parts["bank"]["seen"].tolist() == [[2, 0, 0]] * 2
     alignment = _alignment_of(player)
     found = alignment.detail(player.parts, None)
@@ -177,7 +179,7 @@ def test_a_run_cut_off_before_the_target_says_nothing() -> None:
 
 @pytest.mark.parametrize("matrix", [_labelled(80), _timed(80)])
 def test_aligned_players_see_only_what_they_chose(matrix: Matrix) -> None:
-    def run(replay: Replay) -> Trace:
+    def run(replay: Replay) -> ReplayTrace:
         setup = replace(replay.setup, latency_target_s=2.0, cost_weight=0.1)
         return play(ENTRANTS["auto"].build(setup), replay)
 
@@ -188,7 +190,9 @@ def test_what_is_compared_depends_on_what_a_set_shows() -> None:
     plain = Matrix("plain", ("a", "b"), np.zeros((9, 2)), runtime=None)
     assert alignment_for(_replay(plain, latency_target_s=1.0, cost_weight=1.0).setup) is None
     timed = replace(
-        plain, runtime=Runtime(np.ones((9, 2)), np.ones((9, 2), int), np.full((9, 2), 9.0)), elapsed_s=np.ones((9, 2))
+        plain,
+        runtime=RuntimeOutcomes(np.ones((9, 2)), np.ones((9, 2), int), np.full((9, 2), 9.0)),
+        elapsed_s=np.ones((9, 2)),
     )
     by_time = alignment_for(_replay(timed, latency_target_s=1.0).setup)
     assert by_time is not None and isinstance(by_time.geometry, Lateness)

@@ -13,8 +13,8 @@ from bot_orch.environments.gaming import CHEATS, GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.experiments.arena.players import Trace, play
 from bot_orch.experiments.arena.registry import Entrant, discover_entrants, find_entrants, register
+from bot_orch.experiments.harness.players import ReplayTrace, play
 from bot_orch.testing.entrants import check_sees_only_chosen
 
 ENTRANTS = discover_entrants()
@@ -36,7 +36,7 @@ def _matrix(features: bool) -> Matrix:
     return Matrix("small", ("low", "plus", "minus"), reward, features=x if features else None)
 
 
-def _run(name: str, matrix: Matrix, seeds: list[int]) -> Trace:
+def _run(name: str, matrix: Matrix, seeds: list[int]) -> ReplayTrace:
     replay = Replay(matrix, seeds=seeds)
     return play(ENTRANTS[name].build(replay.setup), replay)
 

@@ -11,7 +11,7 @@ from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.matrix.npz import matrix_from_arrays
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.arena.league import COLUMNS, csv_text, league
-from bot_orch.experiments.arena.metrics import chosen, score, yardstick
+from bot_orch.experiments.harness.replay_metrics import baseline, chosen, score
 
 R = np.array([[1.0, 0.0, 0.5], [0.5, 0.25, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.5]])
 
@@ -33,21 +33,21 @@ def test_normalised_and_regret_by_hand() -> None:
     assert "cost_usd" not in metrics
 
 
-def test_yardsticks() -> None:
+def test_baselines() -> None:
     matrix = Matrix("toy", ("a", "b", "c"), R)
     replay = Replay(matrix, "shuffled", seeds=range(3))
     for name, level in (("best-single", 1.0), ("random", 0.0)):
-        assert np.allclose(score(replay, yardstick(replay, name))["metrics"]["normalised"], level)
-    oracle = score(replay, yardstick(replay, "oracle"))
+        assert np.allclose(score(replay, baseline(replay, name))["metrics"]["normalised"], level)
+    oracle = score(replay, baseline(replay, "oracle"))
     assert np.allclose(oracle["metrics"]["reward"], R.max(axis=1).mean())
     assert oracle["shares"]["b"][0] == 0.25
-    random = score(replay, yardstick(replay, "random"))
+    random = score(replay, baseline(replay, "random"))
     assert np.allclose(random["metrics"]["share_max"], 1 / 3)
 
 
 def test_best_single_is_judged_on_the_rounds_played() -> None:
     replay = Replay(Matrix("toy", ("a", "b", "c"), R[::-1]), "given", rounds=1, seeds=[0])
-    assert score(replay, yardstick(replay, "best-single"))["metrics"]["reward"] == [1.0]
+    assert score(replay, baseline(replay, "best-single"))["metrics"]["reward"] == [1.0]
 
 
 def test_runtime_costs_and_truth() -> None:
@@ -94,9 +94,9 @@ def _payload(values: list[float], kind: str = "ours") -> dict[str, Any]:
     return {"metrics": {"normalised": values, "reward": values}, "shares": {"a": [1.0] * len(values)}, "kind": kind}
 
 
-def test_league_orders_counts_and_leaves_yardsticks_out() -> None:
+def test_league_orders_counts_and_leaves_baselines_out() -> None:
     results = {
-        ("x", "shuffled", "oracle"): _payload([9.0, 9.0], "yardstick"),
+        ("x", "shuffled", "oracle"): _payload([9.0, 9.0], "baseline"),
         ("x", "shuffled", "p"): _payload([0.5, 0.6]),
         ("x", "shuffled", "q"): _payload([0.9, 0.8], "peer"),
         ("y", "shuffled", "p"): _payload([1.0, 1.0]),
@@ -117,8 +117,8 @@ def test_curves_end_within_the_frame_and_titles_over_their_panel() -> None:
 
     name = "x" * 99
     results = {(name, "given", policy): curve(v) for policy, v in (("p", 9.0), ("q", -3.0), ("r", 0.5))}
-    for yardstick_name, level in (("best-single", 1.0), ("random", 0.0)):
-        results[name, "given", yardstick_name] = _payload([level], "yardstick")
+    for baseline_name, level in (("best-single", 1.0), ("random", 0.0)):
+        results[name, "given", baseline_name] = _payload([level], "baseline")
     figure = draw_curves(results, league(results, "given"), "given")
     low, high = figure.axes[0].get_ylim()
     assert low < -3.0

@@ -11,8 +11,8 @@ from bot_orch.environments.matrix.npz import matrix_from_arrays
 from bot_orch.environments.replay.bandit import Replay, task_order
 from bot_orch.environments.replay.signal import KaplanMeierSignal, LogUniform, LogUniformSignal
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.players import PolicyPlayer, play
 from bot_orch.experiments.arena.registry import discover_entrants
+from bot_orch.experiments.harness.players import PolicyPlayer, play
 from bot_orch.policies.registry import make_policy
 from bot_orch.survival import Cause
 

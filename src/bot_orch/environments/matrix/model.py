@@ -1,6 +1,6 @@
 """A matrix of outcomes: T tasks, M agents, what each agent would have earned on each task.
 
-The matrix is everything there is to know; :mod:`bot_orch.environments.replay.bandit` shows a policy only what a live router
+The matrix holds every outcome; :mod:`bot_orch.environments.replay.bandit` shows a policy only what a live router
 would have seen of it.
 """
 
@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
 
-__all__ = ["Headroom", "Matrix", "Runtime", "headroom"]
+__all__ = ["Headroom", "Matrix", "RuntimeOutcomes", "headroom"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Runtime:
+class RuntimeOutcomes:
     """Times to completion, right-censored at a cutoff; every array is ``(T, M)``.
 
     Attributes
@@ -83,7 +83,7 @@ class Matrix:
     reward: Floats
     trials: Floats | None = None
     true_reward: Floats | None = None
-    runtime: Runtime | None = None
+    runtime: RuntimeOutcomes | None = None
     runtime_only: bool = False
     features: Floats | None = None
     feature_names: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Headroom:
 
 
 def headroom(matrix: Matrix, values: Floats | None = None) -> Headroom:
-    """Mean reward of the three yardsticks over all tasks.
+    """Mean reward of the three baselines over all tasks.
 
     Where the best single agent cannot take a task, a random eligible one does.
 

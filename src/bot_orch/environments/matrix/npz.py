@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.environments.matrix.check import CELL, check_shape, in_unit, names, non_negative, numbers, words
-from bot_orch.environments.matrix.model import Matrix, Runtime
+from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.environments.matrix.runtime import read_runtime
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import Cause
@@ -118,7 +118,7 @@ def write_npz(path: Path, matrix: Matrix) -> None:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def _reward(arrays: Files, runtime: Runtime | None) -> tuple[Floats, Floats | None]:
+def _reward(arrays: Files, runtime: RuntimeOutcomes | None) -> tuple[Floats, Floats | None]:
     key = next((key for key in REWARD_KEYS if key in arrays), None)
     if key is None:
         if runtime is None:
@@ -155,7 +155,7 @@ def _cells(arrays: Files, key: str, shape: tuple[int, int], *, unit: bool = Fals
     return in_unit(key, values) if unit else non_negative(key, values)
 
 
-def _elapsed(arrays: Files, runtime: Runtime | None, shape: tuple[int, int]) -> Floats | None:
+def _elapsed(arrays: Files, runtime: RuntimeOutcomes | None, shape: tuple[int, int]) -> Floats | None:
     if runtime is not None:
         return runtime.time_s
     for key in ("time_s", "latency_s", "duration_s"):

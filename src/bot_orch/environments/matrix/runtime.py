@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.environments.matrix.check import CELL, check_shape, non_negative, numbers, words, zero_or_one
-from bot_orch.environments.matrix.model import Runtime
+from bot_orch.environments.matrix.model import RuntimeOutcomes
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import REASONS, Cause
 
@@ -22,7 +22,7 @@ NOT_RUN = ("missing", "not_applicable")
 Files = Mapping[str, npt.NDArray[Any]]
 
 
-def read_runtime(arrays: Files, *, needed: bool) -> Runtime | None:
+def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
     """Times, causes and cutoffs; None without them, or without all of them if they are not ``needed``."""
     if "time_s" not in arrays:
         return None
@@ -51,7 +51,7 @@ def read_runtime(arrays: Files, *, needed: bool) -> Runtime | None:
     gone = np.isnan(event) | np.isnan(watched) | (cause < 0)
     if needed and gone.all():
         raise InvalidInputError("event", "holds no run that took place", "write 0 or 1 where an agent ran")
-    return Runtime(np.where(gone, np.nan, np.minimum(watched, cutoff_s)), np.maximum(cause, 0), cutoff_s)
+    return RuntimeOutcomes(np.where(gone, np.nan, np.minimum(watched, cutoff_s)), np.maximum(cause, 0), cutoff_s)
 
 
 def _cutoff(raw: npt.NDArray[Any], shape: tuple[int, ...]) -> Floats:

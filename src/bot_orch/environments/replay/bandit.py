@@ -1,7 +1,8 @@
 """Bandit replay of a matrix, all seeds stepping together.
 
-Each round a policy is given :class:`Before`, what a live router would know of the task; it chooses; then it is given
-:class:`After`, the chosen cell and nothing else. The replay hands out one cell per round and refuses to be asked again.
+Each round a policy gets a :class:`RoundContext`: what a live router would know of the task. It chooses an agent and
+gets a :class:`RoundOutcome`: the outcome of that agent alone. The replay answers a round once; a second
+request raises.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from bot_orch.rng import derive_keys, generator, uniform
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Outcome
 
-__all__ = ["ORDERS", "After", "Arrival", "Before", "Order", "Replay", "Setup", "task_order"]
+__all__ = ["ORDERS", "Arrival", "Order", "Replay", "RoundContext", "RoundOutcome", "Setup", "task_order"]
 
 Order = Literal["shuffled", "given"]
 ORDERS: tuple[Order, ...] = ("shuffled", "given")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Before:
+class RoundContext:
     """What is known before the choice of round ``t`` (from 1); the first axis of every array is the seed.
 
     Attributes
@@ -53,7 +54,7 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class After:
+class RoundOutcome:
     """What the chosen agents showed; every array is ``(seeds,)`` or ``(seeds, ...)``, ``None`` where the set has none.
 
     Attributes
@@ -252,11 +253,11 @@ class Replay:
         """How many rounds later the outcomes of round ``t`` (from 0) are learned."""
         return 0 if self.arrival.late is None else int(self.arrival.late[t])
 
-    def before(self, t: int) -> Before:
+    def before(self, t: int) -> RoundContext:
         """Open round ``t`` (from 0)."""
         m, rows = self.matrix, self.rows[t]
         self._asked = t
-        return Before(
+        return RoundContext(
             t + 1,
             None if self.context is None else self.context[rows],
             None if self._eligible is None else self._eligible[rows],
@@ -264,7 +265,7 @@ class Replay:
             None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
         )
 
-    def after(self, t: int, agent: Ints) -> After:
+    def after(self, t: int, agent: Ints) -> RoundOutcome:
         """Close round ``t`` (from 0): the cell of each seed's chosen agent."""
         if t != self._asked:
             raise RuntimeError(f"round {t} is not open; rounds are played in order")
@@ -279,7 +280,7 @@ class Replay:
             cut = self.arrival.censored[t]
             reward = np.where(cut, np.nan, reward)
             reason = tuple(self.arrival.reason if each else None for each in cut)
-        return After(
+        return RoundOutcome(
             agent,
             reward,
             None if m.output_embed is None else m.output_embed[at],

@@ -30,7 +30,7 @@ from bot_orch.environments.synthetic.tasks import correlations, laws_by_segment,
 from bot_orch.rng import generator
 from bot_orch.survival import Exponential, FrailtyProcess, GammaFrailty, observe, reward_of
 
-__all__ = ["Draws", "Episodes", "draws", "episodes", "observed_alignment", "realise"]
+__all__ = ["Draws", "SyntheticEpisodes", "draws", "episodes", "observed_alignment", "realise"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Episodes:
+class SyntheticEpisodes:
     """One run of an environment per seed: what each agent would do in each round."""
 
     setting: Setting
@@ -76,7 +76,7 @@ def draws(setting: Setting, seeds: Sequence[int], rounds: int | None = None) -> 
     return Draws(scatter, centre, mean, latent, theta, cutoff, noise)
 
 
-def realise(setting: Setting, drawn: Draws) -> Episodes:
+def realise(setting: Setting, drawn: Draws) -> SyntheticEpisodes:
     """Give the draws the setting's geometry and hazards."""
     path_scale = setting.path_scale if isinstance(setting, Bridge) else 0.0
     task = setting.task_spread * drawn.scatter + path_scale * drawn.centre
@@ -86,15 +86,15 @@ def realise(setting: Setting, drawn: Draws) -> Episodes:
     completion_s = model.time_at(-np.log(drawn.latent) / theta)
     seen = observe(completion_s, cutoff_s=drawn.cutoff[..., None] / setting.censor_rate)
     reward = reward_of(model, seen.t_s, seen.cause, theta)
-    return Episodes(setting, Stream(reward, w), seen.event, seen.t_s, task, drawn)
+    return SyntheticEpisodes(setting, Stream(reward, w), seen.event, seen.t_s, task, drawn)
 
 
-def episodes(setting: Setting, seeds: Sequence[int], rounds: int | None = None) -> Episodes:
+def episodes(setting: Setting, seeds: Sequence[int], rounds: int | None = None) -> SyntheticEpisodes:
     """Runs of the environment, ``rounds`` long (as published by default)."""
     return realise(setting, draws(setting, seeds, rounds))
 
 
-def observed_alignment(runs: Episodes, reference: Reference = "task") -> Floats:
+def observed_alignment(runs: SyntheticEpisodes, reference: Reference = "task") -> Floats:
     """What a policy sees before it chooses: W to the chosen kind of reference, with noise; ``(T, seeds, M)``."""
     w = runs.stream.alignment
     if reference != "task":

@@ -28,7 +28,7 @@ __all__ = [
     "Bridge",
     "Common",
     "Drift",
-    "Gaussian",
+    "GaussianTasks",
     "Law",
     "Moons",
     "Parameter",
@@ -115,14 +115,14 @@ class Setting:
     @property
     def iid(self) -> bool:
         """Whether tasks and rewards are independent over time (the paper then runs Algorithm 1)."""
-        return isinstance(self, Gaussian | Moons)
+        return isinstance(self, GaussianTasks | Moons)
 
 
 _STEADY_TO_WILD = tuple(Law("normal", sd) for sd in (0.10, 0.14, 0.18, 0.22, 0.26, 0.30))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian(Setting):
+class GaussianTasks(Setting):
     """IID-G: normal tasks, normal rewards of different variance."""
 
     laws: tuple[Law, ...] = _p(_STEADY_TO_WILD, "chosen", "normal with matched means and sd from 0.1 to 0.3")
@@ -192,7 +192,7 @@ COMMON = Common()
 ENVIRONMENTS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        Gaussian(name="iid-g", radius=1.434, task_spread=1.836, base_hazard=2.953, censor_rate=0.587),
+        GaussianTasks(name="iid-g", radius=1.434, task_spread=1.836, base_hazard=2.953, censor_rate=0.587),
         Moons(name="iid-m", radius=1.888, task_spread=0.221, base_hazard=2.566, censor_rate=0.586),
         Shifts(name="noniid-ps", radius=1.629, task_spread=2.103, base_hazard=3.536, censor_rate=0.627),
         Drift(name="noniid-sd", radius=1.393, task_spread=1.819, base_hazard=3.569, censor_rate=0.599),
@@ -204,7 +204,7 @@ ENVIRONMENTS: dict[str, Setting] = {
 ABLATION: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        Gaussian(
+        GaussianTasks(
             name="synthetic-iid", rounds=114, radius=2.206, task_spread=0.823, base_hazard=2.928, censor_rate=0.590
         ),
         Bridge(

@@ -97,10 +97,10 @@ def draws_with_best(values: Mapping[str, Floats]) -> set[str]:
 
 
 def _normalised(results: Results, order: str) -> dict[str, dict[str, Floats]]:
-    """``normalised`` over seeds by data set and policy, yardsticks left out."""
+    """``normalised`` over seeds by data set and policy, baselines left out."""
     table: dict[str, dict[str, Floats]] = {}
     for (dataset, its_order, policy), payload in results.items():
         values = payload["metrics"].get("normalised")
-        if its_order == order and values is not None and payload["kind"] != "yardstick":
+        if its_order == order and values is not None and payload["kind"] != "baseline":
             table.setdefault(dataset, {})[policy] = np.asarray(values, dtype=float)
     return table

@@ -18,7 +18,7 @@ import scipy
 from bot_orch._version import __version__
 from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
 from bot_orch.experiments.arena.plots import draw_curves, draw_league, draw_set
-from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
+from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
 from bot_orch.experiments.harness.figures import save_figure
 from bot_orch.experiments.harness.runner import Progress
 from bot_orch.files import write_atomically
@@ -168,7 +168,7 @@ def _cell(values: Sequence[float] | None, digits: int) -> str:
 
 
 def _facts(results: Results, command: str) -> str:
-    yard = "; ".join(f"{name}: {about}" for name, about in YARDSTICKS.items())
+    yard = "; ".join(f"{name}: {about}" for name, about in BASELINES.items())
     seeds = next((str(len(p["metrics"]["reward"])) for p in results.values()), "0")
     facts = {
         "Command": command,
@@ -176,7 +176,7 @@ def _facts(results: Results, command: str) -> str:
         "NumPy / SciPy": f"{np.__version__} / {scipy.__version__}",
         "Seeds": seeds,
         "Rounds": ", ".join(f"{k[0]} {p['rounds']}" for k, p in results.items() if k[2] == "random"),
-        "Yardsticks": yard,
+        "Baselines": yard,
         "± in tables": "standard deviation over seeds; in the league, standard error",
     }
     items = "".join(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.replay.bandit import After, Before, Setup
-from bot_orch.experiments.arena.players import Pick, Player
+from bot_orch.environments.replay.bandit import RoundContext, RoundOutcome, Setup
+from bot_orch.experiments.harness.players import Pick, Player
 
 __all__ = ["Learner", "PerSeedPlayer", "with_intercept"]
 
@@ -34,7 +34,7 @@ class PerSeedPlayer(Player):
         self._everyone = list(range(setup.agents))
         self._nothing = np.zeros((setup.seeds, 0))
 
-    def choose(self, before: Before, u: Floats) -> Pick:
+    def choose(self, before: RoundContext, u: Floats) -> Pick:
         """Every learner pulls."""
         x = self._nothing if before.context is None else before.context
         chosen = np.empty(len(self._learners), dtype=np.int64)
@@ -43,7 +43,7 @@ class PerSeedPlayer(Player):
             chosen[b] = learner.pull(x[b], arms, float(u[b]))
         return Pick(chosen)
 
-    def learn(self, before: Before, after: After) -> None:
+    def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """Every learner learns."""
         x = self._nothing if before.context is None else before.context
         for b, learner in enumerate(self._learners):

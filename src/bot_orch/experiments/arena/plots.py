@@ -109,13 +109,13 @@ def draw_set(results: Results, dataset: str, order: str) -> Any:
         payload = results[dataset, order, policy]
         values = np.array(payload["metrics"].get("normalised", [math.nan]), dtype=float)
         left.plot(values, np.full(len(values), position), ".", color="#90a4ae", markersize=4)
-        marker = "D" if payload["kind"] == "yardstick" else "s" if payload["kind"] == "peer" else "o"
+        marker = "D" if payload["kind"] == "baseline" else "s" if payload["kind"] == "peer" else "o"
         left.plot(values.mean(), position, marker, color="#00796b", markersize=6, markeredgecolor="black")
         _share_bar(right, payload, position)
     left.axvline(1.0, color="black", linestyle=":", linewidth=1.2)
     left.axvline(0.0, color="#9e9e9e", linestyle=":", linewidth=1.2)
     left.set_yticks(y, shown)
-    left.set_xlabel("normalised reward (dots: seeds; o ours, square peer, diamond yardstick)")
+    left.set_xlabel("normalised reward (dots: seeds; o ours, square peer, diamond baseline)")
     right.set_yticks(y, [""] * len(shown))
     right.set_xlim(0, 1)
     right.set_xlabel("share of tasks: favourite, second, third agent")

@@ -11,12 +11,12 @@ from typing import Literal
 
 from bot_orch.environments.replay.bandit import Setup
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.players import Player, PolicyPlayer
+from bot_orch.experiments.harness.players import Player, PolicyPlayer
 from bot_orch.policies.registry import available_policies, make_policy
 
-__all__ = ["YARDSTICKS", "Entrant", "discover_entrants", "find_entrants", "register"]
+__all__ = ["BASELINES", "Entrant", "discover_entrants", "find_entrants", "register"]
 
-Kind = Literal["ours", "peer", "yardstick"]
+Kind = Literal["ours", "peer", "baseline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Entrant:
 
 
 #: Reported beside every result; computed, not played.
-YARDSTICKS = {
+BASELINES = {
     "best-single": "the single agent with the highest mean reward on the tasks played, known in hindsight",
     "random": "the expected result of choosing evenly among eligible agents",
     "oracle": "the best agent of every task",
@@ -52,7 +52,7 @@ def discover_entrants() -> dict[str, Entrant]:
     """Every entrant by name: modules of ``arena.entrants``, then any other policy of the package, then registered."""
     found = dict(_shipped())
     for name in available_policies():
-        if name not in found and name not in YARDSTICKS:
+        if name not in found and name not in BASELINES:
             found[name] = Entrant(name, "with its default settings", partial(_plain, name), default=False)
     return {**found, **_extra}
 
@@ -69,7 +69,7 @@ def find_entrants(names: Sequence[str] | None) -> list[str]:
             chosen += [key for key, entrant in known.items() if entrant.default and entrant.kind in kinds]
         elif name in known:
             chosen.append(name)
-        elif name not in YARDSTICKS:  # those are always reported
+        elif name not in BASELINES:  # those are always reported
             raise InvalidInputError("--policies", f"no policy {name!r}", "see bot-orch arena --list-policies")
     return list(dict.fromkeys(chosen))
 

@@ -15,12 +15,12 @@ from bot_orch.environments.matrix.find import dataset_name, load_matrix
 from bot_orch.environments.replay.bandit import Order, Replay, Setup
 from bot_orch.errors import BotOrchError
 from bot_orch.experiments.arena.league import Results, csv_text
-from bot_orch.experiments.arena.metrics import chosen, score, yardstick
-from bot_orch.experiments.arena.players import play
-from bot_orch.experiments.arena.registry import YARDSTICKS, discover_entrants
+from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
 from bot_orch.experiments.harness.engines import make_engine
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.harness.figures import new_figure
+from bot_orch.experiments.harness.players import play
+from bot_orch.experiments.harness.replay_metrics import baseline, chosen, score
 from bot_orch.experiments.harness.runner import Progress, open_folder, run_missing
 from bot_orch.files import write_atomically
 from bot_orch.rng import derive_keys
@@ -64,13 +64,13 @@ class ArenaPlan:
         }
 
     def units(self) -> list[dict[str, Any]]:
-        """Every (data set, order, policy), yardsticks first."""
+        """Every (data set, order, policy), baselines first."""
         common = self._common()
         return [
             {"path": str(path), "dataset": dataset_name(path), "order": order, "policy": policy, **common}
             for path in self.paths
             for order in self.orders
-            for policy in (*YARDSTICKS, *self.policies)
+            for policy in (*BASELINES, *self.policies)
         ]
 
     def _common(self) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         cost_weight=unit.get("cost_weight", 0.0),
     )
     name = unit["policy"]
-    if name in YARDSTICKS:
-        return {**score(replay, yardstick(replay, name)), "kind": "yardstick"}
+    if name in BASELINES:
+        return {**score(replay, baseline(replay, name)), "kind": "baseline"}
     entrant = discover_entrants()[name]
     trace = play(entrant.build(replay.setup), replay)
     return {**score(replay, chosen(replay, trace.agent)), "kind": entrant.kind}

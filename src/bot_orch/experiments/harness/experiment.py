@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.harness.tables import Row, TableView
+from bot_orch.experiments.harness.tables import ResultRow, TableView
 
 __all__ = ["Experiment", "FigureView", "Results", "Scale", "Unit", "discover", "find"]
 
@@ -63,7 +63,7 @@ class Experiment:
     about: str
     units: Callable[[Scale], Sequence[Unit]]
     run: Callable[[Mapping[str, Any]], Payload]
-    rows: Callable[[Results], list[Row]]
+    rows: Callable[[Results], list[ResultRow]]
     tables: Callable[[], list[TableView]] = list
     figures: Callable[[Results], list[FigureView]] = lambda results: []  # noqa: ARG005
     notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005

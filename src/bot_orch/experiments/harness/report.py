@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from bot_orch.experiments.harness.experiment import Experiment, FigureView
-from bot_orch.experiments.harness.tables import Row, TableView
+from bot_orch.experiments.harness.tables import ResultRow, TableView
 from bot_orch.files import write_atomically
 
 __all__ = ["Section", "write_report"]
@@ -31,7 +31,7 @@ class Section:
     """An experiment and everything to show of it."""
 
     experiment: Experiment
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     tables: Sequence[TableView]
     figures: Sequence[tuple[FigureView, tuple[Path, Path]]]
     notes: Sequence[str]
@@ -111,7 +111,7 @@ def _figure(view: FigureView, paths: tuple[Path, Path]) -> str:
     )
 
 
-def _table(view: TableView, rows: Sequence[Row]) -> str:
+def _table(view: TableView, rows: Sequence[ResultRow]) -> str:
     chosen = [r for r in rows if r.metric == view.metric and r.protocol == view.protocol]
     if view.experiment is not None:
         chosen = [r for r in chosen if r.experiment == view.experiment]
@@ -129,7 +129,7 @@ def _table(view: TableView, rows: Sequence[Row]) -> str:
     return f"<h3>{title}</h3>{note}<div class=scroll>{table}</div>"
 
 
-def _cell(row: Row | None, digits: int) -> str:
+def _cell(row: ResultRow | None, digits: int) -> str:
     if row is None:
         return "<td></td>"
     ours = f"{row.mean:.{digits}f} ± {row.std:.{digits}f}"
@@ -140,7 +140,7 @@ def _cell(row: Row | None, digits: int) -> str:
     return f'<td class="{shade}">{ours}<br><small>paper {theirs}</small></td>'
 
 
-def _field(row: Row, name: str) -> str:
+def _field(row: ResultRow, name: str) -> str:
     return f"{row.lambda_:g}" if name == "lambda" else str(getattr(row, name))
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import numpy as np
 from scipy.special import stdtrit
 
-__all__ = ["COLUMNS", "Published", "Row", "TableView", "published", "rows_from_seeds", "to_csv"]
+__all__ = ["COLUMNS", "Published", "ResultRow", "TableView", "published", "rows_from_seeds", "to_csv"]
 
 COLUMNS = (
     *("experiment", "environment", "protocol", "method", "lambda", "metric"),
@@ -30,7 +31,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One result: a metric of a method in an environment under a protocol."""
 
     experiment: str
@@ -93,14 +94,14 @@ def rows_from_seeds(
     metrics: dict[str, list[float]],
     *,
     compare: bool = True,
-) -> list[Row]:
+) -> list[ResultRow]:
     """One row per metric from its values over seeds; ``compare`` looks the published number up."""
     rows = []
     for metric, values in metrics.items():
         v = np.asarray(values, dtype=float)
         std = float(v.std(ddof=1)) if v.size > 1 else 0.0
         paper = published(experiment, environment, method, lambda_, metric) if compare else None
-        row = Row(experiment, environment, protocol, method, lambda_, metric, float(v.mean()), std, v.size, paper)
+        row = ResultRow(experiment, environment, protocol, method, lambda_, metric, float(v.mean()), std, v.size, paper)
         rows.append(row)
     return rows
 
@@ -110,7 +111,7 @@ def published(experiment: str, environment: str, method: str, lambda_: float, me
     return _published().get((experiment, environment, method, float(lambda_), metric))
 
 
-def to_csv(rows: Iterable[Row]) -> str:
+def to_csv(rows: Iterable[ResultRow]) -> str:
     """``tables.csv``: the header and one line per row."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -121,13 +122,21 @@ def to_csv(rows: Iterable[Row]) -> str:
 
 @lru_cache(maxsize=1)
 def _published() -> dict[tuple[str, str, str, float, str], Published]:
+    """Every ``published.csv`` in the folder of an experiment; none is named here."""
     found = {}
-    for folder in sorted(files("bot_orch.experiments.paper").iterdir(), key=lambda folder: folder.name):
-        file = folder / "published.csv"
-        for line in csv.DictReader(file.read_text().splitlines()) if file.is_file() else ():
+    for file in _files_named("published.csv", files("bot_orch.experiments")):
+        for line in csv.DictReader(file.read_text().splitlines()):
             key = (line["experiment"], line["environment"], line["method"], float(line["lambda"]), line["metric"])
             found[key] = Published(float(line["mean"]), float(line["spread"]))
     return found
+
+
+def _files_named(name: str, folder: Traversable) -> Iterator[Traversable]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files_named(name, entry)
+        elif entry.name == name:
+            yield entry
 
 
 def _text(value: float) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.experiments.lockin.figures import draw_lockin
 from bot_orch.experiments.lockin.shares import lockin_shares
-from bot_orch.experiments.paper.synthetic import figures as draw
 from bot_orch.rng import derive_keys
 
 _LAMBDAS = (20.0, 50.0, 100.0)
@@ -39,7 +39,7 @@ def _run(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"share": share.tolist()}
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for key, payload in results.items():
         part, kind, value = key.split("/")
@@ -68,7 +68,7 @@ def _figures(results: Results) -> list[FigureView]:
             "lockin",
             "Left: the largest share among six identical agents, by the distance the softmax sees. Right: the share "
             "of one agent whose distance is truly 0.1 larger. Error bars: 10 % to 90 % quantile over seeds.",
-            partial(draw.draw_lockin, results, _LAMBDAS, _KINDS),
+            partial(draw_lockin, results, _LAMBDAS, _KINDS),
         )
     ]
 

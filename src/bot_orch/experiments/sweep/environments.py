@@ -1,15 +1,15 @@
-"""Environments of a sweep by name: what can be set, how long they run, how a policy is played and scored in them."""
+"""Environments of a sweep, by name: streams through the simulator, matrices through bandit replay."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bot_orch.environments.contract import Environment, Metrics, Settings
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.find import load_matrix
 from bot_orch.environments.matrix.model import Matrix
@@ -20,62 +20,26 @@ from bot_orch.environments.synthetic.alignment import REFERENCES
 from bot_orch.environments.synthetic.settings import SETTINGS, Setting
 from bot_orch.environments.triage import PAPER_SPLIT, DeployableAlignment, episodes, load_triage, paper_alignment
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.metrics import chosen, score
-from bot_orch.experiments.arena.players import PolicyPlayer, alignment_for, play
+from bot_orch.experiments.harness.players import PolicyPlayer, alignment_for, play
+from bot_orch.experiments.harness.replay_metrics import chosen, score
 from bot_orch.experiments.harness.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
 from bot_orch.rng import derive_keys, generator
 
-__all__ = ["MATRIX", "Environment", "MatrixEnvironment", "StreamEnvironment", "environments"]
+__all__ = ["MATRIX", "MatrixEnvironment", "StreamEnvironment", "environments"]
 
-Metrics = dict[str, list[float]]
-Settings = Mapping[str, Any]
 #: The stream of some seeds, the alignment a policy sees of it, and the path of the seeds' random keys.
 Made = tuple[Stream, AlignmentSource, list[str]]
 MATRIX = "matrix"
 
 
-class Environment(ABC):
-    """A place to play.
-
-    Attributes
-    ----------
-    options
-        What can be set, each with its default.
-    protocol
-        The option that results name as their protocol, or a fixed word.
-    fixed
-        Whether its length is given by its data.
-    divisible
-        Whether blocks of seeds can be scored apart.
-    """
-
-    options: Mapping[str, Any]
-    protocol: str = "bandit"
-    fixed: bool = False
-    divisible: bool = True
-
-    @abstractmethod
-    def rounds(self, settings: Settings) -> int:
-        """How long it runs if nobody says."""
-
-    @abstractmethod
-    def aligned(self, settings: Settings) -> bool:
-        """Whether lambda can change anything here."""
-
-    @abstractmethod
-    def play(
-        self, policy: Policy, settings: Settings, seeds: Sequence[int], rounds: int, lambda_: float, score_lambda: float
-    ) -> Metrics:
-        """Every metric, seed by seed."""
-
-
 @dataclass(frozen=True)
 class StreamEnvironment(Environment):
-    """Rounds that are laid out beforehand, all seeds stepping together."""
+    """A stream of rounds drawn beforehand; all seeds step together."""
 
     make: Callable[[Settings, Sequence[int], int], Made]
     options: Mapping[str, Any]
+    _: KW_ONLY
     length: int = 1000
     fixed: bool = False
     protocol: str = "bandit"
@@ -89,7 +53,14 @@ class StreamEnvironment(Environment):
         return True
 
     def play(
-        self, policy: Policy, settings: Settings, seeds: Sequence[int], rounds: int, lambda_: float, score_lambda: float
+        self,
+        policy: Policy,
+        settings: Settings,
+        seeds: Sequence[int],
+        *,
+        rounds: int,
+        lambda_: float,
+        score_lambda: float,
     ) -> Metrics:
         """Simulate and score with ``score_lambda``."""
         stream, source, path = self.make({**self.options, **settings}, seeds, rounds)
@@ -103,8 +74,9 @@ class MatrixEnvironment(Environment):
 
     load: Callable[[Settings], Matrix]
     options: Mapping[str, Any]
+    _: KW_ONLY
     protocol: str = "order"
-    divisible: bool = False  # one denominator for all seeds, see arena.metrics.score
+    divisible: bool = False  # one denominator for all seeds, see harness.replay_metrics.score
 
     def rounds(self, settings: Settings) -> int:
         """Every task once, at most 2000."""
@@ -115,7 +87,14 @@ class MatrixEnvironment(Environment):
         return alignment_for(Replay(self.load(settings), rounds=1, seeds=[0]).setup) is not None
 
     def play(
-        self, policy: Policy, settings: Settings, seeds: Sequence[int], rounds: int, lambda_: float, score_lambda: float
+        self,
+        policy: Policy,
+        settings: Settings,
+        seeds: Sequence[int],
+        *,
+        rounds: int,
+        lambda_: float,
+        score_lambda: float,
     ) -> Metrics:
         """Replay and score; ``score_lambda`` has no meaning here."""
         s = {**self.options, **settings}
@@ -143,7 +122,7 @@ def environments() -> dict[str, Environment]:
     }
     for condition in ("iid", "noniid"):
         found[f"triage-{condition}"] = StreamEnvironment(
-            _triage(condition), {"protocol": "deployable"}, 114, fixed=True, protocol="protocol"
+            _triage(condition), {"protocol": "deployable"}, length=114, fixed=True, protocol="protocol"
         )
     return {**found, **_synthetic()}
 
@@ -201,7 +180,7 @@ def _gaming(settings: Settings) -> Matrix:
 def _synthetic() -> dict[str, Environment]:
     """The paper's synthetic environments."""
     return {
-        name: StreamEnvironment(_of_setting(setting), {"reference": "task"}, setting.rounds)
+        name: StreamEnvironment(_of_setting(setting), {"reference": "task"}, length=setting.rounds)
         for name, setting in SETTINGS.items()
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bot_orch.experiments.harness.figures import new_figure
-from bot_orch.experiments.harness.tables import Row
+from bot_orch.experiments.harness.tables import ResultRow
 from bot_orch.experiments.sweep.spec import Sweep
 from bot_orch.experiments.sweep.summary import headline, places
 
@@ -18,7 +18,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _COLUMNS = 3
 
 
-def draw_sweep(sweep: Sweep, rows: Sequence[Row]) -> Any:
+def draw_sweep(sweep: Sweep, rows: Sequence[ResultRow]) -> Any:
     """Means with 95 % confidence intervals; a policy that lambda does not touch is a level line."""
     found = places(rows)
     columns = min(_COLUMNS, len(found))
@@ -41,7 +41,7 @@ def draw_sweep(sweep: Sweep, rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _against_lambda(axis: Any, rows: Sequence[Row], methods: Sequence[str]) -> None:
+def _against_lambda(axis: Any, rows: Sequence[ResultRow], methods: Sequence[str]) -> None:
     values = sorted({row.lambda_ for row in rows})
     for index, method in enumerate(methods):
         own = sorted((row for row in rows if row.method == method), key=lambda row: row.lambda_)
@@ -55,7 +55,7 @@ def _against_lambda(axis: Any, rows: Sequence[Row], methods: Sequence[str]) -> N
     axis.set_xticks(values)
 
 
-def _side_by_side(axis: Any, rows: Sequence[Row], methods: Sequence[str]) -> None:
+def _side_by_side(axis: Any, rows: Sequence[ResultRow], methods: Sequence[str]) -> None:
     own = {row.method: row for row in rows}
     for index, method in enumerate(methods):
         if method in own:
@@ -65,7 +65,7 @@ def _side_by_side(axis: Any, rows: Sequence[Row], methods: Sequence[str]) -> Non
     axis.invert_yaxis()
 
 
-def _spread(row: Row) -> float:
+def _spread(row: ResultRow) -> float:
     return 0.0 if math.isnan(row.ci95) else row.ci95
 
 

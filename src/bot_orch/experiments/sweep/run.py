@@ -12,7 +12,7 @@ from bot_orch._version import __version__
 from bot_orch.errors import MissingExtraError
 from bot_orch.experiments.harness.engines import Engine
 from bot_orch.experiments.harness.runner import Progress, open_folder, run_missing
-from bot_orch.experiments.harness.tables import Row, rows_from_seeds, to_csv
+from bot_orch.experiments.harness.tables import ResultRow, rows_from_seeds, to_csv
 from bot_orch.experiments.sweep.environments import environments
 from bot_orch.experiments.sweep.figure import draw_sweep
 from bot_orch.experiments.sweep.spec import Sweep, build
@@ -41,9 +41,9 @@ def run_cell(params: Mapping[str, Any]) -> dict[str, Any]:
         build(params["policy"], params["policy_settings"]),
         params["environment_settings"],
         range(first, last),
-        params["rounds"],
-        params["lambda"],
-        params["score_lambda"],
+        rounds=params["rounds"],
+        lambda_=params["lambda"],
+        score_lambda=params["score_lambda"],
     )
     return {"metrics": metrics}
 
@@ -54,10 +54,10 @@ def run_sweep(sweep: Sweep, out: Path, engine: Engine, progress: Progress, *, fo
     open_folder(out, json.loads(json.dumps({"sweep": sweep.settings(), "version": __version__})), force=force)
     units = [(cell, sweep.units(cell)) for cell in sweep.cells()]
     done = run_missing(out, [(_RUN, unit) for _, blocks in units for unit in blocks], engine, progress)
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     for cell, blocks in units:
         metrics = _joined([done[_RUN, unit.key]["metrics"] for unit in blocks])
-        names = (sweep.name, cell.place.label, cell.place.protocol, cell.contestant.label)
+        names = (sweep.name, cell.place.label, cell.place.protocol, cell.entrant.label)
         rows += rows_from_seeds(*names, cell.lambda_, metrics, compare=False)
     text = summary(sweep, rows)
     write_atomically(out / "summary.txt", text.encode())
@@ -71,7 +71,7 @@ def _joined(blocks: Sequence[Mapping[str, list[float]]]) -> dict[str, list[float
     return {metric: [value for block in blocks for value in block[metric]] for metric in blocks[0]}
 
 
-def _draw(sweep: Sweep, rows: Sequence[Row], out: Path) -> Path | None:
+def _draw(sweep: Sweep, rows: Sequence[ResultRow], out: Path) -> Path | None:
     from bot_orch.experiments.harness.figures import save_figure
 
     try:

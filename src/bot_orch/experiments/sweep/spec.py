@@ -18,7 +18,7 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, from_spec, make_policy
 from bot_orch.strict import read
 
-__all__ = ["Cell", "Contestant", "Place", "Sweep", "build", "policy_settings", "read_sweep"]
+__all__ = ["Place", "Sweep", "SweepCell", "SweepEntrant", "build", "policy_settings", "read_sweep"]
 
 _KEYS = ("name", "policies", "environments", "lambda", "seeds", "rounds", "score_lambda", "seeds_per_unit")
 #: A unit plays about this many rounds: a second of work, a few hundred megabytes.
@@ -29,7 +29,7 @@ _FAMILIES = {"estimator": "estimator", "history": "history"}
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
+class SweepEntrant:
     """A policy with settings, and what results call it."""
 
     label: str
@@ -50,17 +50,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SweepCell:
     """One policy in one environment with one lambda."""
 
-    contestant: Contestant
+    entrant: SweepEntrant
     place: Place
     lambda_: float
 
     @property
     def key(self) -> str:
         """Its name in the log of results."""
-        return f"{self.place.label}/{self.place.protocol}/{self.contestant.label}/{self.lambda_:g}"
+        return f"{self.place.label}/{self.place.protocol}/{self.entrant.label}/{self.lambda_:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +68,29 @@ class Sweep:
     """The grid."""
 
     name: str
-    contestants: Sequence[Contestant]
+    entrants: Sequence[SweepEntrant]
     places: Sequence[Place]
     lambdas: Sequence[float]
     seeds: int
     score_lambda: float
     seeds_per_unit: int | None = None
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[SweepCell]:
         """Every combination; where lambda can change nothing, once, with 0."""
         known = environments()
         for place in self.places:
             aligned = known[place.name].aligned(place.settings)
-            for contestant in self.contestants:
-                uses = aligned and build(contestant.name, contestant.settings).uses_alignment
+            for entrant in self.entrants:
+                uses = aligned and build(entrant.name, entrant.settings).uses_alignment
                 for value in self.lambdas if uses else (0.0,):
-                    yield Cell(contestant, place, value)
+                    yield SweepCell(entrant, place, value)
 
-    def units(self, cell: Cell) -> list[Unit]:
+    def units(self, cell: SweepCell) -> list[Unit]:
         """A cell in blocks of seeds; a block is what one worker runs."""
         block = self._block(cell.place)
         params = {
-            "policy": cell.contestant.name,
-            "policy_settings": dict(cell.contestant.settings),
+            "policy": cell.entrant.name,
+            "policy_settings": dict(cell.entrant.settings),
             "environment": cell.place.name,
             "environment_settings": dict(cell.place.settings),
             "rounds": cell.place.rounds,
@@ -105,10 +105,12 @@ class Sweep:
 
     def check(self) -> None:
         """Play a round of every policy and in every environment, so that a bad setting shows before the first unit."""
-        first = self.contestants[0], self.places[0]
-        for c, p in [*((c, first[1]) for c in self.contestants), *((first[0], p) for p in self.places[1:])]:
+        first = self.entrants[0], self.places[0]
+        for c, p in [*((c, first[1]) for c in self.entrants), *((first[0], p) for p in self.places[1:])]:
             try:
-                environments()[p.name].play(build(c.name, c.settings), p.settings, [0], 2, 1.0, 1.0)
+                environments()[p.name].play(
+                    build(c.name, c.settings), p.settings, [0], rounds=2, lambda_=1.0, score_lambda=1.0
+                )
             except BotOrchError:
                 raise
             except (TypeError, ValueError, KeyError, ArithmeticError) as error:
@@ -118,7 +120,7 @@ class Sweep:
         """What determines the results, as plain data; matrices by their contents, not by where they lie."""
         return {
             "name": self.name,
-            "policies": [[c.label, c.name, dict(c.settings)] for c in self.contestants],
+            "policies": [[c.label, c.name, dict(c.settings)] for c in self.entrants],
             "environments": [
                 [p.label, p.name, {k: v for k, v in p.settings.items() if k != "path"}, p.rounds, p.fingerprint]
                 for p in self.places
@@ -157,14 +159,14 @@ def read_sweep(path: Path) -> Sweep:
             raise InvalidInputError(f"{path.name}.{key}", "is missing", "name at least one")
     lambdas = [number("lambda", value) for value in listed("lambda", top.get("lambda", 0.0))]
     rounds = [count("rounds", value) for value in listed("rounds", top["rounds"])] if "rounds" in top else []
-    contestants = [c for item in listed("policies", top["policies"]) for c in _contestants(item)]
+    entrants = [c for item in listed("policies", top["policies"]) for c in _entrants(item)]
     places = [p for item in listed("environments", top["environments"]) for p in _places(item, rounds, path.parent)]
-    _no_twins("policies", [c.label for c in contestants])
+    _no_twins("policies", [c.label for c in entrants])
     _no_twins("environments", [f"{p.label} ({p.protocol})" for p in places])
     _no_twins("lambda", [f"{value:g}" for value in lambdas])
     return Sweep(
         text("name", top.get("name", path.stem)),
-        contestants,
+        entrants,
         places,
         lambdas,
         count("seeds", top.get("seeds", 20), most=_MOST_SEEDS),
@@ -173,7 +175,7 @@ def read_sweep(path: Path) -> Sweep:
     )
 
 
-def _contestants(item: Any) -> list[Contestant]:
+def _entrants(item: Any) -> list[SweepEntrant]:
     given = {"name": item} if isinstance(item, str) else mapping("policies", item)
     check_keys("policies", given, ("name", "label", "settings", "grid"))
     name = text("policies.name", given.get("name"))
@@ -186,13 +188,13 @@ def _contestants(item: Any) -> list[Contestant]:
     for values in itertools.product(*grid.values()):
         picked = dict(zip(grid, values, strict=True))
         tail = ",".join(f"{key}={_short(value)}" for key, value in picked.items())
-        made.append(Contestant(f"{label}({tail})" if tail else label, name, {**settings, **picked}))
+        made.append(SweepEntrant(f"{label}({tail})" if tail else label, name, {**settings, **picked}))
         _check_settings(made[-1])
     return made
 
 
-def _check_settings(contestant: Contestant) -> None:
-    name, settings, where = contestant.name, contestant.settings, f"policies.{contestant.label}"
+def _check_settings(entrant: SweepEntrant) -> None:
+    name, settings, where = entrant.name, entrant.settings, f"policies.{entrant.label}"
     check_keys(f"policies.{name}", settings, policy_settings(name))
     for key, value in settings.items():
         if key in _FAMILIES and not isinstance(value, Mapping):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from bot_orch.experiments.harness.tables import Row
+from bot_orch.experiments.harness.tables import ResultRow
 from bot_orch.experiments.sweep.spec import Sweep
 
 __all__ = ["headline", "places", "summary"]
@@ -16,7 +16,7 @@ _SHOWN = {
 }
 
 
-def summary(sweep: Sweep, rows: Sequence[Row]) -> str:
+def summary(sweep: Sweep, rows: Sequence[ResultRow]) -> str:
     """Means over seeds, with half the width of their 95 % confidence interval."""
     parts = [f"{sweep.name}: {sweep.seeds} seeds; mean ± 95 % confidence interval; the best of a table has a *\n"]
     for label, protocol in places(rows):
@@ -29,17 +29,17 @@ def summary(sweep: Sweep, rows: Sequence[Row]) -> str:
     return "\n".join(parts)
 
 
-def places(rows: Iterable[Row]) -> list[tuple[str, str]]:
+def places(rows: Iterable[ResultRow]) -> list[tuple[str, str]]:
     """Every (environment, protocol), in order."""
     return list(dict.fromkeys((row.environment, row.protocol) for row in rows))
 
 
-def headline(sweep: Sweep, rows: Sequence[Row]) -> str:
+def headline(sweep: Sweep, rows: Sequence[ResultRow]) -> str:
     """The metric to look at first: net utility where alignment counts, else reward."""
     return "net_utility" if sweep.score_lambda > 0.0 and any(r.metric == "net_utility" for r in rows) else "reward"
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[ResultRow]) -> str:
     values = sorted({row.lambda_ for row in rows})
     best = max(row.mean for row in rows)
     cells = {(row.method, row.lambda_): _cell(row, best) for row in rows}
@@ -54,6 +54,6 @@ def _table(rows: Sequence[Row]) -> str:
     return "".join(f"  {line}\n" for line in padded)
 
 
-def _cell(row: Row, best: float) -> str:
+def _cell(row: ResultRow, best: float) -> str:
     spread = "" if math.isnan(row.ci95) else f" ± {row.ci95:.4f}"
     return f"{row.mean:.4f}{spread}{'*' if row.mean == best else ' '}"

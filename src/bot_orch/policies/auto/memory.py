@@ -21,13 +21,13 @@ import numpy as np
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 from bot_orch.policies.auto.merging import merge_oldest, squared_distances
 
-__all__ = ["Memory", "Prediction", "Prior"]
+__all__ = ["GaussianProcessMemory", "GaussianProcessPrior", "Prediction"]
 
 _LEAST_NOISE, _NOISE_RATE, _EARLY, _UNDER_DRIFT = 1e-4, 0.005, 200.0, 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
+class GaussianProcessPrior:
     """Variances of the parts of a reward, in units of the variance of its noise.
 
     Parameters
@@ -71,7 +71,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class GaussianProcessMemory:
     """Several priors over one memory, weighted by how well each has predicted.
 
     Parameters
@@ -91,7 +91,7 @@ class Memory:
         What remains, a round later, of the evidence for or against a prior.
     """
 
-    priors: tuple[Prior, ...]
+    priors: tuple[GaussianProcessPrior, ...]
     reach: float = 1.0
     lifetime: float = 100.0
     capacity: int = 2048

@@ -12,24 +12,26 @@ from scipy.special import erf
 
 from bot_orch.arrays import Arrays, Bools, Floats, Schema, row_views
 from bot_orch.errors import InvalidInputError
-from bot_orch.policies.auto.memory import Memory, Prior
+from bot_orch.policies.auto.memory import GaussianProcessMemory, GaussianProcessPrior
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 
-__all__ = ["Auto", "shared_optimism"]
+__all__ = ["Auto", "coupled_randucb"]
 
-_CAUTIOUS = Prior(agent=0.05, task=1.0, agent_task=0.1)
-_BOLD = Prior(agent=0.05, task=1.0, agent_task=0.7)
-_DRIFTING = Prior(agent=0.05, task=1.0, agent_task=0.5, agent_drift=0.1, drift=0.2, agent_task_drift=0.2, apart=True)
+_CAUTIOUS = GaussianProcessPrior(agent=0.05, task=1.0, agent_task=0.1)
+_BOLD = GaussianProcessPrior(agent=0.05, task=1.0, agent_task=0.7)
+_DRIFTING = GaussianProcessPrior(
+    agent=0.05, task=1.0, agent_task=0.5, agent_drift=0.1, drift=0.2, agent_task_drift=0.2, apart=True
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Auto(Policy):
     """P(agent i is best for this task), from a memory of past tasks that weighs lasting against drifting models.
 
-    Rewards are estimated by :class:`~bot_orch.policies.auto.memory.Memory`; with features the estimate depends on
-    the task, without them it is a shrunken mean. An agent's score is its estimate, minus its penalty, plus a random
-    number of standard deviations that is the same for all agents: see :func:`shared_optimism`. Before it is known, an
-    agent is expected to be worth its price; otherwise a dear one would not be tried.
+    Rewards are estimated by :class:`~bot_orch.policies.auto.memory.GaussianProcessMemory`; with features the estimate
+    depends on the task, without them it is a shrunken mean. An agent's score is its estimate, minus its penalty, plus a
+    random number of standard deviations that is the same for all agents: see :func:`coupled_randucb`. Before any
+    outcome, an agent is expected to be worth its price; otherwise an expensive one would not be tried.
 
     Parameters
     ----------
@@ -74,9 +76,9 @@ class Auto(Policy):
         found = _memory(self).predict(state, situation.context, situation.t, situation.pending)
         sd = self.scale * np.sqrt(state["noise"][..., None] * found.variance)
         if situation.cost is None:
-            return Choice(shared_optimism(found.value - situation.penalty, sd, situation.eligible), found.value, sd)
+            return Choice(coupled_randucb(found.value - situation.penalty, sd, situation.eligible), found.value, sd)
         trust = found.unknown * situation.cost
-        p = shared_optimism(found.value - (situation.penalty - trust), sd, situation.eligible)
+        p = coupled_randucb(found.value - (situation.penalty - trust), sd, situation.eligible)
         return Choice(p, found.value, sd + trust)
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
@@ -94,8 +96,8 @@ class Auto(Policy):
                 memory.learn(row_views(state, row), index[row], np.asarray(reward[row]), context, feedback.t)
 
 
-def shared_optimism(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
-    """P(agent i has the largest ``location + |Z| * sd``) where the standard normal Z is one for all agents [1]_.
+def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
+    """Coupled RandUCB [1]_: P(agent i has the largest ``location + |Z| * sd``), one standard normal Z for all agents.
 
     Each agent is a line over the size of Z. It is on top between its last crossing with a flatter line and its first
     crossing with a steeper one, so its probability is a difference of two values of a
@@ -108,7 +110,7 @@ def shared_optimism(location: Floats, sd: Floats, eligible: Bools | None = None)
 
     Examples
     --------
-    >>> shared_optimism(np.array([0.5, 0.4, 0.3]), np.array([0.1, 0.2, 0.1])).round(3)
+    >>> coupled_randucb(np.array([0.5, 0.4, 0.3]), np.array([0.1, 0.2, 0.1])).round(3)
     array([0.683, 0.317, 0.   ])
     """
     if eligible is not None:
@@ -155,6 +157,6 @@ def _by_rows(policy: Auto, state: Arrays, s: Situation) -> Choice:
 
 
 @lru_cache(maxsize=16)
-def _memory(policy: Auto) -> Memory:
+def _memory(policy: Auto) -> GaussianProcessMemory:
     priors = (_CAUTIOUS, _BOLD, _DRIFTING) if policy.forgetting else (_CAUTIOUS, _BOLD)
-    return Memory(priors, capacity=policy.capacity, block=policy.block)
+    return GaussianProcessMemory(priors, capacity=policy.capacity, block=policy.block)

@@ -158,8 +158,8 @@ def fit_piecewise(
 class OnlinePiecewise(OnlineFit[PiecewiseConstant]):
     """The piecewise-constant fit, one outcome at a time; exact, from 2 K numbers per agent.
 
-    ``prior`` and ``discount`` are as in :class:`~bot_orch.survival.models.exponential.OnlineExponential`; the prior counts
-    in every interval.
+    ``prior`` and ``discount`` are as in :class:`~bot_orch.survival.models.exponential.OnlineExponential`; the prior
+    counts in every interval.
 
     Examples
     --------

@@ -134,7 +134,7 @@ class Bures(LinearGeometry):
         return cloud_of(measure, self.dimension)
 
     def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
-        """See :class:`~bot_orch.transport.geometries.base.Geometry`; one batched eigenvalue problem when not diagonal."""
+        """See :class:`~bot_orch.transport.geometries.base.Geometry`; one batched eigenvalue problem if not diagonal."""
         if self.diagonal:
             return kernels.l2(bank, reference)
         m, s = self.split(bank)

@@ -16,13 +16,13 @@ from bot_orch.eventlog.stores.sqlfiles import queries
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.eventlog.verification import replay
 
-__all__ = ["Verification", "copy_log", "verify"]
+__all__ = ["CopyCheck", "copy_log", "verify"]
 
 _GROUP = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class CopyCheck:
     """What a comparison of two logs found."""
 
     events: int
@@ -53,12 +53,12 @@ def copy_log(source: SqliteLog, target: PostgresLog, progress: Callable[[int, in
     return copied
 
 
-def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> Verification:
+def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> CopyCheck:
     """Fold both from their first event and derive every decision of the copy again that this engine made."""
     found, original = replay(target, exact=exact), replay(source, exact=exact)
     same = _digest(source.read()) == _digest(target.read()) and _same_keys(source, target)
     different = len({each.seq for each in (*found.mismatches, *original.mismatches)})
-    return Verification(found.events, found.derived, different, original.fingerprint, found.fingerprint, same)
+    return CopyCheck(found.events, found.derived, different, original.fingerprint, found.fingerprint, same)
 
 
 def _with_keys(source: SqliteLog, after: int) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.stores.postgres.connect import QUERIES, connect, driver
 
-__all__ = ["Mismatch", "Peer", "Roster"]
+__all__ = ["Peer", "Roster", "StateMismatch"]
 
 _Q = QUERIES
 _KEPT_CHECKS = 8192
@@ -24,7 +24,7 @@ class Peer(NamedTuple):
     busy: tuple[str, ...]
 
 
-class Mismatch(NamedTuple):
+class StateMismatch(NamedTuple):
     """Two replicas that hold different states after the same event."""
 
     seq: int
@@ -58,7 +58,7 @@ class Roster:
         self._do("beat", self.id, self._name, seq, list(busy))
         return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", lease_s)]
 
-    def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> Mismatch | None:
+    def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> StateMismatch | None:
         """Say what we hold; somebody among the living who holds something else, if there is one.
 
         Only states of the same engine are compared: another one may have learned otherwise from the same events.
@@ -66,7 +66,7 @@ class Roster:
         for seq, hash_ in hashes:
             self._do("publish", seq, self.id, f"{ENGINE}:{hash_}")
             self._do("forget_checks", seq - _KEPT_CHECKS)
-        return next((Mismatch(*found) for found in self._ask("mismatches", self.id, lease_s)), None)
+        return next((StateMismatch(*found) for found in self._ask("mismatches", self.id, lease_s)), None)
 
     def agreed(self) -> int:
         """How often another replica held the same."""

@@ -12,10 +12,10 @@ from bot_orch.arrays import Floats
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.players import play
 from bot_orch.experiments.arena.registry import discover_entrants
 from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.players import play
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 
 ALL = ("constant", "copy", "length")
 #: Reverse: the more an honest agent is worth, the more freely it words its answers.
@@ -81,7 +81,7 @@ def _truth(matrix: Matrix) -> Floats:
     return matrix.true_reward
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for key, payload in results.items():
         case, name = key.split("/")

@@ -6,8 +6,8 @@ from functools import partial
 
 from bot_orch.core.settings import Lambda
 from bot_orch.environments.replay.bandit import Setup
-from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
+from bot_orch.experiments.harness.players import Player, PolicyPlayer
 from bot_orch.policies.auto.policy import Auto
 
 __all__ = ["ENTRANTS", "FIXED_LAMBDAS"]

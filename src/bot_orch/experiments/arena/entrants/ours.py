@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bot_orch.environments.replay.bandit import Setup
-from bot_orch.experiments.arena.players import Player, PolicyPlayer
 from bot_orch.experiments.arena.registry import Entrant
+from bot_orch.experiments.harness.players import Player, PolicyPlayer
 from bot_orch.policies.registry import make_policy
 
 __all__ = ["ENTRANTS"]

@@ -10,8 +10,8 @@ from bot_orch.arrays import Floats
 from bot_orch.environments.replay.bandit import Setup
 from bot_orch.errors import MissingExtraError
 from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer, with_intercept
-from bot_orch.experiments.arena.players import Player
 from bot_orch.experiments.arena.registry import Entrant
+from bot_orch.experiments.harness.players import Player
 
 __all__ = ["ENTRANTS", "MabWiser"]
 

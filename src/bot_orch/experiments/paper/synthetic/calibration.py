@@ -18,13 +18,13 @@ from bot_orch.arrays import Floats
 from bot_orch.environments.synthetic.episodes import Draws, draws, episodes, observed_alignment, realise
 from bot_orch.environments.synthetic.settings import ENVIRONMENTS, Bridge, Setting, calibrated
 from bot_orch.experiments.harness.tables import Published, published
-from bot_orch.experiments.paper.synthetic.play import method, play, scores
+from bot_orch.experiments.paper.synthetic.play import entrant, play, scores
 from bot_orch.rng import derive_keys
 
 __all__ = [
     "CALIBRATION_SEEDS",
     "Calibration",
-    "Target",
+    "CalibrationTarget",
     "calibrate",
     "calibrate_all",
     "measure",
@@ -40,7 +40,7 @@ _CHI = 0.35  # relative standard error of a standard deviation over five seeds
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CalibrationTarget:
     """A published number as the fit sees it: cumulative over the horizon, with its standard error."""
 
     value: float
@@ -58,7 +58,7 @@ class Calibration:
     """A fitted setting, what it was fitted to, and what it gives."""
 
     setting: Setting
-    targets: Mapping[str, Target]
+    targets: Mapping[str, CalibrationTarget]
     found: Mapping[str, float]
 
     @property
@@ -67,7 +67,7 @@ class Calibration:
         return sum(target.residual(self.found[name]) ** 2 for name, target in self.targets.items())
 
 
-def targets(setting: Setting) -> dict[str, Target]:
+def targets(setting: Setting) -> dict[str, CalibrationTarget]:
     """What the paper prints of Random in this environment, and of the oracle."""
     return _main_targets(setting.name) if setting.name in ENVIRONMENTS else _ablation_targets(setting)
 
@@ -134,7 +134,7 @@ def predicted_ratio(setting: Setting, seeds: Sequence[int] = range(40)) -> float
     runs = episodes(setting, seeds)
     seen, keys = observed_alignment(runs), derive_keys(["calibrate", setting.name], seeds)
     regret = [
-        float(np.mean(scores(runs, play(method(name, setting), runs, seen, keys))["oracle_regret"]))
+        float(np.mean(scores(runs, play(entrant(name, setting), runs, seen, keys))["oracle_regret"]))
         for name in ("bot-orch", "random")
     ]
     return regret[0] / regret[1]
@@ -147,27 +147,27 @@ def _sd_over_seeds(values: Floats) -> float:
     return float(np.sqrt(between + within))
 
 
-def _main_targets(name: str) -> dict[str, Target]:
+def _main_targets(name: str) -> dict[str, CalibrationTarget]:
     random = {metric: _random("synthetic", name, metric) for metric in _METRICS}
     cost, regret = random["alignment_cost"], random["oracle_regret"]
     root = math.sqrt(5.0)
     return {
-        "alignment_cost": Target(cost.mean, cost.spread / root),
-        "oracle_regret": Target(regret.mean, regret.spread / root),
-        "alignment_cost_sd": Target(cost.spread, _CHI, logarithmic=True),
-        **{metric: Target(random[metric].mean, random[metric].spread / root) for metric in _METRICS[3:]},
+        "alignment_cost": CalibrationTarget(cost.mean, cost.spread / root),
+        "oracle_regret": CalibrationTarget(regret.mean, regret.spread / root),
+        "alignment_cost_sd": CalibrationTarget(cost.spread, _CHI, logarithmic=True),
+        **{metric: CalibrationTarget(random[metric].mean, random[metric].spread / root) for metric in _METRICS[3:]},
     }
 
 
-def _ablation_targets(setting: Setting) -> dict[str, Target]:
+def _ablation_targets(setting: Setting) -> dict[str, CalibrationTarget]:
     """Here the paper's plus-minus is a confidence interval of the mean over 30 seeds, not a standard deviation."""
     net, regret = (_random("synthetic-lambda", setting.name, metric) for metric in ("net_utility", "oracle_regret"))
     five = {m: [_random("synthetic", name, m).mean for name in ENVIRONMENTS] for m in _METRICS[3:]}
     return {
-        "net_utility": Target(net.mean, net.spread / 1.96),
-        "oracle_regret": Target(regret.mean, regret.spread / 1.96),
-        "net_utility_sd": Target(net.spread / 1.96 * math.sqrt(30.0), _CHI / 2.5, logarithmic=True),
-        **{metric: Target(float(np.mean(values)), 0.01) for metric, values in five.items()},
+        "net_utility": CalibrationTarget(net.mean, net.spread / 1.96),
+        "oracle_regret": CalibrationTarget(regret.mean, regret.spread / 1.96),
+        "net_utility_sd": CalibrationTarget(net.spread / 1.96 * math.sqrt(30.0), _CHI / 2.5, logarithmic=True),
+        **{metric: CalibrationTarget(float(np.mean(values)), 0.01) for metric, values in five.items()},
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.environments.synthetic.alignment import agent_cloud, places
-from bot_orch.environments.synthetic.episodes import Episodes, episodes
+from bot_orch.environments.synthetic.episodes import SyntheticEpisodes, episodes
 from bot_orch.environments.synthetic.settings import ENVIRONMENTS
 from bot_orch.environments.synthetic.tasks import segments
 
@@ -37,7 +37,7 @@ def run_data(params: Mapping[str, Any]) -> dict[str, Any]:
     return payload
 
 
-def _plane(runs: Episodes) -> dict[str, Any]:
+def _plane(runs: SyntheticEpisodes) -> dict[str, Any]:
     setting = runs.setting
     clouds = [agent_cloud(law, i).points * setting.output_spread for i, law in enumerate(setting.laws)]
     spots = places(setting.radius)[:, None] + np.stack(clouds)
@@ -45,7 +45,7 @@ def _plane(runs: Episodes) -> dict[str, Any]:
     return {"tasks": tasks.tolist(), "places": places(setting.radius).tolist(), "outputs": spots.tolist()}
 
 
-def _shifts(runs: Episodes) -> dict[str, Any]:
+def _shifts(runs: SyntheticEpisodes) -> dict[str, Any]:
     segment = segments(runs.setting, len(runs.task))
     latent = runs.drawn.latent
     parts = [_histogram(latent[segment == k, :, 0]) for k in range(int(segment[-1]) + 1)]
@@ -53,7 +53,7 @@ def _shifts(runs: Episodes) -> dict[str, Any]:
     return {"trajectories": latent[:, 0].T.tolist(), "parts": parts, "changepoints": starts.tolist()}
 
 
-def _means(runs: Episodes) -> dict[str, Any]:
+def _means(runs: SyntheticEpisodes) -> dict[str, Any]:
     latent, mean = runs.drawn.latent[:, 0], runs.drawn.mean[:, 0]
     sums = np.cumsum(np.vstack([np.zeros((1, latent.shape[1])), latent]), axis=0)
     rolling = (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW

@@ -10,7 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.environments.stream import GivenAlignment
-from bot_orch.environments.synthetic.episodes import Episodes, episodes, observed_alignment
+from bot_orch.environments.synthetic.episodes import SyntheticEpisodes, episodes, observed_alignment
 from bot_orch.environments.synthetic.settings import COMMON, SETTINGS
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.paper.synthetic.play import utility
@@ -74,7 +74,7 @@ def run_long(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"rounds": at, "mean": values.mean(axis=1).tolist(), "final": values[-1].tolist()}
 
 
-def _lost(runs: Episodes, seen: Floats, panel: str) -> Floats:
+def _lost(runs: SyntheticEpisodes, seen: Floats, panel: str) -> Floats:
     """What choosing each agent loses in each round, in expectation over rewards where no alignment is used.
 
     With alignment the yardstick is the rule a router would reach that knew every agent's mean reward, took the noisy

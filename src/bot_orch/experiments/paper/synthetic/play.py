@@ -10,7 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.environments.stream import GivenAlignment
-from bot_orch.environments.synthetic.episodes import Episodes, episodes, observed_alignment
+from bot_orch.environments.synthetic.episodes import SyntheticEpisodes, episodes, observed_alignment
 from bot_orch.environments.synthetic.settings import COMMON, SETTINGS, Setting
 from bot_orch.experiments.harness.simulate import Trace, simulate
 from bot_orch.experiments.harness.tables import published
@@ -25,9 +25,9 @@ __all__ = [
     "LAMBDAS",
     "PAPER_METHODS",
     "WITH_ALIGNMENT",
-    "Method",
+    "SyntheticEntrant",
     "bot",
-    "method",
+    "entrant",
     "oracle_level",
     "play",
     "ratio",
@@ -43,8 +43,8 @@ LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 11.0, 12.0, 13.0
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """A policy and the lambda it chooses with; no policy means the oracle, who sees everything."""
+class SyntheticEntrant:
+    """A policy and the lambda it chooses with; ``policy`` None is the oracle, which sees every outcome."""
 
     policy: Policy | None
     lambda_: float
@@ -56,16 +56,16 @@ def bot(setting: Setting) -> Bot:
     return algorithm(alpha=COMMON.alpha, eta=COMMON.eta)
 
 
-def method(name: str, setting: Setting, lambda_: float = COMMON.lambda_) -> Method:
-    """The method of that name; ``+ot`` gives a baseline the same noisy alignment that BOT-Orch sees."""
+def entrant(name: str, setting: Setting, lambda_: float = COMMON.lambda_) -> SyntheticEntrant:
+    """The entrant of that name; ``+ot`` gives a baseline the same noisy alignment that BOT-Orch sees."""
     if name == "oracle":
-        return Method(None, lambda_)
+        return SyntheticEntrant(None, lambda_)
     if name == "bot-orch":
-        return Method(bot(setting), lambda_)
+        return SyntheticEntrant(bot(setting), lambda_)
     if name == "no-ot":
-        return Method(NoOT(bot(setting).eta, bot(setting).estimator), 0.0)
+        return SyntheticEntrant(NoOT(bot(setting).eta, bot(setting).estimator), 0.0)
     base, _, aligned = name.partition("+")
-    return Method(make_policy(base), lambda_ if aligned else 0.0)
+    return SyntheticEntrant(make_policy(base), lambda_ if aligned else 0.0)
 
 
 def run_synthetic(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,12 +81,12 @@ def run_synthetic(params: Mapping[str, Any]) -> dict[str, Any]:
     payload = {}
     for label in params["methods"]:
         name, _, value = label.partition("@")
-        chosen = method(name, setting, float(value) if value else COMMON.lambda_)
+        chosen = entrant(name, setting, float(value) if value else COMMON.lambda_)
         payload[label] = {"lambda": chosen.lambda_, "metrics": scores(runs, play(chosen, runs, seen, keys))}
     return {"methods": payload}
 
 
-def play(chosen: Method, runs: Episodes, seen: Floats, keys: Any) -> Trace:
+def play(chosen: SyntheticEntrant, runs: SyntheticEpisodes, seen: Floats, keys: Any) -> Trace:
     """Who was chosen. The oracle takes the best realised utility of every round."""
     if chosen.policy is None:
         best: Ints = np.argmax(utility(runs), axis=-1)
@@ -94,13 +94,13 @@ def play(chosen: Method, runs: Episodes, seen: Floats, keys: Any) -> Trace:
     return simulate(chosen.policy, runs.stream, keys, lambda_=chosen.lambda_, source=GivenAlignment(seen))
 
 
-def utility(runs: Episodes) -> Floats:
+def utility(runs: SyntheticEpisodes) -> Floats:
     """R - lambda * W of every agent, with the common lambda and without noise."""
     u: Floats = runs.stream.reward - COMMON.score_lambda * runs.stream.alignment
     return u
 
 
-def scores(runs: Episodes, trace: Trace) -> dict[str, list[float]]:
+def scores(runs: SyntheticEpisodes, trace: Trace) -> dict[str, list[float]]:
     """The paper's metrics, one value per seed."""
     u = utility(runs)
     earned, best = trace.pick(u), u.max(axis=-1)

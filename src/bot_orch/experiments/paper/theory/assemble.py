@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Payload, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.theory.verdicts import Claim, claim_notes, claim_rows
 
-__all__ = ["Measure", "theory_experiment", "view"]
+__all__ = ["Measurement", "theory_experiment", "view"]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Measurement:
     """What was measured for a method in an environment: values over seeds by metric."""
 
     environment: str
@@ -39,7 +39,7 @@ def theory_experiment(
     units: Callable[[Scale], Sequence[Unit]],
     run: Callable[[Mapping[str, Any]], Payload],
     claims: Callable[[Results], list[Claim]],
-    measures: Callable[[Results], list[Measure]],
+    measures: Callable[[Results], list[Measurement]],
     tables: Sequence[TableView],
     draw: Callable[[Results], Any],
     caption: str,
@@ -47,7 +47,7 @@ def theory_experiment(
 ) -> Experiment:
     """An experiment whose verdicts come from ``claims`` and whose figure bears its id."""
 
-    def rows(results: Results) -> list[Row]:
+    def rows(results: Results) -> list[ResultRow]:
         found = claim_rows(id, claims(results))
         for m in measures(results):
             metrics = {name: list(values) for name, values in m.metrics.items()}

@@ -9,7 +9,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.experiments.paper.theory.assemble import Measure
+from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.experiments.paper.theory.verdicts import Claim, judge
 from bot_orch.rng import generator
 from bot_orch.survival import Exponential, GammaFrailty, LogNormal, SurvivalModel, Weibull, survival_reward, tail_check
@@ -104,10 +104,10 @@ def claims(results: Results) -> list[Claim]:
     ]
 
 
-def measures(results: Results) -> list[Measure]:
+def measures(results: Results) -> list[Measurement]:
     """Largest excess over the bound; negative or zero where it is kept."""
     return [
-        Measure("theory-concentration", name, {f"excess_{kind}": values for kind, values in p["excess"].items()})
+        Measurement("theory-concentration", name, {f"excess_{kind}": values for kind, values in p["excess"].items()})
         for name, p in results.items()
     ]
 

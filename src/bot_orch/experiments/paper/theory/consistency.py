@@ -12,7 +12,7 @@ from bot_orch.arrays import Floats
 from bot_orch.environments.stream import Stream
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.paper.theory.assemble import Measure
+from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys, generator
 
@@ -104,19 +104,19 @@ def bandit_means(kind: str, horizons: list[int], seeds: int) -> dict[str, Any]:
     return {"bias": bias, "error": error, "seeds": seeds}
 
 
-def measures(results: Results) -> list[Measure]:
+def measures(results: Results) -> list[Measurement]:
     """Largest error over agents at the last horizon; spread and level of the moving averages."""
     iid, history = results["iid"], results["history"]
     found = [
-        Measure("theory-iid", "empirical mean", {"error": iid["mean_error"][-1]}),
-        Measure("theory-iid", "ema (Algorithm 1)", {"error": iid["ema_error"][-1], "level": iid["ema_level"]}),
-        Measure(
+        Measurement("theory-iid", "empirical mean", {"error": iid["mean_error"][-1]}),
+        Measurement("theory-iid", "ema (Algorithm 1)", {"error": iid["ema_error"][-1], "level": iid["ema_level"]}),
+        Measurement(
             "theory-iid", "ema + history (Algorithm 2)", {"error": iid["alg2_error"][-1], "level": iid["alg2_level"]}
         ),
-        Measure("theory-history", "empirical mean", {"error": history["tracking_error"][-1]}),
+        Measurement("theory-history", "empirical mean", {"error": history["tracking_error"][-1]}),
     ]
     return found + [
-        Measure("theory-bandit", f"mean of the chosen, {kind}", {"error": results[f"bandit/{kind}"]["error"][-1]})
+        Measurement("theory-bandit", f"mean of the chosen, {kind}", {"error": results[f"bandit/{kind}"]["error"][-1]})
         for kind in ("ucb1", "greedy")
     ]
 

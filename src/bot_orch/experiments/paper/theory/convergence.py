@@ -10,7 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.experiments.paper.theory.assemble import Measure
+from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.experiments.paper.theory.verdicts import Claim, judge
 from bot_orch.policies.choice import softmax
 from bot_orch.rng import generator
@@ -125,15 +125,17 @@ def claims(results: Results) -> list[Claim]:
     ]
 
 
-def measures(results: Results) -> list[Measure]:
+def measures(results: Results) -> list[Measurement]:
     """Weights of every agent at the end, over seeds, and the exact limits."""
     found = [
-        Measure("theory-convergence", kind, {f"phi_{i}": phi for i, phi in enumerate(zip(*p["phi"][-1], strict=True))})
+        Measurement(
+            "theory-convergence", kind, {f"phi_{i}": phi for i, phi in enumerate(zip(*p["phi"][-1], strict=True))}
+        )
         for kind, p in results.items()
     ]
     exact = results["realised"]["limits"]
     return found + [
-        Measure("theory-convergence", f"exact: {name}", {f"phi_{i}": [v] for i, v in enumerate(point)})
+        Measurement("theory-convergence", f"exact: {name}", {f"phi_{i}": [v] for i, v in enumerate(point)})
         for name, point in exact.items()
     ]
 

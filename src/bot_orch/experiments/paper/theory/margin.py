@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.experiments.paper.theory.assemble import Measure
+from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.experiments.paper.theory.verdicts import Claim, judge
 from bot_orch.rng import generator
 
@@ -137,18 +137,18 @@ def lemma_claims(results: Results) -> list[Claim]:
     ]
 
 
-def margin_measures(results: Results) -> list[Measure]:
+def margin_measures(results: Results) -> list[Measurement]:
     """Shares beside the closed form."""
     return [_measure("theory-margin", key, payload) for key, payload in results.items()]
 
 
-def lemma_measures(results: Results) -> list[Measure]:
+def lemma_measures(results: Results) -> list[Measurement]:
     """Shares beside the closed form, by lambda."""
     return [_measure("theory-margin-lemma", key, payload, float(key.split("/")[1])) for key, payload in results.items()]
 
 
-def _measure(environment: str, key: str, payload: Payload, lambda_: float = 1.0) -> Measure:
-    return Measure(environment, key, {"misordered": payload["misordered"], "exact": [payload["exact"]]}, lambda_)
+def _measure(environment: str, key: str, payload: Payload, lambda_: float = 1.0) -> Measurement:
+    return Measurement(environment, key, {"misordered": payload["misordered"], "exact": [payload["exact"]]}, lambda_)
 
 
 def _base(scale: Scale) -> dict[str, Any]:

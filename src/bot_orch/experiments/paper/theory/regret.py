@@ -12,8 +12,8 @@ from bot_orch.arrays import Floats
 from bot_orch.environments.stream import Stream
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.paper.theory.assemble import Measure
-from bot_orch.experiments.paper.theory.regret_cases import CASES, Case, Rounds
+from bot_orch.experiments.paper.theory.assemble import Measurement
+from bot_orch.experiments.paper.theory.regret_cases import CASES, Case, CaseRounds
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.choice import softmax
@@ -76,7 +76,7 @@ def exponential_weights(u: Floats, eta: Floats, *, lazy: bool) -> Floats:
     return softmax(eta[:, None] * before if lazy else before)
 
 
-def full_information_regret(case: Case, rounds: Rounds, weights: str) -> tuple[float, float]:
+def full_information_regret(case: Case, rounds: CaseRounds, weights: str) -> tuple[float, float]:
     """Regret to the best fixed agent in hindsight, and to the best agent of every round given its task."""
     u = rounds.utility(case.lambda_)
     p = exponential_weights(u, _rates(weights, len(u), case.agents, case.width), lazy=weights == "lazy")
@@ -145,7 +145,7 @@ def curve(results: Results, case: str, method: str, metric: str = "per_round") -
     return [h for h, _ in pairs], [v for _, v in pairs]
 
 
-def measures(results: Results) -> list[Measure]:
+def measures(results: Results) -> list[Measurement]:
     """Regret at the longest horizon, and over the bound where there is one."""
     found = []
     for name, case in CASES.items():
@@ -159,7 +159,7 @@ def measures(results: Results) -> list[Measure]:
                 static = curve(results, name, method, "static")[1][-1]
                 metrics["static_regret"] = static
                 metrics["static_regret_over_bound"] = [v / bound(last, case.agents, case.width) for v in static]
-            found.append(Measure(f"theory-{name}", method, metrics, case.lambda_))
+            found.append(Measurement(f"theory-{name}", method, metrics, case.lambda_))
     return found
 
 
@@ -182,5 +182,5 @@ def _bandit_policy(method: str, case: Case, rounds: int) -> Policy:
     return algorithm_1()
 
 
-def _first(rounds: Rounds, n: int) -> Rounds:
-    return Rounds(rounds.reward[:n], rounds.alignment[:n], rounds.expected[:n])
+def _first(rounds: CaseRounds, n: int) -> CaseRounds:
+    return CaseRounds(rounds.reward[:n], rounds.alignment[:n], rounds.expected[:n])

@@ -10,7 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.rng import generator
 
-__all__ = ["CASES", "Case", "Rounds"]
+__all__ = ["CASES", "Case", "CaseRounds"]
 
 _GAP_REWARD = np.array([0.55, 0.50, 0.50, 0.45, 0.60, 0.50])
 _GAP_ALIGNMENT = np.array([0.10, 0.30, 0.20, 0.30, 0.40, 0.40])
@@ -18,7 +18,7 @@ _GAP_NOISE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class CaseRounds:
     """One seed: realised rewards and alignment costs, and the expected utility given the task; all ``(T, M)``."""
 
     reward: Floats
@@ -38,7 +38,7 @@ class Case:
     lambda_: float
     low: float
     high: float
-    draw: Callable[[int, int], Rounds]
+    draw: Callable[[int, int], CaseRounds]
 
     @property
     def width(self) -> float:
@@ -46,28 +46,28 @@ class Case:
         return self.high - self.low
 
 
-def _coins(seed: int, rounds: int) -> Rounds:
+def _coins(seed: int, rounds: int) -> CaseRounds:
     reward = (generator("theory", "coins", seed).random((rounds, 6)) < 0.5).astype(float)
-    return Rounds(reward, 1.0 - reward, np.zeros((rounds, 6)))
+    return CaseRounds(reward, 1.0 - reward, np.zeros((rounds, 6)))
 
 
-def _gaps(seed: int, rounds: int) -> Rounds:
+def _gaps(seed: int, rounds: int) -> CaseRounds:
     rng = generator("theory", "gaps", seed)
     reward = (rng.random((rounds, 6)) < _GAP_REWARD).astype(float)
     alignment = _GAP_ALIGNMENT + _GAP_NOISE * (2.0 * rng.random((rounds, 6)) - 1.0)
-    return Rounds(reward, alignment, np.broadcast_to(_GAP_REWARD - _GAP_ALIGNMENT, (rounds, 6)))
+    return CaseRounds(reward, alignment, np.broadcast_to(_GAP_REWARD - _GAP_ALIGNMENT, (rounds, 6)))
 
 
-def _alternating(seed: int, rounds: int) -> Rounds:
+def _alternating(seed: int, rounds: int) -> CaseRounds:
     task = generator("theory", "alternating", seed).integers(2, size=rounds)
     alignment = (task[:, None] != np.arange(2)).astype(float)
-    return Rounds(np.full((rounds, 2), 0.5), alignment, 0.5 - alignment)
+    return CaseRounds(np.full((rounds, 2), 0.5), alignment, 0.5 - alignment)
 
 
-def _switch(seed: int, rounds: int) -> Rounds:  # noqa: ARG001
+def _switch(seed: int, rounds: int) -> CaseRounds:  # noqa: ARG001
     second = np.arange(rounds) >= rounds // 4  # the first agent fits a quarter of the rounds, the second the rest
     alignment = (second[:, None] != np.arange(2)).astype(float)
-    return Rounds(np.full((rounds, 2), 0.5), alignment, 0.5 - alignment)
+    return CaseRounds(np.full((rounds, 2), 0.5), alignment, 0.5 - alignment)
 
 
 #: ``coins``: nobody is better, the worst case of the bound. ``gaps``: one agent is better by 0.15 or more.

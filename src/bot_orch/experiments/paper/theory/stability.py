@@ -9,7 +9,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.experiments.paper.theory.assemble import Measure
+from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.experiments.paper.theory.verdicts import Claim, judge
 from bot_orch.rng import generator
 from bot_orch.transport.label_distance import label_distance
@@ -101,10 +101,10 @@ def claims(results: Results) -> list[Claim]:
     ]
 
 
-def measures(results: Results) -> list[Measure]:
+def measures(results: Results) -> list[Measurement]:
     """Largest ratios and broken preferences."""
     names = ("ratio", "preference_broken")
-    return [Measure("theory-stability", kind, {n: p[n] for n in names}) for kind, p in results.items()]
+    return [Measurement("theory-stability", kind, {n: p[n] for n in names}) for kind, p in results.items()]
 
 
 def _instance(name: str, seed: int, at: int) -> tuple[float, float, bool]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.experiments.paper.theory.assemble import Measure
+from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.experiments.paper.theory.verdicts import Claim, judge
 from bot_orch.rng import generator
 
@@ -63,10 +63,10 @@ def claims(results: Results) -> list[Claim]:
     ]
 
 
-def measures(results: Results) -> list[Measure]:
+def measures(results: Results) -> list[Measurement]:
     """Shares of broken instances."""
     names = ("strict_broken", "equivalence_broken")
-    return [Measure("theory-structure", kind, {n: p[n] for n in names}) for kind, p in results.items()]
+    return [Measurement("theory-structure", kind, {n: p[n] for n in names}) for kind, p in results.items()]
 
 
 def _grid(rng: np.random.Generator, n: int, top: float) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from bot_orch.environments.stream import Stream
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.paper.theory.assemble import Measure
+from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.experiments.paper.theory.slopes import Slope, loglog_slope
 from bot_orch.experiments.paper.theory.verdicts import Claim, judge
 from bot_orch.policies.base import Policy
@@ -86,13 +86,13 @@ def claims(results: Results) -> list[Claim]:
     ]
 
 
-def measures(results: Results) -> list[Measure]:
+def measures(results: Results) -> list[Measurement]:
     """Regret at the paper's horizon and a hundred times later."""
     found = []
     for name, p in results.items():
         at = dict(zip(p["horizons"], p["regret"], strict=True))
         shown = [h for h in HORIZONS if h in at] or [max(at)]
-        found.append(Measure("theory-temperature", name, {f"regret_{h}": at[h] for h in shown}))
+        found.append(Measurement("theory-temperature", name, {f"regret_{h}": at[h] for h in shown}))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from bot_orch.experiments.harness.tables import Row
+from bot_orch.experiments.harness.tables import ResultRow
 
 __all__ = ["Claim", "Verdict", "claim_notes", "claim_rows", "judge"]
 
@@ -53,10 +53,10 @@ def judge(*, printed: bool, mended: bool = False) -> Verdict:
     return Verdict.CORRECTED if mended else Verdict.FAILS
 
 
-def claim_rows(experiment: str, claims: Sequence[Claim]) -> list[Row]:
+def claim_rows(experiment: str, claims: Sequence[Claim]) -> list[ResultRow]:
     """One ``verdict`` row per claim."""
     return [
-        Row(experiment, experiment, "theory", claim.name, 0.0, "verdict", float(claim.verdict.value), 0.0, 1)
+        ResultRow(experiment, experiment, "theory", claim.name, 0.0, "verdict", float(claim.verdict.value), 0.0, 1)
         for claim in claims
     ]
 

@@ -14,7 +14,7 @@ from bot_orch.environments.triage import (
     PAPER_SPLIT,
     Condition,
     DeployableAlignment,
-    Episodes,
+    TriageEpisodes,
     episodes,
     load_triage,
     paper_alignment,
@@ -36,8 +36,8 @@ __all__ = [
     "PAPER_METHODS",
     "PROTOCOLS",
     "WINDOW",
-    "Method",
-    "method",
+    "TriageEntrant",
+    "entrant",
     "methods",
     "run_triage",
 ]
@@ -53,16 +53,16 @@ _WITH_ALIGNMENT = ("ucb1+ot", "thompson-beta+ot")
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """A policy, the lambda it chooses with, and the lambda it is scored with."""
+class TriageEntrant:
+    """A policy, the lambda it chooses with, and the lambda of the net utility it is scored by."""
 
     policy: Policy
     lambda_: float
     score_lambda: float
 
 
-def method(name: str, condition: Condition, protocol: str, lambda_: float = LAMBDA) -> Method:
-    """The method of that name.
+def entrant(name: str, condition: Condition, protocol: str, *, lambda_: float = LAMBDA) -> TriageEntrant:
+    """The entrant of that name.
 
     Under ``paper``, BOT-Orch runs with the paper's constants and is scored with its own lambda, No-OT with 0, the
     others with 2, which is what the paper's tables amount to. Under ``deployable`` everyone is scored with the same
@@ -73,14 +73,14 @@ def method(name: str, condition: Condition, protocol: str, lambda_: float = LAMB
     score = 2.0 if protocol == "paper" else LAMBDA
     paper_bot = algorithm_1() if condition == "iid" else algorithm_2()
     if name == "bot-orch-paper-constants":
-        return Method(paper_bot, lambda_, lambda_ if protocol == "paper" else score)
+        return TriageEntrant(paper_bot, lambda_, lambda_ if protocol == "paper" else score)
     if name == "bot-orch":
         bot = paper_bot if protocol == "paper" else Bot(Constant(20.0), Mean(prior=2.0))
-        return Method(bot, lambda_, lambda_ if protocol == "paper" else score)
+        return TriageEntrant(bot, lambda_, lambda_ if protocol == "paper" else score)
     if name == "no-ot":
-        return Method(NoOT(paper_bot.eta, paper_bot.estimator), 0.0, 0.0 if protocol == "paper" else score)
+        return TriageEntrant(NoOT(paper_bot.eta, paper_bot.estimator), 0.0, 0.0 if protocol == "paper" else score)
     base, _, aligned = name.partition("+")
-    return Method(make_policy(base), lambda_ if aligned else 0.0, score)
+    return TriageEntrant(make_policy(base), lambda_ if aligned else 0.0, score)
 
 
 def methods(protocol: str) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def run_triage(params: Mapping[str, Any]) -> dict[str, Any]:
     condition, protocol = params["condition"], params["protocol"]
     data = load_triage(params.get("split", PAPER_SPLIT))
     cases = episodes(data, condition, np.arange(params["seeds"]))
-    chosen = method(params["method"], condition, protocol, params.get("lambda", LAMBDA))
+    chosen = entrant(params["method"], condition, protocol, lambda_=params.get("lambda", LAMBDA))
     source = paper_alignment(cases) if protocol == "paper" else DeployableAlignment(data, cases)
     keys = derive_keys(["triage-draw", condition], range(params["seeds"]))
     trace = simulate(chosen.policy, cases.stream, keys, lambda_=chosen.lambda_, source=source)
@@ -105,7 +105,7 @@ def run_triage(params: Mapping[str, Any]) -> dict[str, Any]:
     return payload
 
 
-def _metrics(cases: Episodes, trace: Trace, score_lambda: float) -> dict[str, list[float]]:
+def _metrics(cases: TriageEpisodes, trace: Trace, score_lambda: float) -> dict[str, list[float]]:
     utility = cases.stream.reward - score_lambda * cases.stream.alignment
     earned, human = trace.pick(utility), trace.agent == HUMAN
     shifted = cases.shifted
@@ -120,7 +120,7 @@ def _metrics(cases: Episodes, trace: Trace, score_lambda: float) -> dict[str, li
     }
 
 
-def _curves(cases: Episodes, trace: Trace, score_lambda: float) -> dict[str, dict[str, list[float]]]:
+def _curves(cases: TriageEpisodes, trace: Trace, score_lambda: float) -> dict[str, dict[str, list[float]]]:
     utility = cases.stream.reward - score_lambda * cases.stream.alignment
     earned = trace.pick(utility)
     human = (trace.agent == HUMAN).astype(float)

@@ -6,7 +6,7 @@ from functools import partial
 
 from bot_orch.environments.synthetic.settings import ENVIRONMENTS
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.synthetic import figures as draw
 from bot_orch.experiments.paper.synthetic.data import run_data
 
@@ -20,7 +20,7 @@ def _units(scale: Scale) -> list[Unit]:
     ]
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for environment, payload in results.items():
         rows += rows_from_seeds("synthetic-data", environment, "paper", "environment", 0.0, payload["metrics"])

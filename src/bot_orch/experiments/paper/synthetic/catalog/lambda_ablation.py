@@ -8,7 +8,7 @@ import numpy as np
 
 from bot_orch.environments.synthetic.settings import ABLATION
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.synthetic import figures as draw
 from bot_orch.experiments.paper.synthetic.play import LAMBDAS, PAPER_METHODS, run_synthetic
 
@@ -26,7 +26,7 @@ def _units(scale: Scale) -> list[Unit]:
     return [Unit(name, {"environment": name, "seeds": seeds, "methods": _METHODS}) for name in ABLATION]
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     return [
         row
         for environment, payload in results.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.synthetic import figures as draw
 from bot_orch.experiments.paper.synthetic.long_run import PANELS, POLICIES, run_long
 
@@ -22,7 +22,7 @@ def _units(scale: Scale) -> list[Unit]:
     ]
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for key, payload in results.items():
         panel, name = key.split("/")

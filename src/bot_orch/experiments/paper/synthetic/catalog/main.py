@@ -8,7 +8,7 @@ import numpy as np
 
 from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS
 from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.synthetic.play import (
     BASELINES,
     PAPER_METHODS,
@@ -33,7 +33,7 @@ def _units(scale: Scale) -> list[Unit]:
     return [Unit(name, {"environment": name, "seeds": seeds, "methods": _METHODS}) for name in ENVIRONMENTS]
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     return [
         row
         for environment, payload in results.items()

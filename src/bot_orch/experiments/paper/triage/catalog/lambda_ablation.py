@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.triage import figures as draw
 from bot_orch.experiments.paper.triage.play import CONDITIONS, LAMBDAS, PAPER_METHODS, PROTOCOLS, run_triage
 
@@ -24,7 +24,7 @@ def _units(scale: Scale) -> list[Unit]:
     return units
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for key, payload in results.items():
         protocol, condition, name, *_ = key.split("/")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.triage import figures as draw
 from bot_orch.experiments.paper.triage.play import BASELINES, CONDITIONS, PAPER_METHODS, PROTOCOLS, methods, run_triage
 
@@ -40,7 +40,7 @@ def _units(scale: Scale) -> list[Unit]:
     ]
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for key, payload in results.items():
         protocol, condition, name = key.split("/")

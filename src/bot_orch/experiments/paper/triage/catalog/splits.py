@@ -6,7 +6,7 @@ import numpy as np
 
 from bot_orch.environments.triage import PAPER_SPLIT
 from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit
-from bot_orch.experiments.harness.tables import Row, TableView, rows_from_seeds
+from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.triage.play import CONDITIONS, run_triage
 
 _METHODS = ("bot-orch", "no-ot", "random", "ucb1", "thompson-beta", "thompson-beta+ot")
@@ -27,7 +27,7 @@ def _units(scale: Scale) -> list[Unit]:
     ]
 
 
-def _rows(results: Results) -> list[Row]:
+def _rows(results: Results) -> list[ResultRow]:
     grouped: dict[tuple[str, str, float], dict[str, list[float]]] = {}
     for key, payload in results.items():
         condition, name, _ = key.split("/")

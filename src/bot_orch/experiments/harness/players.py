@@ -14,14 +14,14 @@ from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.engine import Engine, Learned, Observation, Prepared
 from bot_orch.core.reward import read_rows
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.environments.replay.bandit import After, Before, Replay, Setup
+from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome, Setup
 from bot_orch.policies.base import Policy
 from bot_orch.transport.geometries.labels import ZeroOneLabels
 from bot_orch.transport.geometries.lateness import Lateness
 from bot_orch.transport.measures import Cloud
 from bot_orch.types import Outcome
 
-__all__ = ["Pick", "Player", "PolicyPlayer", "Trace", "alignment_for", "play"]
+__all__ = ["Pick", "Player", "PolicyPlayer", "ReplayTrace", "alignment_for", "play"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +36,11 @@ class Player(ABC):
     """One entrant in one replay."""
 
     @abstractmethod
-    def choose(self, before: Before, u: Floats) -> Pick:
+    def choose(self, before: RoundContext, u: Floats) -> Pick:
         """Choose an eligible agent for every seed; ``u`` in [0, 1) is one random number per seed."""
 
     @abstractmethod
-    def learn(self, before: Before, after: After) -> None:
+    def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """Learn from what the chosen agents showed."""
 
 
@@ -78,7 +78,7 @@ class PolicyPlayer(Player):
         self._cost, self._waiting, self._rows = np.zeros(shape), np.zeros(shape), np.arange(setup.seeds)
         self._made: dict[int, Prepared] = {}
 
-    def choose(self, before: Before, u: Floats) -> Pick:
+    def choose(self, before: RoundContext, u: Floats) -> Pick:
         """``Engine.prepare``, then ``Engine.commit``."""
         alignment = self.engine.alignment
         observed = Observation(
@@ -96,7 +96,7 @@ class PolicyPlayer(Player):
         self._waiting[self._rows, drawn.agent] += 1.0
         return Pick(drawn.agent, drawn.propensities)
 
-    def learn(self, before: Before, after: After) -> None:
+    def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """Read rewards as the live router reads them, then ``Engine.learn``."""
         drawn = self._made.pop(before.t).drawn
         self._waiting[self._rows, drawn.agent] -= 1.0
@@ -128,7 +128,7 @@ def _embedded(alignment: Alignment, reference: Floats | None) -> Floats | None:
     return np.where(known[:, None], found, np.nan)
 
 
-def _shown(alignment: Alignment | None, after: After, outcomes: Sequence[Outcome]) -> Floats | None:
+def _shown(alignment: Alignment | None, after: RoundOutcome, outcomes: Sequence[Outcome]) -> Floats | None:
     """What the outcomes showed, ``(1, seeds) + outcome_shape``."""
     if alignment is None:
         return None
@@ -143,7 +143,7 @@ def _shown(alignment: Alignment | None, after: After, outcomes: Sequence[Outcome
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trace:
+class ReplayTrace:
     """Who was chosen, ``(rounds, seeds)``; what was learned from it; with which probabilities, if kept."""
 
     agent: Ints
@@ -151,7 +151,7 @@ class Trace:
     propensities: Floats | None = None
 
 
-def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> Trace:
+def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> ReplayTrace:
     """Every round: look, choose, see the chosen cell, learn.
 
     Examples
@@ -166,7 +166,7 @@ def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> 
     shape = (replay.rounds, len(replay.seeds))
     agents, learned = np.empty(shape, dtype=np.int64), np.full(shape, np.nan)
     kept = np.full((*shape, replay.matrix.n_agents), np.nan) if keep_propensities else None
-    due: dict[int, list[tuple[Before, After]]] = {}
+    due: dict[int, list[tuple[RoundContext, RoundOutcome]]] = {}
     for t in range(replay.rounds):
         before = replay.before(t)
         pick = player.choose(before, replay.draws(t))
@@ -177,4 +177,4 @@ def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> 
         agents[t], learned[t] = pick.agent, after.reward
         if kept is not None and pick.propensities is not None:
             kept[t] = pick.propensities
-    return Trace(agents, learned, kept)
+    return ReplayTrace(agents, learned, kept)

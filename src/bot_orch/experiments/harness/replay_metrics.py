@@ -10,7 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.environments.replay.bandit import Replay
 
-__all__ = ["Reader", "chosen", "score", "yardstick"]
+__all__ = ["Reader", "baseline", "chosen", "score"]
 
 #: Reads a ``(T, M)`` array along a sequence of choices: ``(rounds, seeds)``, what came (or is expected) each round.
 Reader = Callable[[Floats], Floats]
@@ -22,7 +22,7 @@ def chosen(replay: Replay, agent: Ints) -> Reader:
     return lambda values: values[replay.rows, agent]
 
 
-def yardstick(replay: Replay, name: str) -> Reader:
+def baseline(replay: Replay, name: str) -> Reader:
     """``random``, ``best-single`` or ``oracle`` on the tasks of the replay.
 
     The best single agent is the best in hindsight of each seed's rounds; a task it cannot take goes to a random one.
@@ -46,7 +46,7 @@ def score(replay: Replay, read: Reader) -> dict[str, Any]:
     the mean over seeds. ``regret_best_single`` is best single - reward.
     """
     m = replay.matrix
-    random, best = (yardstick(replay, name)(m.reward) for name in ("random", "best-single"))
+    random, best = (baseline(replay, name)(m.reward) for name in ("random", "best-single"))
     reward = read(m.reward)
     room = float((best - random).mean())
     scale = room if room > 1e-12 else np.nan

@@ -1,0 +1,69 @@
+"""The contract of an environment: what can be set, how long it runs, and how a policy is played and scored in it.
+
+Implementations run policies through the engine and live with the experiments; data and generators live here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot_orch.policies.base import Policy
+
+__all__ = ["Environment", "Metrics", "Settings"]
+
+#: Values over seeds, by the name of the metric.
+Metrics = dict[str, list[float]]
+#: Options that differ from their defaults.
+Settings = Mapping[str, Any]
+
+
+class Environment(ABC):
+    """Where a policy is played and scored.
+
+    Attributes
+    ----------
+    options
+        What can be set, each with its default.
+    protocol
+        The option that results name as their protocol, or a fixed word.
+    fixed
+        Whether the data give the number of rounds.
+    divisible
+        Whether blocks of seeds can be scored separately.
+    """
+
+    options: Mapping[str, Any]
+    protocol: str = "bandit"
+    fixed: bool = False
+    divisible: bool = True
+
+    @abstractmethod
+    def rounds(self, settings: Settings) -> int:
+        """The default number of rounds."""
+
+    @abstractmethod
+    def aligned(self, settings: Settings) -> bool:
+        """Whether the environment has alignment costs, so that lambda can change a choice."""
+
+    @abstractmethod
+    def play(
+        self,
+        policy: Policy,
+        settings: Settings,
+        seeds: Sequence[int],
+        *,
+        rounds: int,
+        lambda_: float,
+        score_lambda: float,
+    ) -> Metrics:
+        """Play ``rounds`` rounds with each seed and score them.
+
+        Parameters
+        ----------
+        lambda_
+            Weight of alignment that the policy chooses with.
+        score_lambda
+            Weight of alignment in the net utility that it is scored by.
+        """
