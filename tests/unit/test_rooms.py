@@ -35,18 +35,22 @@ def _imports(file: Path) -> set[str]:
     return found
 
 
+def _owner(module: str, folders: list[str]) -> str | None:
+    """The experiment that a module belongs to, if any."""
+    path = module.replace(".", "/") + "/"
+    return next((name for name in folders if path.startswith(f"bot_orch/experiments/{name}/")), None)
+
+
 def _crossings(root: Path) -> list[str]:
     """Imports from the harness to an experiment, or from an experiment to another one."""
     folders = _folders(root)
-    found = []
-    for owner in ("harness", *folders):
-        for file in sorted((root / owner).rglob("*.py")):
-            for module in sorted(_imports(file)):
-                path = module.removeprefix("bot_orch.experiments.").replace(".", "/") + "/"
-                for other in folders:
-                    if other != owner and path.startswith(f"{other}/") and module.startswith("bot_orch.experiments."):
-                        found.append(f"{file.relative_to(root)} imports {module}")
-    return found
+    return [
+        f"{file.relative_to(root)} imports {module}"
+        for mine in ("harness", *folders)
+        for file in sorted((root / mine).rglob("*.py"))
+        for module in sorted(_imports(file))
+        if _owner(module, folders) not in (None, mine)
+    ]
 
 
 def test_experiments_import_only_the_harness() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk
@@ -147,22 +147,15 @@ class Guard:
 
     async def _call_once(self, run: _Run) -> CallReply:
         attempt = await self._admit(run)
-        try:
+        with self._settling(attempt):
             reply = await attempt.watch.wait(lambda: self.runner.call(run.request))
             return self._complete(attempt, reply)
-        except BaseException as error:
-            failure = self._fail(attempt, error)
-            if failure is None:
-                raise
-            raise failure from error
-        finally:
-            self._leave(attempt)
 
     async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
         """One try. Pieces before the first that begins the answer are held back: so far another may take over."""
         attempt = await self._admit(run)
         held: list[Chunk] = []
-        try:
+        with self._settling(attempt):
             async with aclosing(self.runner.stream(run.request)) as source:
                 while (chunk := await self._next(attempt.watch, source)).reply is None:
                     held.append(chunk)
@@ -173,13 +166,20 @@ class Guard:
                 reply = self._complete(attempt, chunk.reply)
             for piece in (*held, replace(chunk, reply=reply)):
                 yield piece
+
+    @contextmanager
+    def _settling(self, attempt: _Try) -> Iterator[None]:
+        """Report an attempt that fails, and give its place back however it ends."""
+        try:
+            yield
         except BaseException as error:
             failure = self._fail(attempt, error)
             if failure is None:
                 raise
             raise failure from error
         finally:
-            self._leave(attempt)
+            self._active.discard(attempt)
+            self._places.release()
 
     async def _next(self, watch: AttemptTimer, source: AsyncGenerator[Chunk, None]) -> Chunk:
         try:
@@ -213,10 +213,6 @@ class Guard:
                 await self._places.acquire()
         except TimeoutError:
             raise self._refuse(run, Ending.REFUSED_BUSY) from None
-
-    def _leave(self, attempt: _Try) -> None:
-        self._active.discard(attempt)
-        self._places.release()
 
     def _complete(self, attempt: _Try, reply: CallReply) -> CallReply:
         """Price the reply, report it, and hand it back with its history."""

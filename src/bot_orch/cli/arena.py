@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 from bot_orch.cli.progress import ProgressBar
+from bot_orch.cli.running import add_run_options, check_counts
 from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
@@ -59,12 +59,7 @@ def add(commands: Any) -> None:
         "--cost-weight", type=float, default=0.0, metavar="W", help="reward that a dollar is worth, for auto and bot"
     )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to run (default: local)")
-    parser.add_argument("--address", metavar="ADDR", help="of a Ray cluster; without it Ray starts here")
-    parser.add_argument("--out", type=Path, default=Path("out/arena"), metavar="DIR", help="default: out/arena")
-    parser.add_argument("--force", action="store_true", help="overwrite results that are there")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_run_options(parser, "out/arena")
     parser.add_argument("--list-policies", action="store_true", help="list the policies and stop")
     parser.set_defaults(run=run)
 
@@ -77,10 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list_policies:
         return _list()
-    for name in ("seeds", "jobs", "rounds", "components"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise InvalidInputError(f"--{name}", f"is {value}", "pass a whole number, 1 or more")
+    check_counts(arguments, ("seeds", "jobs", "rounds", "components"))
     if arguments.latency_target is not None and not 0.0 < arguments.latency_target < math.inf:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 from typing import Any
 
 from bot_orch.cli.progress import ProgressBar
-from bot_orch.errors import InvalidInputError
+from bot_orch.cli.running import add_run_options, check_counts
 
 _DESCRIPTION = """\
 Reproduce the paper: run its experiments, write DIR/tables.csv, DIR/figures and DIR/index.html, a self-contained page
@@ -34,12 +32,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--only", nargs="+", metavar="ID", help="run only these (a prefix names a group)")
     parser.add_argument("--quick", action="store_true", help="few seeds: a first look")
     parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: as published)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to run (default: local)")
-    parser.add_argument("--address", metavar="ADDRESS", help="Ray cluster (default: RAY_ADDRESS, else this machine)")
-    parser.add_argument("--out", type=Path, default=Path("out/paper"), metavar="DIR", help="default: out/paper")
-    parser.add_argument("--force", action="store_true", help="overwrite results that are there")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_run_options(parser, "out/paper")
     parser.set_defaults(run=run)
 
 
@@ -53,10 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             mark = "" if experiment.default else " (only when named)"
             print(f"{experiment.id:<21} {experiment.title}{mark}")  # noqa: T201
         return 0
-    for name in ("seeds", "jobs"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise InvalidInputError(f"--{name}", f"is {value}", "pass a whole number, 1 or more")
+    check_counts(arguments, ("seeds", "jobs"))
     plan = Plan(
         find(arguments.only),
         arguments.out,

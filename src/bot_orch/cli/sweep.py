@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
 from bot_orch.cli.progress import ProgressBar
+from bot_orch.cli.running import add_run_options, check_counts
 from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
@@ -52,12 +52,7 @@ def add(commands: Any) -> None:
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the grid")
     parser.add_argument("--list", action="store_true", help="list policies and environments with settings, and stop")
     parser.add_argument("--dry-run", action="store_true", help="check the file, say how much there is to run, and stop")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to run (default: local)")
-    parser.add_argument("--address", metavar="ADDRESS", help="Ray cluster (default: RAY_ADDRESS, else this machine)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: cores)")
-    parser.add_argument("--out", type=Path, default=Path("out/sweep"), metavar="DIR", help="default: out/sweep")
-    parser.add_argument("--force", action="store_true", help="overwrite results that are there")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_run_options(parser, "out/sweep")
     parser.set_defaults(run=run)
 
 
@@ -71,8 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if arguments.file is None:
         raise InvalidInputError("FILE", "is missing", "pass a YAML file; see bot-orch sweep --help")
-    if arguments.jobs < 1:
-        raise InvalidInputError("--jobs", f"is {arguments.jobs}", "pass a whole number, 1 or more")
+    check_counts(arguments, ("jobs",))
     sweep = read_sweep(arguments.file)
     if arguments.dry_run:
         sweep.check()

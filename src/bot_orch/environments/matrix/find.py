@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,13 +13,13 @@ from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.matrix.npz import read_npz
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["data_folder", "dataset_name", "expand", "load_matrix"]
+__all__ = ["data_folder", "dataset_name", "expand", "fingerprint", "load_matrix"]
 
 
 def data_folder() -> Path | None:
     """``BOT_ORCH_DATA``, else ``../shared/data`` beside the working directory or the repository; None if absent."""
     named = os.environ.get("BOT_ORCH_DATA")
-    repository = Path(__file__).resolve().parents[3]
+    repository = Path(__file__).resolve().parents[4]
     places = [Path(named)] if named else [Path("../shared/data"), repository / "../shared/data"]
     return next((place.resolve() for place in places if place.is_dir()), None)
 
@@ -59,6 +60,15 @@ def _expand_one(path: Path) -> list[Path]:
 def dataset_name(path: Path) -> str:
     """What results call the data set."""
     return path.stem if path.suffix == ".npz" else path.resolve().name
+
+
+def fingerprint(path: Path) -> str:
+    """A digest of the contents of a file or an ASlib folder, wherever it lies."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def load_matrix(path: Path) -> Matrix:

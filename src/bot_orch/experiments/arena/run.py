@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch._version import __version__
-from bot_orch.environments.matrix.find import dataset_name, load_matrix
+from bot_orch.environments.matrix.find import dataset_name, fingerprint, load_matrix
 from bot_orch.environments.replay.bandit import Order, Replay, Setup
 from bot_orch.errors import BotOrchError
 from bot_orch.experiments.arena.league import Results, csv_text
@@ -58,7 +57,7 @@ class ArenaPlan:
     def settings(self) -> dict[str, Any]:
         """What determines the results of a unit, written beside them. Names of policies may be added later."""
         return {
-            "datasets": {dataset_name(path): _fingerprint(path) for path in self.paths},
+            "datasets": {dataset_name(path): fingerprint(path) for path in self.paths},
             **self._common(),
             "version": __version__,
         }
@@ -149,12 +148,3 @@ def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:
 
 def _key(unit: Mapping[str, Any]) -> tuple[str, str, str]:
     return unit["dataset"], unit["order"], unit["policy"]
-
-
-def _fingerprint(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    for file in files:
-        if file.is_file():
-            digest.update(file.read_bytes())
-    return digest.hexdigest()

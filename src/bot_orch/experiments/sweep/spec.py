@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from bot_orch.environments.matrix.find import dataset_name, expand
+from bot_orch.environments.matrix.find import dataset_name, expand, fingerprint
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.sweep.environments import MATRIX, environments
@@ -220,10 +219,10 @@ def _places(item: Any, rounds: Sequence[int], folder: Path) -> list[Place]:
         raise InvalidInputError("environments", f"no environment {name!r}", advice)
     environment, settings = known[name], dict(mapping(name, given.get("settings", {})))
     check_keys(f"environments.{name}", settings, environment.options)
-    label, fingerprint = name, ""
+    label, contents = name, ""
     if by_path:
         (found,) = expand([folder / text("environments.matrix", given[MATRIX])])[:1]
-        settings["path"], label, fingerprint = str(found.resolve()), dataset_name(found), _fingerprint(found)
+        settings["path"], label, contents = str(found.resolve()), dataset_name(found), fingerprint(found)
     if environment.fixed and "rounds" in given:
         raise InvalidInputError(f"environments.{name}.rounds", "cannot be set", "its length is given by its data")
     wanted = (
@@ -233,7 +232,14 @@ def _places(item: Any, rounds: Sequence[int], folder: Path) -> list[Place]:
     label = text(f"{name}.label", given.get("label", label))
     protocol = str({**environment.options, **settings}.get(environment.protocol, environment.protocol))
     return [
-        Place(f"{label}@{length}" if len(lengths) > 1 else label, name, settings, protocol, length, fingerprint)
+        Place(
+            f"{label}@{length}" if len(lengths) > 1 else label,
+            name,
+            settings,
+            protocol=protocol,
+            rounds=length,
+            fingerprint=contents,
+        )
         for length in lengths
     ]
 
@@ -258,11 +264,3 @@ def _no_twins(where: str, labels: Sequence[str]) -> None:
     for label in labels:
         if labels.count(label) > 1:
             raise InvalidInputError(where, f"{label!r} occurs twice", "drop one, or give it a label of its own")
-
-
-def _fingerprint(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if file.is_file():
-            digest.update(file.read_bytes())
-    return digest.hexdigest()

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Field, Floats, Schema
-from bot_orch.survival.base import Fit, check_observations
+from bot_orch.survival.base import Fit, Observations, check_observations
 from bot_orch.survival.models.location_scale import EXTREME_VALUE, LocationScaleModel, Standard
-from bot_orch.survival.online.base import OnlineFit, Prior, agent_index, per_event
+from bot_orch.survival.online.base import AgentIndex, OnlineFit, Prior, add_counts, counts_with, per_event
 
 __all__ = ["Exponential", "OnlineExponential", "fit_exponential"]
 
@@ -131,25 +131,11 @@ class OnlineExponential(OnlineFit[Exponential]):
         """Events seen and seconds watched, per agent."""
         return {"events": Field(), "exposure_s": Field()}
 
-    def update(
-        self,
-        state: Arrays,
-        t_s: npt.ArrayLike,
-        event: npt.ArrayLike,
-        agent: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike = 1.0,
-    ) -> None:
-        """Add one outcome per batch row, of ``agent``; of every agent if it is None."""
-        data = check_observations(t_s, event, weight)
-        at = agent_index(state["events"].shape, agent)
+    def _add(self, state: Arrays, at: AgentIndex, data: Observations, cause: npt.ArrayLike) -> None:
         keep = np.where(data.weights > 0, self.discount, 1.0)
-        state["events"][at] = keep * state["events"][at] + data.weights * data.event
-        state["exposure_s"][at] = keep * state["exposure_s"][at] + data.weights * data.t_s
+        add_counts(state, at, keep, events=data.weights * data.event, exposure_s=data.weights * data.t_s)
 
     def model(self, state: Arrays) -> Exponential:
         """The fitted model of every agent."""
-        events, exposure = state["events"], state["exposure_s"]
-        if self.prior is not None:
-            events = events + self.prior.weight
-            exposure = exposure + self.prior.weight * self.prior.scale_s
+        events, exposure = counts_with(self.prior, state)
         return Exponential(per_event(exposure, events))

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema
 from bot_orch.errors import InvalidInputError
-from bot_orch.survival.base import Fit, SurvivalModel, check_observations
-from bot_orch.survival.online.base import OnlineFit, Prior, agent_index
+from bot_orch.survival.base import Fit, Observations, SurvivalModel, check_observations
+from bot_orch.survival.online.base import AgentIndex, OnlineFit, Prior, add_counts, counts_with
 
 __all__ = ["OnlinePiecewise", "PiecewiseConstant", "exposures", "fit_piecewise"]
 
@@ -181,26 +181,12 @@ class OnlinePiecewise(OnlineFit[PiecewiseConstant]):
         k = len(self.breaks_s) + 1
         return {"events": Field(shape=(k,)), "exposure_s": Field(shape=(k,))}
 
-    def update(
-        self,
-        state: Arrays,
-        t_s: npt.ArrayLike,
-        event: npt.ArrayLike,
-        agent: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike = 1.0,
-    ) -> None:
-        """Add one outcome per batch row, of ``agent``; of every agent if it is None."""
-        data = check_observations(t_s, event, weight)
-        at = agent_index(state["events"].shape[:-1], agent)
+    def _add(self, state: Arrays, at: AgentIndex, data: Observations, cause: npt.ArrayLike) -> None:
         parts = _counts(*data, _check_breaks(self.breaks_s))
         keep = np.where(data.weights > 0, self.discount, 1.0)[..., None]
-        state["events"][at] = keep * state["events"][at] + parts.events
-        state["exposure_s"][at] = keep * state["exposure_s"][at] + parts.exposure_s
+        add_counts(state, at, keep, events=parts.events, exposure_s=parts.exposure_s)
 
     def model(self, state: Arrays) -> PiecewiseConstant:
         """The fitted model of every agent."""
-        events, exposure = state["events"], state["exposure_s"]
-        if self.prior is not None:
-            events = events + self.prior.weight
-            exposure = exposure + self.prior.weight * self.prior.scale_s
+        events, exposure = counts_with(self.prior, state)
         return PiecewiseConstant(np.asarray(self.breaks_s), _rates(events, exposure))

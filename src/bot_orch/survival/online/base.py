@@ -15,10 +15,13 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Floats, Ints, Schema, allocate
 from bot_orch.errors import InvalidInputError
+from bot_orch.survival.base import Observations, check_observations
 
-__all__ = ["OnlineFit", "Prior", "agent_index"]
+__all__ = ["AgentIndex", "OnlineFit", "Prior", "add_counts", "agent_index", "counts_with", "per_event"]
 
 ModelT = TypeVar("ModelT", covariant=True)
+#: What picks agents out of an array of shape ``batch + (M,)``, see :func:`agent_index`.
+AgentIndex = tuple[Ints, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,13 @@ class OnlineFit(ABC, Generic[ModelT]):
         """The arrays of the state."""
 
     @abstractmethod
+    def model(self, state: Arrays) -> ModelT:
+        """The fitted model of every agent, with parameters of shape ``batch + (M,)``."""
+
+    @abstractmethod
+    def _add(self, state: Arrays, at: AgentIndex, data: Observations, cause: npt.ArrayLike) -> None:
+        """Add checked observations to the rows ``at``; ``cause`` is ``event`` as :meth:`update` got it."""
+
     def update(
         self,
         state: Arrays,
@@ -62,17 +72,17 @@ class OnlineFit(ABC, Generic[ModelT]):
         ``agent`` holds the agent of each batch row, and times have the shape of the batch; None means that times are
         ``batch + (M,)``, one for every agent. An outcome of weight zero changes nothing.
         """
-
-    @abstractmethod
-    def model(self, state: Arrays) -> ModelT:
-        """The fitted model of every agent, with parameters of shape ``batch + (M,)``."""
+        data = check_observations(t_s, event, weight)
+        name, field = next(iter(self.schema.items()))
+        lead = state[name].shape[: state[name].ndim - len(field.shape)]
+        self._add(state, agent_index(lead, agent), data, event)
 
     def init(self, batch: tuple[int, ...], n_agents: int) -> Arrays:
         """A fresh state."""
         return allocate(self.schema, batch, n_agents)
 
 
-def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> tuple[Ints, ...]:
+def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> AgentIndex:
     """The index that picks one agent per batch row out of an array with leading shape ``lead = batch + (M,)``.
 
     Without an agent it picks all of them.
@@ -89,6 +99,20 @@ def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> tuple[Int
         raise InvalidInputError("agent", f"is not one of the {lead[-1]} agents", "pass an index from 0")
     rows = tuple(np.indices(lead[:-1]))
     return (*rows, np.broadcast_to(chosen, lead[:-1]))
+
+
+def add_counts(state: Arrays, at: AgentIndex, keep: Floats, *, events: Floats, exposure_s: Floats) -> None:
+    """Multiply the events and exposures of agents by ``keep``, then add new ones."""
+    state["events"][at] = keep * state["events"][at] + events
+    state["exposure_s"][at] = keep * state["exposure_s"][at] + exposure_s
+
+
+def counts_with(prior: Prior | None, state: Arrays) -> tuple[Floats, Floats]:
+    """Events and exposures of every agent, those of the prior included."""
+    events, exposure = state["events"], state["exposure_s"]
+    if prior is None:
+        return events, exposure
+    return events + prior.weight, exposure + prior.weight * prior.scale_s
 
 
 def per_event(exposure: Floats, events: Floats) -> Floats:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema
-from bot_orch.survival.base import check_observations
+from bot_orch.survival.base import Observations
 from bot_orch.survival.causes import N_CAUSES
 from bot_orch.survival.models.kaplan_meier import LifeTable, StepSurvival, completion_survival
-from bot_orch.survival.online.base import OnlineFit, agent_index
+from bot_orch.survival.online.base import AgentIndex, OnlineFit
 
 __all__ = ["OnlineKaplanMeier"]
 
@@ -48,21 +48,11 @@ class OnlineKaplanMeier(OnlineFit[StepSurvival]):
             "exits": Field(shape=(self.capacity, N_CAUSES + 1)),
         }
 
-    def update(
-        self,
-        state: Arrays,
-        t_s: npt.ArrayLike,
-        event: npt.ArrayLike,
-        agent: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike = 1.0,
-    ) -> None:
-        """Add one outcome per batch row, of ``agent``; of every agent if it is None."""
-        at = agent_index(state["times_s"].shape[:-1], agent)
+    def _add(self, state: Arrays, at: AgentIndex, data: Observations, cause: npt.ArrayLike) -> None:
         times, exits = state["times_s"][at], state["exits"][at]
         lead = times.shape[:-1]
-        data = check_observations(t_s, np.zeros(()), weight)
         t, w = (np.broadcast_to(part, lead).reshape(-1) for part in (data.t_s, data.weights))
-        code = np.broadcast_to(np.asarray(event).astype(np.int64), lead).reshape(-1)
+        code = np.broadcast_to(np.asarray(cause).astype(np.int64), lead).reshape(-1)
         flat = (times.reshape(-1, self.capacity).copy(), exits.reshape(-1, *exits.shape[-2:]).copy())
         _insert(*flat, t, code, w)
         state["times_s"][at] = flat[0].reshape(times.shape)

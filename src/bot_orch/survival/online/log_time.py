@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema
 from bot_orch.errors import InvalidInputError
-from bot_orch.survival.base import Fit, check_observations
+from bot_orch.survival.base import Fit, Observations
 from bot_orch.survival.models.location_scale import LocationScaleModel, fit_log_times, log_times
-from bot_orch.survival.online.base import OnlineFit, Prior, agent_index
+from bot_orch.survival.online.base import AgentIndex, OnlineFit, Prior
 
 __all__ = ["OnlineLogTime"]
 
@@ -87,19 +87,8 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
         edges = np.linspace(np.log(self.shortest_s), np.log(self.longest_s), self.bins + 1)
         return (edges[1:] + edges[:-1]) / 2
 
-    def update(
-        self,
-        state: Arrays,
-        t_s: npt.ArrayLike,
-        event: npt.ArrayLike,
-        agent: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike = 1.0,
-    ) -> None:
-        """Add one outcome per batch row, of ``agent``; of every agent if it is None."""
+    def _add(self, state: Arrays, at: AgentIndex, data: Observations, cause: npt.ArrayLike) -> None:
         moments = state["moments"]
-        lead = moments.shape[:-3]
-        at = agent_index(lead, agent)
-        data = check_observations(t_s, event, weight)
         if self.discount != 1.0:
             moments[at] *= np.where(data.weights > 0, self.discount, 1.0)[..., None, None, None]
         y, centres = log_times(data.t_s), self.centres
