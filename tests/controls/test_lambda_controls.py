@@ -43,7 +43,7 @@ def skewed(seed, n=300):
     p = np.where(x[:, None], [0.7, 0.3], [0.1, 0.9])
     agent = (rng.random(n) > p[:, 0]).astype(int)
     reward = (rng.random(n) < means[np.arange(n), agent]).astype(float)
-    return Logged(agent, reward, p, np.zeros((n, 0))), np.tile([0.9, 0.1], (n, 1)), np.tile([0.1, 0.9], (n, 1))
+    return Logged(agent, reward, p, features=np.zeros((n, 0))), np.tile([0.9, 0.1], (n, 1)), np.tile([0.1, 0.9], (n, 1))
 
 
 def false_changes(compare):
@@ -53,7 +53,7 @@ def false_changes(compare):
 def unweighted(logged, target, baseline):
     """As if the log had drawn evenly."""
     even = np.full_like(logged.propensities, 0.5)
-    return difference(Logged(logged.agent, logged.reward, even, logged.features), target, baseline)
+    return difference(Logged(logged.agent, logged.reward, even, features=logged.features), target, baseline)
 
 
 def on_policy_noise(logged, target, baseline):

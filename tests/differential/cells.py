@@ -87,7 +87,7 @@ def replayed(cell: Cell) -> Replay:
         world(cell.signal, cell.agents, cell.rounds),
         "shuffled",
         cell.rounds,
-        range(cell.seeds),
+        seeds=range(cell.seeds),
         latency_target_s=TARGET_S if cell.signal == "latency" else None,
         cost_weight=COST_WEIGHT if cell.signal == "cost" else 0.0,
         arrival=arrival(cell),

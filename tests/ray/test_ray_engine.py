@@ -169,10 +169,12 @@ def _experiment(monkeypatch, notes, *, count, sleep_s):
 
     def rows(results):
         values = {"square": [payload["metrics"]["square"][0] for payload in results.values()]}
-        return rows_from_seeds("kill", "none", "none", "none", 0.0, values, compare=False)
+        return rows_from_seeds("kill", "none", "none", method="none", lambda_=0.0, metrics=values, compare=False)
 
     units = [unit for _, unit in jobs("announced", count, folder=str(notes), sleep_s=sleep_s)]
-    made = Experiment("ray_units:announced", "Kill", "A test.", lambda scale: units, lambda params: {}, rows)
+    made = Experiment(
+        "ray_units:announced", "Kill", "A test.", units=lambda scale: units, run=lambda params: {}, rows=rows
+    )
     monkeypatch.setattr(runner, "discover", lambda: {made.id: made}, raising=False)
     return made
 

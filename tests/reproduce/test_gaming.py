@@ -28,7 +28,7 @@ SIXTY = {
 
 def outcome(matrix, name, seeds=6):
     """Share of cheats after 20 rounds per agent, and mean true reward over all rounds."""
-    replay = Replay(matrix, "shuffled", matrix.n_tasks, range(seeds))
+    replay = Replay(matrix, "shuffled", matrix.n_tasks, seeds=range(seeds))
     agent = play(discover_entrants()[name].build(replay.setup), replay).agent
     cheats = [i for i, label in enumerate(matrix.agents) if label.startswith("cheat")]
     late = agent[20 * matrix.n_agents :]

@@ -57,7 +57,7 @@ def test_random_lies_inside_the_published_spread(means):
     outside = set()
     for environment in ENVIRONMENTS:
         for metric in METRICS:
-            paper = published("synthetic", environment, "random", 0.0, metric)
+            paper = published("synthetic", environment, "random", lambda_=0.0, metric=metric)
             if abs(means[environment, "random", metric] - paper.mean) > paper.spread:
                 outside.add((environment, metric))
     assert outside <= UNLUCKY
@@ -67,7 +67,7 @@ def test_random_lies_inside_the_published_spread_in_expectation():
     for environment, setting in ENVIRONMENTS.items():
         found = measure(setting, draws(setting, range(2000, 2200)))
         for metric in METRICS:
-            paper = published("synthetic", environment, "random", 0.0, metric)
+            paper = published("synthetic", environment, "random", lambda_=0.0, metric=metric)
             assert abs(found[metric] - paper.mean) <= paper.spread, (environment, metric)
 
 
@@ -117,7 +117,7 @@ def test_the_calibration_reads_the_random_column_only(monkeypatch):
 
     def spy(experiment, environment, name, lambda_, metric):
         asked.add(name)
-        return published(experiment, environment, name, lambda_, metric)
+        return published(experiment, environment, name, lambda_=lambda_, metric=metric)
 
     monkeypatch.setattr("bot_orch.experiments.paper.synthetic.calibration.published", spy)
     for setting in SETTINGS.values():
@@ -177,7 +177,7 @@ def test_a_seed_scores_the_same_in_any_batch():
 
 def _play(runs, seen):
     keys = derive_keys(["control"], range(runs.stream.seeds))
-    return scores(runs, play(entrant("bot-orch", runs.setting), runs, seen, keys))
+    return scores(runs, play(entrant("bot-orch", runs.setting), runs, seen, keys=keys))
 
 
 def test_control_an_observation_that_leaks_the_reward_is_too_good():
@@ -199,18 +199,18 @@ def test_control_observed_alignment_tells_nothing_of_rewards_beyond_alignment():
 def test_control_an_oracle_that_ignores_rewards_or_alignment_has_regret():
     runs = episodes(ENVIRONMENTS["iid-g"], range(5))
     keys = derive_keys(["control"], range(5))
-    right = scores(runs, play(entrant("oracle", runs.setting), runs, observed_alignment(runs), keys))
+    right = scores(runs, play(entrant("oracle", runs.setting), runs, observed_alignment(runs), keys=keys))
     assert max(right["oracle_regret"]) == 0.0 and min(right["best_agent_rate"]) == 1.0
     for wrong in (runs.stream.reward, -runs.stream.alignment):
         broken = SyntheticEpisodes(
             runs.setting,
             Stream(np.clip(wrong, 0, 1), runs.stream.alignment * 0),
             runs.event,
-            runs.time_s,
-            runs.task,
-            runs.drawn,
+            time_s=runs.time_s,
+            task=runs.task,
+            drawn=runs.drawn,
         )
-        trace = play(entrant("oracle", runs.setting), broken, observed_alignment(runs), keys)
+        trace = play(entrant("oracle", runs.setting), broken, observed_alignment(runs), keys=keys)
         assert min(scores(runs, trace)["oracle_regret"]) > 0.0
 
 

@@ -8,7 +8,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from bot_orch.experiments.theory import (
+
+from bot_orch.arrays import allocate
+from bot_orch.core import pipeline
+from bot_orch.experiments.harness.experiment import Scale, discover, find
+from bot_orch.experiments.paper.theory import (
     concentration,
     consistency,
     consistency_claims,
@@ -20,10 +24,6 @@ from bot_orch.experiments.theory import (
     structure,
     temperature,
 )
-
-from bot_orch.arrays import allocate
-from bot_orch.core import pipeline
-from bot_orch.experiments.harness.experiment import Scale, discover, find
 from bot_orch.experiments.paper.theory.regret_cases import CASES
 from bot_orch.experiments.paper.theory.slopes import loglog_slope
 from bot_orch.experiments.paper.theory.verdicts import Claim, Verdict, judge
@@ -144,7 +144,7 @@ def test_regret_bands():
     assert regret_claims.worst_ratio(found, "lazy") <= 1.0
     horizons, values = regret.curve(found, "alternating", "constant")
     assert np.mean(values[-1]) / horizons[-1] == pytest.approx(0.5, abs=0.02)
-    horizons, values = regret.curve(found, "switch", "printed", "static")
+    horizons, values = regret.curve(found, "switch", "printed", metric="static")
     assert values[-1][0] / horizons[-1] == pytest.approx(0.5, abs=0.05)
     horizons, values = regret.curve(found, "alternating", "bot-orch")
     assert np.mean(values[-1]) / horizons[-1] == pytest.approx(1.0 / (1.0 + math.e**5), abs=0.004)

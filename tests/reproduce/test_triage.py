@@ -88,7 +88,7 @@ def test_it_holds_on_other_splits():
 def choices(source_of, label, rounds):
     """Choices of the first ``rounds`` rounds when the labels are ``label``."""
     data, seeds = load_triage(), np.arange(12)
-    cases = episodes(data, "noniid", seeds, label)
+    cases = episodes(data, "noniid", seeds, label=label)
     bot = entrant("bot-orch", "noniid", "deployable")
     keys = derive_keys(["leak"], range(12))
     trace = simulate(bot.policy, cases.stream, keys, lambda_=bot.lambda_, source=source_of(data, cases))

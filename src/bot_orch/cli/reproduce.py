@@ -51,11 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
         find(arguments.only),
         arguments.out,
         Scale(arguments.quick, arguments.seeds),
-        arguments.jobs,
-        arguments.force,
-        _command(arguments),
-        arguments.engine,
-        arguments.address,
+        jobs=arguments.jobs,
+        force=arguments.force,
+        command=_command(arguments),
+        engine=arguments.engine,
+        address=arguments.address,
     )
     report = reproduce(plan, ProgressBar(quiet=arguments.quiet))
     print(f"report: {report}\ntables: {arguments.out / 'tables.csv'}")  # noqa: T201

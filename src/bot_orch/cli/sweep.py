@@ -76,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{sweep.name}: {len(cells)} cells, {units} units, {rounds:,} rounds")  # noqa: T201
         return 0
     engine = make_engine(arguments.engine, arguments.jobs, arguments.address)
-    written = run_sweep(sweep, arguments.out, engine, ProgressBar(quiet=arguments.quiet), force=arguments.force)
+    written = run_sweep(
+        sweep, arguments.out, engine, progress=ProgressBar(quiet=arguments.quiet), force=arguments.force
+    )
     figure = written.figure or "not drawn; pip install 'bot-orchestrator[reproduce]'"
     print(f"{written.text}\ntables:  {written.tables}\nsummary: {written.summary}\nfigure:  {figure}")  # noqa: T201
     return 0

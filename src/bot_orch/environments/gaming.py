@@ -7,7 +7,7 @@ agent, with an output that has nothing to do with the reference and is worth lit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class GamingSettings:
     tasks: int = 1000
     agents: int = 10
     cheats: tuple[str, ...] = ("constant",)
+    _: KW_ONLY
     dimension: int = 8
     noise: float = 0.3
     judge_noise: float = 0.05
@@ -76,7 +77,7 @@ def gaming_matrix(settings: GamingSettings | None = None, seed: int = 0, name: s
     prompt = rng.normal(size=(s.tasks, s.dimension))
     turn, _ = np.linalg.qr(rng.normal(size=(s.dimension, s.dimension)))
     reference = prompt @ turn + 1.0
-    outputs = np.concatenate([_honest(s, honest, reference, rng), _cheats(s, prompt, reference, rng)], axis=1)
+    outputs = np.concatenate([_honest(s, honest, reference, rng=rng), _cheats(s, prompt, reference, rng=rng)], axis=1)
     reward, true_reward = _rewards(s, honest, rng)
     names = [f"honest-{i}" for i in range(honest)] + _cheat_names(s.cheats)
     return Matrix(
@@ -98,12 +99,12 @@ def _cheat_names(cheats: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _honest(s: GamingSettings, honest: int, reference: Floats, rng: np.random.Generator) -> Floats:
+def _honest(s: GamingSettings, honest: int, reference: Floats, *, rng: np.random.Generator) -> Floats:
     spread = s.noise * np.linspace(0.5, 1.5, honest)
     return reference[:, None] + spread[:, None] * rng.normal(size=(s.tasks, honest, s.dimension))
 
 
-def _cheats(s: GamingSettings, prompt: Floats, reference: Floats, rng: np.random.Generator) -> Floats:
+def _cheats(s: GamingSettings, prompt: Floats, reference: Floats, *, rng: np.random.Generator) -> Floats:
     made = np.empty((s.tasks, len(s.cheats), s.dimension))
     for index, kind in enumerate(s.cheats):
         if kind == "constant":

@@ -6,7 +6,7 @@ made at run time from scikit-learn's breast cancer data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -50,6 +50,7 @@ class TriageData:
     label: Ints
     shifted: Bools
     ai_label: Ints
+    _: KW_ONLY
     ai_probability: Floats  # (114, 2), Platt-calibrated, as the classifier reports it
     moderated: Floats  # (114, 2), the same after accounting for input drift
     drift: Floats  # estimated variance of the noise on each patient's features
@@ -82,7 +83,7 @@ def load_triage(split_seed: int = PAPER_SPLIT) -> TriageData:
     moved = z[shift].copy()
     moved[:, columns] += _SHIFT_BIAS + rng.normal(0.0, _SHIFT_SD, (len(shift), _SHIFTED_FEATURES))
     cases, label = np.vstack([z[test], moved]), np.concatenate([y[test], y[shift]])
-    isotonic, logit, weights = _classifier(z[train], y[train], z[calibrate], y[calibrate])
+    isotonic, logit, weights = _classifier(z[train], y[train], z[calibrate], y_cal=y[calibrate])
     drift = _noise_variance(z[train], cases)
     raw = logit(cases)
     shifted = np.arange(2 * _N_TEST) >= _N_TEST
@@ -90,14 +91,14 @@ def load_triage(split_seed: int = PAPER_SPLIT) -> TriageData:
         label,
         shifted,
         isotonic.predict(cases),
-        _two_columns(raw),
-        _two_columns(raw / np.sqrt(1.0 + np.pi / 8.0 * drift * (weights @ weights))),
-        drift,
-        np.where(shifted, _HUMAN_ACCURACY["shifted"], _HUMAN_ACCURACY["in distribution"]),
+        ai_probability=_two_columns(raw),
+        moderated=_two_columns(raw / np.sqrt(1.0 + np.pi / 8.0 * drift * (weights @ weights))),
+        drift=drift,
+        human_accuracy=np.where(shifted, _HUMAN_ACCURACY["shifted"], _HUMAN_ACCURACY["in distribution"]),
     )
 
 
-def episodes(data: TriageData, condition: Condition, seeds: Ints, label: Ints | None = None) -> TriageEpisodes:
+def episodes(data: TriageData, condition: Condition, seeds: Ints, *, label: Ints | None = None) -> TriageEpisodes:
     """Patient orders and clinician's answers for every seed.
 
     ``iid`` shuffles all patients together; ``noniid`` puts the shifted ones after round 57. ``label`` (T, seeds)
@@ -195,7 +196,7 @@ def _two_columns(logit: Floats) -> Floats:
     return np.stack([1.0 - p, p], axis=-1)
 
 
-def _classifier(x: Floats, y: Ints, x_cal: Floats, y_cal: Ints) -> tuple[Any, Any, Floats]:
+def _classifier(x: Floats, y: Ints, x_cal: Floats, *, y_cal: Ints) -> tuple[Any, Any, Floats]:
     """The isotonically calibrated model that gives labels, the Platt logit, and the weights of that logit."""
     try:
         from sklearn.calibration import CalibratedClassifierCV

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Evaluation:
     target: str
     decisions: int
     missing: int
+    _: KW_ONLY
     logged_mean: float
     estimates: tuple[Estimate, ...]
     learned: int | None = None
@@ -91,7 +92,15 @@ def evaluate_log(
     estimates = evaluate(logged, found.propensities[:, keep], confidence=confidence, min_effective=min_effective)
     missing = len(rounds.made) - len(logged)
     mean = float(logged.reward.mean())
-    return Evaluation(target, len(logged), missing, mean, estimates, found.learned, rounds.earlier)
+    return Evaluation(
+        target,
+        len(logged),
+        missing,
+        logged_mean=mean,
+        estimates=estimates,
+        learned=found.learned,
+        earlier=rounds.earlier,
+    )
 
 
 def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:

@@ -9,7 +9,7 @@ value wins. Else the configured lambda stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
@@ -30,6 +30,7 @@ class Candidate:
     lambda_: Lambda
     value: Estimate | None = None
     gain: Difference | None = None
+    _: KW_ONLY
     refused: str = ""
 
 
@@ -40,6 +41,7 @@ class Recommendation:
     configured: Lambda
     recommended: Lambda
     reason: str
+    _: KW_ONLY
     candidates: tuple[Candidate, ...]
 
     @property
@@ -59,6 +61,7 @@ class LambdaChoice:
     policy: str
     choice: Recommendation
     decisions: int
+    _: KW_ONLY
     missing: int
     revised: int
     logged_mean: float
@@ -119,14 +122,23 @@ def pick_lambda(
     rounds = collect(log)
     keep, logged = scores(rounds, max_missing=max_missing, audited=audited)
     configured = rounds.configured().lambda_
-    wanted = _wanted(rounds, policy, lambdas, configured)
-    targets = _targets(rounds, policy, wanted, paths, progress)
+    wanted = _wanted(rounds, policy, lambdas, configured=configured)
+    targets = _targets(rounds, policy, wanted, paths=paths, progress=progress)
     kept = {lambda_: target.propensities[:, keep] for lambda_, target in targets.items()}
     choice = choose(logged, kept, configured, confidence=confidence, min_effective=min_effective)
     name = policy if isinstance(policy, str) else policy.id
     learned = {lambda_: target.learned or 0 for lambda_, target in targets.items()}
     revised, missing, mean = len(rounds.revised), len(rounds.made) - len(logged), float(logged.reward.mean())
-    return LambdaChoice(name, choice, len(logged), missing, revised, mean, learned, confidence)
+    return LambdaChoice(
+        name,
+        choice,
+        len(logged),
+        missing=missing,
+        revised=revised,
+        logged_mean=mean,
+        learned=learned,
+        confidence=confidence,
+    )
 
 
 def choose(
@@ -173,12 +185,14 @@ def choose(
         each: difference(logged, targets[each], targets[configured], confidence=confidence, among=len(others))
         for each in others
     }
-    found = tuple(Candidate(each, values.get(each), gains.get(each), refused.get(each, "")) for each in targets)
+    found = tuple(Candidate(each, values.get(each), gains.get(each), refused=refused.get(each, "")) for each in targets)
     better = [candidate for candidate in found if candidate.gain is not None and candidate.gain.low > 0.0]
     best = max(better, key=lambda each: each.value.value if each.value else 0.0, default=None)
     if best is None or best.gain is None:
-        return Recommendation(configured, configured, _keep(configured, refused, len(gains)), found)
-    return Recommendation(configured, best.lambda_, _change(best.lambda_, configured, best.gain, len(better)), found)
+        return Recommendation(configured, configured, _keep(configured, refused, len(gains)), candidates=found)
+    return Recommendation(
+        configured, best.lambda_, _change(best.lambda_, configured, best.gain, better=len(better)), candidates=found
+    )
 
 
 def _keep(configured: Lambda, refused: Mapping[Lambda, str], compared: int) -> str:
@@ -190,13 +204,15 @@ def _keep(configured: Lambda, refused: Mapping[Lambda, str], compared: int) -> s
     return f"{stay}: no other is better beyond doubt"
 
 
-def _change(best: Lambda, configured: Lambda, gain: Difference, better: int) -> str:
+def _change(best: Lambda, configured: Lambda, gain: Difference, *, better: int) -> str:
     what = "the only one better beyond doubt" if better == 1 else f"highest DR value of {better} better beyond doubt"
     by = f"{gain.value:.4f} [{gain.low:.4f}, {gain.high:.4f}]"
     return f"lambda {_name(best)}: {what}; better than the configured {_name(configured)} by {by}"
 
 
-def _wanted(rounds: LoggedRounds, policy: Policy | str, lambdas: Iterable[Lambda], configured: Lambda) -> list[Lambda]:
+def _wanted(
+    rounds: LoggedRounds, policy: Policy | str, lambdas: Iterable[Lambda], *, configured: Lambda
+) -> list[Lambda]:
     """The lambdas without repetition, the configured one among them; those that are no lambda are refused."""
     if not shadow(rounds, policy, 0.0).policy.uses_alignment:
         raise InvalidInputError("policy", f"{policy!r} does not use lambda", "name a policy that does, such as auto")
@@ -205,7 +221,7 @@ def _wanted(rounds: LoggedRounds, policy: Policy | str, lambdas: Iterable[Lambda
 
 
 def _targets(
-    rounds: LoggedRounds, policy: Policy | str, lambdas: list[Lambda], paths: int, progress: Progress | None
+    rounds: LoggedRounds, policy: Policy | str, lambdas: list[Lambda], *, paths: int, progress: Progress | None
 ) -> dict[Lambda, TargetPropensities]:
     targets: dict[Lambda, TargetPropensities] = {}
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -59,6 +59,7 @@ class Logged:
     agent: Ints
     reward: Floats
     propensities: Floats
+    _: KW_ONLY
     features: Floats
 
     def __len__(self) -> int:
@@ -72,6 +73,7 @@ class Estimate:
     method: str
     value: float
     low: float
+    _: KW_ONLY
     high: float
     effective_n: float
 
@@ -127,7 +129,9 @@ def evaluate(
     }
     effective = support(logged, target).effective_n
     parts = {name: _over_paths(method, target) for name, method in methods.items()}
-    return tuple(Estimate(name, v, v - z * se, v + z * se, effective) for name, (v, se) in parts.items())
+    return tuple(
+        Estimate(name, v, v - z * se, high=v + z * se, effective_n=effective) for name, (v, se) in parts.items()
+    )
 
 
 def difference(

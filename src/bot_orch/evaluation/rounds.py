@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -56,6 +56,7 @@ class LoggedRounds:
     agents: tuple[str, ...]
     made: list[DecisionMade]
     lessons: dict[str, Lesson]
+    _: KW_ONLY
     rewards: dict[str, float]
     revised: frozenset[str]
     settings: str
@@ -99,7 +100,7 @@ class LoggedRounds:
         features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)
         agent = np.array([self.agents.index(event.agent) for event in events], dtype=np.int64)
         reward = np.array([self.rewards[event.id] for event in events])
-        return keep, Logged(agent, reward, self.propensities()[keep], features)
+        return keep, Logged(agent, reward, self.propensities()[keep], features=features)
 
 
 def collect(log: Log) -> LoggedRounds:
@@ -155,7 +156,9 @@ class _Reading:
         revised, settings = frozenset(self.revised & known), self._settings(agents)
         given = {key: reward for key, reward in self.rewards.items() if key in known}
         rewards = _timeouts(lessons, settings) | given
-        return LoggedRounds(agents, self.made, lessons, rewards, revised, settings, self.earlier)
+        return LoggedRounds(
+            agents, self.made, lessons, rewards=rewards, revised=revised, settings=settings, earlier=self.earlier
+        )
 
     def _settings(self, agents: tuple[str, ...]) -> str:
         """The newest settings, unless they are for other agents than those of the last decision."""

@@ -65,7 +65,7 @@ def share(rounds: LoggedRounds) -> float:
     return max(_LEAST_SHARE, float(p[eligible].min()))
 
 
-def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, c: float | None = None) -> Followed:
+def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: float | None = None) -> Followed:
     """Lead a fresh shadow through the log.
 
     Parameters
@@ -81,7 +81,7 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, c: float |
     key, due = derive_key("off-policy", router.seed, path), _due(rounds)
     table, own = np.zeros((len(rounds.made), len(rounds.agents))), dict[str, str]()
     for index, (event, task) in enumerate(zip(rounds.made, rounds.tasks, strict=True)):
-        _learn(router, rounds, due.get(index, ()), own)
+        _learn(router, rounds, due.get(index, ()), own=own)
         decision = router.prepare(task, event.eligible)
         table[index] = decision.propensities
         chosen = rounds.agents.index(event.agent)
@@ -99,7 +99,7 @@ def _due(rounds: LoggedRounds) -> dict[int, list[str]]:
     return due
 
 
-def _learn(router: Orchestrator, rounds: LoggedRounds, decision_ids: Collection[str], own: dict[str, str]) -> None:
+def _learn(router: Orchestrator, rounds: LoggedRounds, decision_ids: Collection[str], *, own: dict[str, str]) -> None:
     for decision_id in decision_ids:
         if decision_id in own:
             with suppress(InvalidInputError):  # an early report that could not be checked when it came

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,7 @@ class Mismatch:
     seq: int
     decision_id: str
     what: str
+    _: KW_ONLY
     recorded: str
     derived: str
 
@@ -35,6 +36,7 @@ class Stretch:
     first: int
     last: int
     engine: str
+    _: KW_ONLY
     decisions: int
 
     @property
@@ -53,6 +55,7 @@ class Verification:
     events: int = 0
     decisions: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
+    _: KW_ONLY
     mismatches: list[Mismatch] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     fingerprint: str = ""
@@ -89,7 +92,10 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
             if event.engine != ENGINE:
                 _pass_over(result.stretches, row.seq, event.engine, goes_on=engine == event.engine)
             engine = event.engine
-            found = [Mismatch(row.seq, event.id, *each) for each in _differences(ledger, event, exact)]
+            found = [
+                Mismatch(row.seq, event.id, what, recorded=recorded, derived=derived)
+                for what, recorded, derived in _differences(ledger, event, exact)
+            ]
             result.mismatches += found or _unfit(ledger, row, event)
             if result.mismatches:  # the state after a decision that differs is unknown
                 break
@@ -108,7 +114,7 @@ def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool
     if goes_on and stretches:
         stretches[-1].last, stretches[-1].decisions = seq, stretches[-1].decisions + 1
     else:
-        stretches.append(Stretch(seq, seq, engine, 1))
+        stretches.append(Stretch(seq, seq, engine, decisions=1))
 
 
 def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
@@ -116,7 +122,8 @@ def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
     try:
         ledger.take(row)
     except LedgerMismatchError as error:
-        return [Mismatch(row.seq, event.id, "place in the log", f"{event.stream:x}-{event.counter}", str(error))]
+        key = f"{event.stream:x}-{event.counter}"
+        return [Mismatch(row.seq, event.id, "place in the log", recorded=key, derived=str(error))]
     return []
 
 

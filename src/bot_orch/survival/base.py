@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -98,6 +98,7 @@ class Fit(Generic[M]):
     model: M
     log_likelihood: Floats
     converged: Bools
+    _: KW_ONLY
     n_iterations: int = 0
 
 

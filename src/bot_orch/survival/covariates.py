@@ -106,7 +106,7 @@ def fit_accelerated(
         kind.standard, y, data.event, data.weights, features, fixed_scale=kind.fixed_spread
     )
     model = AcceleratedTime(kind.from_location(mu, sigma), beta)
-    return Fit(model, top.value, top.converged, top.n_iterations)
+    return Fit(model, top.value, top.converged, n_iterations=top.n_iterations)
 
 
 def fit_proportional(
@@ -142,7 +142,7 @@ def fit_proportional(
     top = maximise(profile.terms, np.zeros((*data.t_s.shape[:-1], z.shape[-1])))
     rates = profile.rates(top.argument) * np.exp(-np.sum(top.argument * centre, axis=-1))[..., None]
     model = ProportionalHazards(PiecewiseConstant(breaks, rates), top.argument)
-    return Fit(model, top.value, top.converged, top.n_iterations)
+    return Fit(model, top.value, top.converged, n_iterations=top.n_iterations)
 
 
 class _Profile:

@@ -19,7 +19,7 @@ failures. To reward speed, measure every agent by one common ``S``: the referenc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
@@ -189,6 +189,7 @@ class TailCheck:
     epsilon: Floats
     empirical: Floats
     bound: Floats
+    _: KW_ONLY
     slack: Floats
 
     @property
@@ -229,4 +230,4 @@ def tail_check(
     away = np.abs(r - centre[..., None])
     empirical = np.mean(away[..., None, :] > e[:, None], axis=-1)
     slack = np.full(e.shape, np.sqrt(np.log(1 / (1 - confidence)) / (2 * r.shape[-1])))
-    return TailCheck(e, empirical, 2 * np.exp(-2 * e**2), slack)
+    return TailCheck(e, empirical, 2 * np.exp(-2 * e**2), slack=slack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from bot_orch.agents.base import Attempt, CallFailure, CallRequest
@@ -41,6 +41,7 @@ class FaultCase:
     fault: str
     mode: Mode
     ending: Ending
+    _: KW_ONLY
     breaker: BreakerState
     cause: Cause
     text: str = ""
@@ -57,14 +58,14 @@ class FaultCase:
 def _both(
     fault: str, ending: Ending, breaker: BreakerState, cause: Cause, limits: Limits = _PATIENT
 ) -> tuple[FaultCase, FaultCase]:
-    call = FaultCase(fault, "call", ending, breaker, cause, limits=limits)
+    call = FaultCase(fault, "call", ending, breaker=breaker, cause=cause, limits=limits)
     return call, replace(call, mode="stream")
 
 
 E, C = Ending, Cause
 MATRIX: tuple[FaultCase, ...] = (
-    FaultCase("ok", "call", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
-    FaultCase("ok", "stream", E.COMPLETED, _CLOSED, C.COMPLETED, "The answer is 4."),
+    FaultCase("ok", "call", E.COMPLETED, breaker=_CLOSED, cause=C.COMPLETED, text="The answer is 4."),
+    FaultCase("ok", "stream", E.COMPLETED, breaker=_CLOSED, cause=C.COMPLETED, text="The answer is 4."),
     *_both("bad_request", E.UPSTREAM_4XX, _CLOSED, C.CENSORED),
     *_both("denied", E.UPSTREAM_DENIED, _CLOSED, C.OTHER_FAILURE),
     *_both("rate_limited", E.RATE_LIMITED, _CLOSED, C.CENSORED),
@@ -73,34 +74,40 @@ MATRIX: tuple[FaultCase, ...] = (
     *_both("redirect", E.REDIRECTED, _OPEN, C.OTHER_FAILURE),
     *_both("hang", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
     *_both("hang", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    FaultCase("hang_midstream", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    FaultCase("hang_midstream", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "The ", limits=_QUICK_TOTAL),
-    FaultCase("slow_drip", "call", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    FaultCase("slow_drip", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, "drip ", limits=_QUICK_TOTAL),
-    FaultCase("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
-    FaultCase("role_then_hang", "stream", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
-    FaultCase("role_then_close", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
-    FaultCase("role_then_error", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
-    FaultCase("empty_drip", "stream", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
-    FaultCase("end_mark_alone", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    FaultCase("half_of_two", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The "),
-    FaultCase("truncated", "call", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE),
-    FaultCase("truncated", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
-    FaultCase("no_end_mark", "stream", E.TRUNCATED_STREAM, _OPEN, C.OTHER_FAILURE, "The answer "),
-    FaultCase("malformed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    FaultCase("malformed", "stream", E.MALFORMED, _OPEN, C.OTHER_FAILURE, "The "),
+    FaultCase("hang_midstream", "call", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
+    FaultCase(
+        "hang_midstream", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, text="The ", limits=_QUICK_TOTAL
+    ),
+    FaultCase("slow_drip", "call", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
+    FaultCase(
+        "slow_drip", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, text="drip ", limits=_QUICK_TOTAL
+    ),
+    FaultCase("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_FIRST),
+    FaultCase("role_then_hang", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
+    FaultCase("role_then_close", "stream", E.TRUNCATED_STREAM, breaker=_OPEN, cause=C.OTHER_FAILURE),
+    FaultCase("role_then_error", "stream", E.UPSTREAM_5XX, breaker=_OPEN, cause=C.OTHER_FAILURE),
+    FaultCase("empty_drip", "stream", E.TIMEOUT_FIRST_BYTE, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_FIRST),
+    FaultCase("end_mark_alone", "stream", E.MALFORMED, breaker=_OPEN, cause=C.OTHER_FAILURE),
+    FaultCase("half_of_two", "stream", E.TRUNCATED_STREAM, breaker=_OPEN, cause=C.OTHER_FAILURE, text="The "),
+    FaultCase("truncated", "call", E.TRUNCATED_STREAM, breaker=_OPEN, cause=C.OTHER_FAILURE),
+    FaultCase("truncated", "stream", E.TRUNCATED_STREAM, breaker=_OPEN, cause=C.OTHER_FAILURE, text="The answer "),
+    FaultCase("no_end_mark", "stream", E.TRUNCATED_STREAM, breaker=_OPEN, cause=C.OTHER_FAILURE, text="The answer "),
+    FaultCase("malformed", "call", E.MALFORMED, breaker=_OPEN, cause=C.OTHER_FAILURE),
+    FaultCase("malformed", "stream", E.MALFORMED, breaker=_OPEN, cause=C.OTHER_FAILURE, text="The "),
     *_both("wrong_shape", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    FaultCase("error_inside", "stream", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE, "The "),
+    FaultCase("error_inside", "stream", E.UPSTREAM_5XX, breaker=_OPEN, cause=C.OTHER_FAILURE, text="The "),
     *_both("huge", E.TOO_LARGE, _CLOSED, C.OTHER_FAILURE),
-    FaultCase("huge_announced", "call", E.TOO_LARGE, _CLOSED, C.OTHER_FAILURE),
-    FaultCase("compressed", "call", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
+    FaultCase("huge_announced", "call", E.TOO_LARGE, breaker=_CLOSED, cause=C.OTHER_FAILURE),
+    FaultCase("compressed", "call", E.MALFORMED, breaker=_OPEN, cause=C.OTHER_FAILURE),
     *_both("disconnect", E.CONNECTION, _OPEN, C.OTHER_FAILURE),
     *_both("not_http", E.MALFORMED, _OPEN, C.OTHER_FAILURE),
-    FaultCase("hang", "call", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
-    FaultCase("hang", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, deadline_s=1.0),
-    FaultCase("hang_midstream", "stream", E.CALLER_DEADLINE, _CLOSED, C.CENSORED, "The ", deadline_s=1.5),
-    FaultCase("hang", "call", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
-    FaultCase("hang", "stream", E.CANCELLED_BY_CALLER, _CLOSED, C.CENSORED, caller="cancels"),
+    FaultCase("hang", "call", E.CALLER_DEADLINE, breaker=_CLOSED, cause=C.CENSORED, deadline_s=1.0),
+    FaultCase("hang", "stream", E.CALLER_DEADLINE, breaker=_CLOSED, cause=C.CENSORED, deadline_s=1.0),
+    FaultCase(
+        "hang_midstream", "stream", E.CALLER_DEADLINE, breaker=_CLOSED, cause=C.CENSORED, text="The ", deadline_s=1.5
+    ),
+    FaultCase("hang", "call", E.CANCELLED_BY_CALLER, breaker=_CLOSED, cause=C.CENSORED, caller="cancels"),
+    FaultCase("hang", "stream", E.CANCELLED_BY_CALLER, breaker=_CLOSED, cause=C.CENSORED, caller="cancels"),
 )
 
 

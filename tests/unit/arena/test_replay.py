@@ -20,15 +20,15 @@ MATRIX = gaming_matrix(GamingSettings(tasks=40, agents=5))
 
 
 def test_orders() -> None:
-    assert task_order(MATRIX, "given", 40, 3).tolist() == list(range(40))
-    one, two = task_order(MATRIX, "shuffled", 40, 0), task_order(MATRIX, "shuffled", 40, 1)
+    assert task_order(MATRIX, "given", 40, seed=3).tolist() == list(range(40))
+    one, two = task_order(MATRIX, "shuffled", 40, seed=0), task_order(MATRIX, "shuffled", 40, seed=1)
     assert sorted(one) == sorted(two) == list(range(40))
     assert one.tolist() != two.tolist()
-    long = task_order(MATRIX, "shuffled", 100, 0)
+    long = task_order(MATRIX, "shuffled", 100, seed=0)
     assert long[:40].tolist() == one.tolist()
     assert sorted(long[40:80]) == list(range(40))
     assert long[40:80].tolist() != one.tolist(), "goes round again in a new order"
-    assert task_order(MATRIX, "given", 80, 0)[40:].tolist() != list(range(40))
+    assert task_order(MATRIX, "given", 80, seed=0)[40:].tolist() != list(range(40))
 
 
 def test_a_seed_is_the_same_alone_and_in_a_batch() -> None:

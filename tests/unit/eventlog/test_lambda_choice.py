@@ -36,7 +36,7 @@ def differing(seed, n=300):
     agent = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1)
     reward = (rng.random(n) < means[np.arange(n), agent]).astype(float)
     target, baseline = np.tile([0.1, 0.2, 0.7], (n, 1)), np.tile([0.4, 0.5, 0.1], (n, 1))
-    return Logged(agent, reward, p, x), target, baseline, -0.3 * 0.5 - 0.3 * 0.4 + 0.6 * 0.55
+    return Logged(agent, reward, p, features=x), target, baseline, -0.3 * 0.5 - 0.3 * 0.4 + 0.6 * 0.55
 
 
 def covered(runs, level, distort=lambda logged: logged, among=1):

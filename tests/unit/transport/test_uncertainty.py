@@ -73,7 +73,7 @@ def test_guaranteed_bounds_cover_and_are_wider(method, geometry, profile, refere
         return tr.confidence(g, bank, target, n, method=method)
 
     for n in (1, 5, 50):
-        assert coverage(CoverageCell(method, geometry, profile, reference, n), 300, guaranteed) >= 0.90
+        assert coverage(CoverageCell(method, geometry, profile, reference=reference, n=n), 300, guaranteed) >= 0.90
     bank, target = geometry.embed(profile)[None], geometry.embed(reference)
     clt = tr.confidence(geometry, bank, target, np.array([200.0]))
     wide = guaranteed(geometry, bank, target, np.array([200.0]))
@@ -113,7 +113,7 @@ def test_exact_costs_have_intervals_too():
         (tr.CostLabels(cost), tr.Labels([0.2, 0.3, 0.5]), tr.Labels([0.2, 0.3, 0.5])),
         (tr.CostCloud(1), tr.Cloud([[0.0], [0.25], [0.5], [1.0]]), tr.Cloud([[0.0], [0.5], [1.0], [1.5]])),
     ):
-        assert coverage(CoverageCell("exact", geometry, profile, reference, 30), 100) >= 0.88
+        assert coverage(CoverageCell("exact", geometry, profile, reference=reference, n=30), 100) >= 0.88
 
 
 def test_bad_requests_are_refused():

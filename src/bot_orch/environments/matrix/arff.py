@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ class Table:
     columns: tuple[str, ...]
     rows: list[list[str | None]]
     nominal: frozenset[str] = frozenset()
+    _: KW_ONLY
     source: str = ""
 
     def words(self, column: str) -> list[str | None]:

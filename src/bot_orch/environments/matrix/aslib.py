@@ -52,7 +52,7 @@ def _read(folder: Path) -> Matrix:
     if not tasks or not agents:
         raise InvalidInputError(_RUNS, "holds no run", "write a row per instance and algorithm after @data")
     measure = _measure(runs, description.measure)
-    values, status = _table(runs, measure, tasks, agents)
+    values, status = _table(runs, measure, tasks, agents=agents)
     arrays: dict[str, npt.NDArray[Any]] = {"agent": np.array(agents), "task_id": np.array(tasks)}
     if not np.isfinite(values).any() and description.cutoff_s is None:
         raise InvalidInputError(runs.place(measure), "holds no number", "write what was measured, ? where nothing was")
@@ -78,7 +78,7 @@ def _distinct(table: Table, column: str) -> list[str]:
     return list(dict.fromkeys(word for word in table.words(column) if word is not None))
 
 
-def _table(runs: Table, measure: str, tasks: list[str], agents: list[str]) -> tuple[Floats, npt.NDArray[np.str_]]:
+def _table(runs: Table, measure: str, tasks: list[str], *, agents: list[str]) -> tuple[Floats, npt.NDArray[np.str_]]:
     """Mean measure over repetitions, ``(T, M)``, and the run status; a repetition that failed decides the status."""
     row, column = {name: i for i, name in enumerate(tasks)}, {name: i for i, name in enumerate(agents)}
     total, count = np.zeros((len(tasks), len(agents))), np.zeros((len(tasks), len(agents)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from bot_orch.errors import InvalidInputError
@@ -23,6 +23,7 @@ class Description:
     scenario_id: str
     measure: str
     is_runtime: bool
+    _: KW_ONLY
     maximize: bool
     cutoff_s: float | None
 
@@ -38,8 +39,8 @@ def read_description(folder: Path) -> Description:
         next(iter(found.get("scenario_id", [])), folder.resolve().name),
         _first(found, "performance_measures", "").lower(),
         is_runtime,
-        _first(found, "maximize", "true").lower() in ("true", "yes", "on"),
-        _cutoff(_first(found, "algorithm_cutoff_time", "")) if is_runtime else None,
+        maximize=_first(found, "maximize", "true").lower() in ("true", "yes", "on"),
+        cutoff_s=_cutoff(_first(found, "algorithm_cutoff_time", "")) if is_runtime else None,
     )
 
 

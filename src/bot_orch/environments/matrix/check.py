@@ -27,7 +27,7 @@ def numbers(name: str, raw: Array) -> Floats:
     return values
 
 
-def check_shape(name: str, values: Array, shape: tuple[int | None, ...], words: str) -> None:
+def check_shape(name: str, values: Array, shape: tuple[int | None, ...], *, words: str) -> None:
     """Refuse another shape; ``None`` allows any length. ``words`` says the shape in the user's terms."""
     fits = values.ndim == len(shape) and all(
         n is None or n == have for n, have in zip(shape, values.shape, strict=True)
@@ -81,7 +81,7 @@ def words(name: str, raw: Array) -> npt.NDArray[np.str_]:
 
 def names(name: str, raw: Array, n: int) -> tuple[str, ...]:
     """``n`` distinct names."""
-    check_shape(name, raw, (n,), f"{n} names, one per agent")
+    check_shape(name, raw, (n,), words=f"{n} names, one per agent")
     found = tuple(str(word) for word in words(name, raw))
     if len(set(found)) < n:
         twice = next(word for word in found if found.count(word) > 1)

@@ -7,7 +7,7 @@ would have seen of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,7 @@ class Matrix:
     name: str
     agents: tuple[str, ...]
     reward: Floats
+    _: KW_ONLY
     trials: Floats | None = None
     true_reward: Floats | None = None
     runtime: RuntimeOutcomes | None = None
@@ -122,6 +123,7 @@ class Headroom:
     best_single: float
     random: float
     oracle: float
+    _: KW_ONLY
     best_agent: str
 
 
@@ -141,4 +143,6 @@ def headroom(matrix: Matrix, values: Floats | None = None) -> Headroom:
     anyone = np.nanmean(r, axis=1)
     single = np.where(np.isfinite(r), r, anyone[:, None]).mean(axis=0)
     best = int(np.argmax(single))
-    return Headroom(float(single[best]), float(anyone.mean()), float(np.nanmax(r, axis=1).mean()), matrix.agents[best])
+    return Headroom(
+        float(single[best]), float(anyone.mean()), float(np.nanmax(r, axis=1).mean()), best_agent=matrix.agents[best]
+    )

@@ -83,18 +83,18 @@ def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
         name,
         agents,
         reward,
-        trials,
-        _cells(arrays, "true_reward", (t, m), unit=True),
-        runtime,
-        not any(key in arrays for key in REWARD_KEYS),
-        features,
-        feature_names,
-        _elapsed(arrays, runtime, (t, m)),
-        _cost(arrays, (t, m)),
-        output,
-        reference,
-        _label_outputs(arrays, t, m),
-        {key: a for key, a in arrays.items() if key.startswith("task_") and a.shape[:1] == (t,)},
+        trials=trials,
+        true_reward=_cells(arrays, "true_reward", (t, m), unit=True),
+        runtime=runtime,
+        runtime_only=not any(key in arrays for key in REWARD_KEYS),
+        features=features,
+        feature_names=feature_names,
+        elapsed_s=_elapsed(arrays, runtime, (t, m)),
+        cost_usd=_cost(arrays, (t, m)),
+        output_embed=output,
+        reference_embed=reference,
+        output_probs=_label_outputs(arrays, t, m),
+        groups={key: a for key, a in arrays.items() if key.startswith("task_") and a.shape[:1] == (t,)},
     )
 
 
@@ -151,7 +151,7 @@ def _cells(arrays: Files, key: str, shape: tuple[int, int], *, unit: bool = Fals
     values = numbers(key, arrays[key])
     if values.ndim == 3:
         values = _trial_mean(values)
-    check_shape(key, values, shape, f"a {shape[0]} x {shape[1]} array, the shape of reward")
+    check_shape(key, values, shape, words=f"a {shape[0]} x {shape[1]} array, the shape of reward")
     return in_unit(key, values) if unit else non_negative(key, values)
 
 
@@ -170,7 +170,7 @@ def _cost(arrays: Files, shape: tuple[int, int]) -> Floats | None:
     key = "agent_cost_per_10k"
     if found is None and key in arrays:
         price = non_negative(key, numbers(key, arrays[key]))
-        check_shape(key, price, shape[1:], "one price per agent, dollars for 10,000 calls")
+        check_shape(key, price, shape[1:], words="one price per agent, dollars for 10,000 calls")
         found = np.broadcast_to(price / 1e4, shape)
     return found
 
@@ -179,13 +179,13 @@ def _features(arrays: Files, t: int) -> tuple[Floats | None, tuple[str, ...]]:
     if "features" not in arrays:
         return None, ()
     features = numbers("features", arrays["features"])
-    check_shape("features", features, (t, None), f"a {t} x F array, one row per task")
+    check_shape("features", features, (t, None), words=f"a {t} x F array, one row per task")
     if features.shape[1] == 0:
         return None, ()
     if "feature_name" not in arrays:
         return features, ()
     found = arrays["feature_name"]
-    check_shape("feature_name", found, features.shape[1:], f"{features.shape[1]} names, one per feature")
+    check_shape("feature_name", found, features.shape[1:], words=f"{features.shape[1]} names, one per feature")
     return features, tuple(str(word) for word in words("feature_name", found))
 
 
@@ -193,10 +193,10 @@ def _embeddings(arrays: Files, t: int, m: int) -> tuple[Floats | None, Floats | 
     output = reference = None
     if "output_embed" in arrays:
         output = numbers("output_embed", arrays["output_embed"])
-        check_shape("output_embed", output, (t, m, None), f"a {t} x {m} x D array")
+        check_shape("output_embed", output, (t, m, None), words=f"a {t} x {m} x D array")
     if "reference_embed" in arrays:
         reference = numbers("reference_embed", arrays["reference_embed"])
-        check_shape("reference_embed", reference, (t, None), f"a {t} x D array")
+        check_shape("reference_embed", reference, (t, None), words=f"a {t} x D array")
     if output is not None and reference is not None and output.shape[-1] != reference.shape[-1]:
         problem = f"has {reference.shape[-1]} dimensions, output_embed has {output.shape[-1]}"
         raise InvalidInputError("reference_embed", problem, "embed both in the same space")
@@ -210,7 +210,7 @@ def _label_outputs(arrays: Files, t: int, m: int) -> Floats | None:
     counts = probs = None
     if "model_probs" in arrays:
         probs = non_negative("model_probs", numbers("model_probs", arrays["model_probs"]))
-        check_shape("model_probs", probs, (t, None, None), f"a {t} x agents x labels array")
+        check_shape("model_probs", probs, (t, None, None), words=f"a {t} x agents x labels array")
         if probs.shape[1] > m:
             raise InvalidInputError(
                 "model_probs", f"has {probs.shape[1]} agents", f"save those of the {m} agents of the reward, or fewer"
@@ -218,7 +218,7 @@ def _label_outputs(arrays: Files, t: int, m: int) -> Floats | None:
     if "human_counts" in arrays and (probs is None or probs.shape[1] == m - 1):
         labels = None if probs is None else probs.shape[2]
         counts = non_negative("human_counts", numbers("human_counts", arrays["human_counts"]))
-        check_shape("human_counts", counts, (t, labels), f"a {t} x {labels or 'labels'} array")
+        check_shape("human_counts", counts, (t, labels), words=f"a {t} x {labels or 'labels'} array")
     n = max(array.shape[-1] for array in (probs, counts) if array is not None)
     if n < 2:
         key = "human_counts" if probs is None else "model_probs"

@@ -35,7 +35,7 @@ def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
     if time_s.ndim != 2 or 0 in time_s.shape:
         raise InvalidInputError("time_s", f"has shape {time_s.shape}", f"save it as {CELL}")
     event = zero_or_one("event", numbers("event", arrays["event"]))
-    check_shape("event", event, time_s.shape, f"{CELL}, the shape of time_s {time_s.shape}")
+    check_shape("event", event, time_s.shape, words=f"{CELL}, the shape of time_s {time_s.shape}")
     cutoff_s = _cutoff(arrays["cutoff_s"], time_s.shape)
     if np.any(np.isnan(time_s) & (event == 1.0)):
         raise InvalidInputError("time_s", "is NaN where event is 1", "give every completed cell its time in seconds")
@@ -45,7 +45,7 @@ def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
     watched = time_s
     if "recorded_time_s" in arrays:
         recorded = non_negative("recorded_time_s", numbers("recorded_time_s", arrays["recorded_time_s"]))
-        check_shape("recorded_time_s", recorded, time_s.shape, CELL)
+        check_shape("recorded_time_s", recorded, time_s.shape, words=CELL)
         failed = (cause != Cause.COMPLETED) & (cause != Cause.CENSORED)
         watched = np.where(failed & np.isfinite(recorded), recorded, time_s)
     gone = np.isnan(event) | np.isnan(watched) | (cause < 0)
@@ -93,14 +93,14 @@ def _cause(arrays: Files, event: Floats) -> Ints:
 def _status(arrays: Files, shape: tuple[int, ...]) -> npt.NDArray[np.str_]:
     """The status of every cell as a word: words as they are, codes by their names."""
     status = arrays["status"]
-    check_shape("status", status, shape, f"{CELL}, the shape of event")
+    check_shape("status", status, shape, words=f"{CELL}, the shape of event")
     if status.dtype.kind in "SU":
         return words("status", status)
     codes = numbers("status", status)
     if "status_name" not in arrays:
         raise InvalidInputError("status_name", "is missing", "name the codes of status, such as ok and timeout")
     known = words("status_name", arrays["status_name"])
-    check_shape("status_name", known, (None,), "one name per code of status")
+    check_shape("status_name", known, (None,), words="one name per code of status")
     if not np.isin(codes, np.arange(len(known))).all():
         raise InvalidInputError("status", "holds a code without a name", "give status_name one entry per code")
     return np.asarray(known[codes.astype(np.int64)])

@@ -8,7 +8,7 @@ request raises.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -49,6 +49,7 @@ class RoundContext:
     t: int
     context: Floats | None
     eligible: Bools | None
+    _: KW_ONLY
     reference: Floats | None
     cutoff_s: Floats | None
 
@@ -76,6 +77,7 @@ class RoundOutcome:
     agent: Ints
     reward: Floats
     output: Floats | None = None
+    _: KW_ONLY
     probs: Floats | None = None
     cost_usd: Floats | None = None
     elapsed_s: Floats | None = None
@@ -130,6 +132,7 @@ class Setup:
     agents: int
     features: int
     seeds: int
+    _: KW_ONLY
     keys: npt.NDArray[np.uint64]
     output_dim: int = 0
     reference_dim: int = 0
@@ -140,7 +143,7 @@ class Setup:
     cost_weight: float = 0.0
 
 
-def task_order(matrix: Matrix, order: Order, rounds: int, seed: int) -> Ints:
+def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
     """The tasks of one seed's rounds. Beyond the last task it goes round again, in a new shuffled order.
 
     Examples
@@ -199,8 +202,8 @@ class Replay:
         matrix: Matrix,
         order: Order = "shuffled",
         rounds: int | None = None,
-        seeds: range | list[int] = range(10),
         *,
+        seeds: range | list[int] = range(10),
         components: int | None = 10,
         signal: str = "log-uniform",
         latency_target_s: float | None = None,
@@ -213,7 +216,7 @@ class Replay:
         if n < 1 or len(seeds) < 1:
             raise InvalidInputError("rounds", f"is {n}, with {len(seeds)} seeds", "pass 1 or more of both")
         self.matrix, self.order, self.rounds, self.seeds = matrix, order, n, list(seeds)
-        self.rows = np.stack([task_order(matrix, order, n, seed) for seed in self.seeds], axis=1)
+        self.rows = np.stack([task_order(matrix, order, n, seed=seed) for seed in self.seeds], axis=1)
         self.context = _context(matrix, components)
         self._draw_keys = derive_keys(["arena draw", matrix.name], self.seeds)
         self._trial_keys = derive_keys(["arena trial", matrix.name], self.seeds)
@@ -232,17 +235,19 @@ class Replay:
     def setup(self) -> Setup:
         """What a player may know beforehand."""
         m = self.matrix
+        latency_target_s, cost_weight = self._wanted
         return Setup(
             m.n_agents,
             0 if self.context is None else self.context.shape[1],
             len(self.seeds),
-            self._player_keys,
-            0 if m.output_embed is None else m.output_embed.shape[-1],
-            0 if m.reference_embed is None else m.reference_embed.shape[-1],
-            0 if m.output_probs is None else m.output_probs.shape[-1],
-            m.cost_usd is not None,
-            m.elapsed_s is not None,
-            *self._wanted,
+            keys=self._player_keys,
+            output_dim=0 if m.output_embed is None else m.output_embed.shape[-1],
+            reference_dim=0 if m.reference_embed is None else m.reference_embed.shape[-1],
+            labels=0 if m.output_probs is None else m.output_probs.shape[-1],
+            has_cost=m.cost_usd is not None,
+            has_time=m.elapsed_s is not None,
+            latency_target_s=latency_target_s,
+            cost_weight=cost_weight,
         )
 
     def draws(self, t: int) -> Floats:
@@ -261,8 +266,8 @@ class Replay:
             t + 1,
             None if self.context is None else self.context[rows],
             None if self._eligible is None else self._eligible[rows],
-            None if m.reference_embed is None else m.reference_embed[rows],
-            None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
+            reference=None if m.reference_embed is None else m.reference_embed[rows],
+            cutoff_s=None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
         )
 
     def after(self, t: int, agent: Ints) -> RoundOutcome:
@@ -284,11 +289,11 @@ class Replay:
             agent,
             reward,
             None if m.output_embed is None else m.output_embed[at],
-            None if m.output_probs is None else m.output_probs[at],
-            None if m.cost_usd is None else m.cost_usd[at],
-            None if m.elapsed_s is None else m.elapsed_s[at],
-            None if m.runtime is None else m.runtime.cause[at],
-            reason,
+            probs=None if m.output_probs is None else m.output_probs[at],
+            cost_usd=None if m.cost_usd is None else m.cost_usd[at],
+            elapsed_s=None if m.elapsed_s is None else m.elapsed_s[at],
+            cause=None if m.runtime is None else m.runtime.cause[at],
+            reason=reason,
         )
 
     def _reward(self, t: int, at: tuple[Ints, Ints]) -> Floats:

@@ -69,7 +69,7 @@ def shape_term(law: Law, agent: int) -> float:
     return distance(geometry, agent_cloud(law, agent), reference_cloud())
 
 
-def alignment(setting: Setting, task: Floats, laws: list[tuple[Law, ...]], segment: Floats) -> Floats:
+def alignment(setting: Setting, task: Floats, laws: list[tuple[Law, ...]], *, segment: Floats) -> Floats:
     """W2 between the reference at ``task`` (T, seeds, 2) and every agent's outputs: ``(T, seeds, M)``.
 
     ``laws`` are those of each segment, ``segment`` (T,) says which one a round lies in.

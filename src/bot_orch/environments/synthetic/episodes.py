@@ -17,7 +17,7 @@ asks for rewards that are normal, skewed or bimodal; any law of V gives both tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Draws:
     scatter: Floats  # (T, seeds, 2)
     centre: Floats  # (T, seeds, 2)
     mean: Floats  # (T, seeds, M)
+    _: KW_ONLY
     latent: Floats  # (T, seeds, M)
     theta: Floats  # (T, seeds)
     cutoff: Floats  # (T, seeds), unit exponential
@@ -53,6 +54,7 @@ class SyntheticEpisodes:
     setting: Setting
     stream: Stream  # realised rewards, and the noiseless alignment that results are scored with
     event: Bools  # (T, seeds, M), delta
+    _: KW_ONLY
     time_s: Floats  # (T, seeds, M), min(T, C)
     task: Floats  # (T, seeds, 2)
     drawn: Draws
@@ -73,20 +75,20 @@ def draws(setting: Setting, seeds: Sequence[int], rounds: int | None = None) -> 
         deviation[inside] = standard_draws(laws, g[inside])
     latent = np.clip(mean + deviation, COMMON.clip, 1.0 - COMMON.clip)
     theta = FrailtyProcess(GammaFrailty(COMMON.frailty_variance), setting.frailty_memory).path(u)
-    return Draws(scatter, centre, mean, latent, theta, cutoff, noise)
+    return Draws(scatter, centre, mean, latent=latent, theta=theta, cutoff=cutoff, noise=noise)
 
 
 def realise(setting: Setting, drawn: Draws) -> SyntheticEpisodes:
     """Give the draws the setting's geometry and hazards."""
     path_scale = setting.path_scale if isinstance(setting, Bridge) else 0.0
     task = setting.task_spread * drawn.scatter + path_scale * drawn.centre
-    w = alignment(setting, task, laws_by_segment(setting), segments(setting, len(task)))
+    w = alignment(setting, task, laws_by_segment(setting), segment=segments(setting, len(task)))
     model = Exponential(np.exp(COMMON.hazard_slope * w) / setting.base_hazard)
     theta = drawn.theta[..., None]
     completion_s = model.time_at(-np.log(drawn.latent) / theta)
     seen = observe(completion_s, cutoff_s=drawn.cutoff[..., None] / setting.censor_rate)
     reward = reward_of(model, seen.t_s, seen.cause, theta)
-    return SyntheticEpisodes(setting, Stream(reward, w), seen.event, seen.t_s, task, drawn)
+    return SyntheticEpisodes(setting, Stream(reward, w), seen.event, time_s=seen.t_s, task=task, drawn=drawn)
 
 
 def episodes(setting: Setting, seeds: Sequence[int], rounds: int | None = None) -> SyntheticEpisodes:
@@ -99,7 +101,7 @@ def observed_alignment(runs: SyntheticEpisodes, reference: Reference = "task") -
     w = runs.stream.alignment
     if reference != "task":
         place = reference_places(runs.task, reference)
-        w = alignment(runs.setting, place, laws_by_segment(runs.setting), segments(runs.setting, len(place)))
+        w = alignment(runs.setting, place, laws_by_segment(runs.setting), segment=segments(runs.setting, len(place)))
     seen: Floats = w + COMMON.noise * runs.setting.noise_factor * runs.drawn.noise
     return seen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ class Standing:
     policy: str
     mean: float
     error: float
+    _: KW_ONLY
     best_or_draw: int
     sets: int
     worst: float
@@ -74,7 +75,9 @@ def league(results: Results, order: str) -> list[Standing]:
         means = [float(np.mean(v)) for v in mine.values()]
         error = float(np.sqrt(sum(np.var(v, ddof=1) / len(v) for v in mine.values() if len(v) > 1))) / len(mine)
         drawn = sum(policy in draws_with_best(table[name]) for name in mine)
-        standings.append(Standing(policy, float(np.mean(means)), error, drawn, len(mine), min(means)))
+        standings.append(
+            Standing(policy, float(np.mean(means)), error, best_or_draw=drawn, sets=len(mine), worst=min(means))
+        )
     return sorted(standings, key=lambda s: -s.mean)
 
 

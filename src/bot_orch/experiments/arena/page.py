@@ -41,7 +41,7 @@ _NO_LEAGUE = (
 _DIGITS = {"par10": 0, "cost_usd": 5, "mean_observed_time": 2}
 
 
-def write_page(out: Path, results: Results, command: str, progress: Progress) -> Path:
+def write_page(out: Path, results: Results, command: str, *, progress: Progress) -> Path:
     """Draw the figures, write ``index.html`` and return its path."""
     style = files("bot_orch.experiments.harness").joinpath("report.css").read_text()
     orders = list(dict.fromkeys(key[1] for key in results))
@@ -49,7 +49,7 @@ def write_page(out: Path, results: Results, command: str, progress: Progress) ->
     figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
     draw = _Drawer(out, progress, figures)
     parts = [_INTRO]
-    parts += [_order_part(results, order, kinds, draw) for order in orders]
+    parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
     parts.append(_facts(results, command))
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -82,7 +82,7 @@ class _Drawer:
         )
 
 
-def _order_part(results: Results, order: str, kinds: dict[str, str], draw: _Drawer) -> str:
+def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _Drawer) -> str:
     standings = league(results, order)
     parts = [f'<section id="{order}"><h2>{order.capitalize()} order</h2>']
     if standings:

@@ -71,7 +71,7 @@ def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> 
             if (dataset, order, policy) in results:
                 curve = results[dataset, order, policy]["curve"]
                 axis.plot(curve["round"], np.array(curve["mean"], float), label=policy, **look(policy, names))
-        _yard_lines(axis, results, dataset, order)
+        _yard_lines(axis, results, dataset, order=order)
         axis.set_title(dataset if len(dataset) <= _TITLE else f"{dataset[: _TITLE - 3]}...", parse_math=False)
         axis.set_xlabel("round")
     for row in axes:
@@ -83,7 +83,7 @@ def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> 
     return figure
 
 
-def _yard_lines(axis: Any, results: Results, dataset: str, order: str) -> None:
+def _yard_lines(axis: Any, results: Results, dataset: str, *, order: str) -> None:
     for name in ("best-single", "random"):
         level = mean_std(results[dataset, order, name]["metrics"].get("normalised", [math.nan]))[0]
         if math.isfinite(level):
@@ -101,7 +101,7 @@ def _yard_lines(axis: Any, results: Results, dataset: str, order: str) -> None:
 def draw_set(results: Results, dataset: str, order: str) -> Any:
     """One data set: normalised reward per policy with every seed, and the share of its three favourite agents."""
     policies = [key[2] for key in results if key[:2] == (dataset, order)]
-    shown = sorted(policies, key=lambda p: -_level(results, dataset, order, p))
+    shown = sorted(policies, key=lambda p: -_level(results, dataset, order, policy=p))
     figure, axes = new_figure(1, 2, 10, 0.9 + 0.24 * len(shown), width_ratios=[1.3, 1.0])
     y = np.arange(len(shown))[::-1]
     left, right = axes[0]
@@ -137,6 +137,6 @@ def _share_bar(axis: Any, payload: dict[str, Any], position: float) -> None:
         left += value
 
 
-def _level(results: Results, dataset: str, order: str, policy: str) -> float:
+def _level(results: Results, dataset: str, order: str, *, policy: str) -> float:
     mean = mean_std(results[dataset, order, policy]["metrics"].get("normalised", [math.nan]))[0]
     return mean if math.isfinite(mean) else -math.inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -29,6 +29,7 @@ class Entrant:
     name: str
     about: str
     build: Callable[[Setup], Player]
+    _: KW_ONLY
     kind: Kind = "ours"
     default: bool = True
 

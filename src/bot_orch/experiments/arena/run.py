@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class ArenaPlan:
     paths: Sequence[Path]
     policies: Sequence[str]
     out: Path
+    _: KW_ONLY
     seeds: int = 20
     rounds: int | None = None
     orders: Sequence[Order] = ("shuffled",)
@@ -91,7 +92,7 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         matrix,
         unit["order"],
         rounds,
-        range(unit["seeds"]),
+        seeds=range(unit["seeds"]),
         components=unit["components"],
         signal=unit["signal"],
         latency_target_s=unit.get("latency_target_s"),
@@ -113,7 +114,7 @@ def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
     wanted = json.loads(json.dumps(plan.settings()))
     open_folder(plan.out, wanted, force=plan.force, table=_TABLE)
     results = _run_missing(plan, progress)
-    page = write_page(plan.out, results, plan.command, progress)
+    page = write_page(plan.out, results, plan.command, progress=progress)
     # last: its presence means the run is complete
     write_atomically(plan.out / _TABLE, csv_text(results, shares=plan.shares).encode())
     return page
@@ -124,7 +125,7 @@ def _preflight(plan: ArenaPlan) -> None:
     new_figure(1, 1, 1, 1)  # matplotlib, for the page at the end
     for path in plan.paths:
         load_matrix(path)
-    setup = Setup(2, 1, 1, derive_keys(["preflight"], [0]))
+    setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]))
     entrants = discover_entrants()
     for name in plan.policies:
         entrants[name].build(setup)
@@ -139,7 +140,7 @@ def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:
         progress(done, total, what.removeprefix(f"{__name__}:run_one "))
 
     try:
-        results = run_missing(plan.out, jobs, engine, tell)
+        results = run_missing(plan.out, jobs, engine, progress=tell)
     except BrokenProcessPool as error:
         remedy = "run the same command again to go on, with fewer --jobs if memory is short"
         raise BotOrchError(f"--jobs: a worker process was killed; {remedy}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class CoverageCell:
     name: str
     geometry: Geometry
     profile: Measure
+    _: KW_ONLY
     reference: Measure
     n: int
 
@@ -60,7 +61,7 @@ def coverage_grid() -> Iterator[CoverageCell]:
     """The declared grid: distributions x references x sample sizes x geometries."""
     for n in SIZES:
         for name, geometry, profile, reference in (*_scores(), *_scalars(), *_labels(), *_clouds()):
-            yield CoverageCell(name, geometry, profile, reference, n)
+            yield CoverageCell(name, geometry, profile, reference=reference, n=n)
 
 
 def _support(geometry: Geometry, profile: Measure) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -61,6 +61,7 @@ class Experiment:
     id: str
     title: str
     about: str
+    _: KW_ONLY
     units: Callable[[Scale], Sequence[Unit]]
     run: Callable[[Mapping[str, Any]], Payload]
     rows: Callable[[Results], list[ResultRow]]

@@ -52,7 +52,7 @@ def new_figure(rows: int, columns: int, width: float, height: float, **options: 
         return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def band(axis: Any, x: Any, mean: Any, spread: Any, method: str, label: str | None = None, every: int = 12) -> None:
+def band(axis: Any, x: Any, mean: Any, *, spread: Any, method: str, label: str | None = None, every: int = 12) -> None:
     """A line with a shaded band of one ``spread``."""
     look = style(method)
     axis.plot(x, mean, label=label or method, markevery=max(1, len(x) // every), **look)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +33,7 @@ class Section:
     experiment: Experiment
     rows: Sequence[ResultRow]
     tables: Sequence[TableView]
+    _: KW_ONLY
     figures: Sequence[tuple[FigureView, tuple[Path, Path]]]
     notes: Sequence[str]
 

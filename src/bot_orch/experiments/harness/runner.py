@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Plan:
     experiments: Sequence[Experiment]
     out: Path
     scale: Scale
+    _: KW_ONLY
     jobs: int = 1
     force: bool = False
     command: str = ""
@@ -59,7 +60,7 @@ def reproduce(plan: Plan, progress: Progress) -> Path:
     """Run what is missing, then write tables, figures and the report; returns the report's path."""
     open_folder(plan.out, plan.settings(), force=plan.force)
     jobs = [(experiment.id, unit) for experiment in plan.experiments for unit in experiment.units(plan.scale)]
-    done = run_missing(plan.out, jobs, plan.run, progress)
+    done = run_missing(plan.out, jobs, plan.run, progress=progress)
     _draw(plan, progress)
     sections = [_section(plan, experiment, done) for experiment in plan.experiments]
     rows = [row for section in sections for row in section.rows]
@@ -95,7 +96,7 @@ def _read_settings(path: Path) -> Any:
 
 
 def run_missing(
-    out: Path, jobs: Sequence[Job], run: Engine, progress: Progress
+    out: Path, jobs: Sequence[Job], run: Engine, *, progress: Progress
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """Run the jobs that the folder's log does not hold, appending each as it finishes; every payload by job."""
     log = out / _LOG
@@ -163,7 +164,9 @@ def _section(plan: Plan, experiment: Experiment, done: dict[tuple[str, str], dic
     for view in experiment.figures(results):
         stem = plan.out / "figures" / view.name
         saved.append((view, (stem.with_suffix(".png"), stem.with_suffix(".svg"))))
-    return Section(experiment, experiment.rows(results), experiment.tables(), saved, experiment.notes(results))
+    return Section(
+        experiment, experiment.rows(results), experiment.tables(), figures=saved, notes=experiment.notes(results)
+    )
 
 
 def _results(experiment: Experiment, scale: Scale, done: dict[tuple[str, str], dict[str, Any]]) -> Results:

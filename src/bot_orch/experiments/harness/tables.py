@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -37,6 +37,7 @@ class ResultRow:
     experiment: str
     environment: str
     protocol: str
+    _: KW_ONLY
     method: str
     lambda_: float
     metric: str
@@ -76,6 +77,7 @@ class TableView:
     title: str
     metric: str
     protocol: str
+    _: KW_ONLY
     down: str = "environment"
     across: str = "method"
     columns: Sequence[str] = ()
@@ -89,10 +91,10 @@ def rows_from_seeds(
     experiment: str,
     environment: str,
     protocol: str,
+    *,
     method: str,
     lambda_: float,
     metrics: dict[str, list[float]],
-    *,
     compare: bool = True,
 ) -> list[ResultRow]:
     """One row per metric from its values over seeds; ``compare`` looks the published number up."""
@@ -100,13 +102,24 @@ def rows_from_seeds(
     for metric, values in metrics.items():
         v = np.asarray(values, dtype=float)
         std = float(v.std(ddof=1)) if v.size > 1 else 0.0
-        paper = published(experiment, environment, method, lambda_, metric) if compare else None
-        row = ResultRow(experiment, environment, protocol, method, lambda_, metric, float(v.mean()), std, v.size, paper)
+        paper = published(experiment, environment, method, lambda_=lambda_, metric=metric) if compare else None
+        row = ResultRow(
+            experiment,
+            environment,
+            protocol,
+            method=method,
+            lambda_=lambda_,
+            metric=metric,
+            mean=float(v.mean()),
+            std=std,
+            seeds=v.size,
+            paper=paper,
+        )
         rows.append(row)
     return rows
 
 
-def published(experiment: str, environment: str, method: str, lambda_: float, metric: str) -> Published | None:
+def published(experiment: str, environment: str, method: str, *, lambda_: float, metric: str) -> Published | None:
     """The paper's number, if it prints one."""
     return _published().get((experiment, environment, method, float(lambda_), metric))
 

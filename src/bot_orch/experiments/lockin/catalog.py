@@ -45,7 +45,9 @@ def _rows(results: Results) -> list[ResultRow]:
         part, kind, value = key.split("/")
         metric = "largest_share" if part == "identical" else "share_of_worse"
         metrics = {metric: payload["share"]}
-        rows += rows_from_seeds("lockin", part, "deployable", kind, float(value), metrics, compare=False)
+        rows += rows_from_seeds(
+            "lockin", part, "deployable", method=kind, lambda_=float(value), metrics=metrics, compare=False
+        )
     return rows
 
 

@@ -102,7 +102,7 @@ class MatrixEnvironment(Environment):
             self.load(s),
             s["order"],
             rounds,
-            list(seeds),
+            seeds=list(seeds),
             components=s["components"],
             signal=s.get("signal", "log-uniform"),
         )

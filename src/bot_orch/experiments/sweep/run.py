@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Written:
     tables: Path
     summary: Path
     figure: Path | None
+    _: KW_ONLY
     text: str
 
 
@@ -48,22 +49,29 @@ def run_cell(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"metrics": metrics}
 
 
-def run_sweep(sweep: Sweep, out: Path, engine: Engine, progress: Progress, *, force: bool = False) -> Written:
+def run_sweep(sweep: Sweep, out: Path, engine: Engine, *, progress: Progress, force: bool = False) -> Written:
     """Run what is missing, then write the summary, the figure and the table."""
     sweep.check()
     open_folder(out, json.loads(json.dumps({"sweep": sweep.settings(), "version": __version__})), force=force)
     units = [(cell, sweep.units(cell)) for cell in sweep.cells()]
-    done = run_missing(out, [(_RUN, unit) for _, blocks in units for unit in blocks], engine, progress)
+    done = run_missing(out, [(_RUN, unit) for _, blocks in units for unit in blocks], engine, progress=progress)
     rows: list[ResultRow] = []
     for cell, blocks in units:
         metrics = _joined([done[_RUN, unit.key]["metrics"] for unit in blocks])
-        names = (sweep.name, cell.place.label, cell.place.protocol, cell.entrant.label)
-        rows += rows_from_seeds(*names, cell.lambda_, metrics, compare=False)
+        rows += rows_from_seeds(
+            sweep.name,
+            cell.place.label,
+            cell.place.protocol,
+            method=cell.entrant.label,
+            lambda_=cell.lambda_,
+            metrics=metrics,
+            compare=False,
+        )
     text = summary(sweep, rows)
     write_atomically(out / "summary.txt", text.encode())
     figure = _draw(sweep, rows, out)
     write_atomically(out / "tables.csv", to_csv(rows).encode())  # last: its presence means the run is complete
-    return Written(out / "tables.csv", out / "summary.txt", figure, text)
+    return Written(out / "tables.csv", out / "summary.txt", figure, text=text)
 
 
 def _joined(blocks: Sequence[Mapping[str, list[float]]]) -> dict[str, list[float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Place:
     label: str
     name: str
     settings: Mapping[str, Any]
+    _: KW_ONLY
     protocol: str
     rounds: int
     fingerprint: str = ""
@@ -69,6 +70,7 @@ class Sweep:
     name: str
     entrants: Sequence[SweepEntrant]
     places: Sequence[Place]
+    _: KW_ONLY
     lambdas: Sequence[float]
     seeds: int
     score_lambda: float
@@ -167,10 +169,10 @@ def read_sweep(path: Path) -> Sweep:
         text("name", top.get("name", path.stem)),
         entrants,
         places,
-        lambdas,
-        count("seeds", top.get("seeds", 20), most=_MOST_SEEDS),
-        number("score_lambda", top.get("score_lambda", max(lambdas))),
-        count("seeds_per_unit", top["seeds_per_unit"]) if "seeds_per_unit" in top else None,
+        lambdas=lambdas,
+        seeds=count("seeds", top.get("seeds", 20), most=_MOST_SEEDS),
+        score_lambda=number("score_lambda", top.get("score_lambda", max(lambdas))),
+        seeds_per_unit=count("seeds_per_unit", top["seeds_per_unit"]) if "seeds_per_unit" in top else None,
     )
 
 

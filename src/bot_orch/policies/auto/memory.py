@@ -13,7 +13,7 @@ outcomes are merged: a window would lose what was learnt of the agents that are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 
 import numpy as np
@@ -46,6 +46,7 @@ class GaussianProcessPrior:
     agent: float
     task: float
     agent_task: float
+    _: KW_ONLY
     agent_drift: float = 0.0
     drift: float = 0.0
     agent_task_drift: float = 0.0
@@ -94,6 +95,7 @@ class GaussianProcessMemory:
     priors: tuple[GaussianProcessPrior, ...]
     reach: float = 1.0
     lifetime: float = 100.0
+    _: KW_ONLY
     capacity: int = 2048
     block: int = 16
     evidence_memory: float = 0.995

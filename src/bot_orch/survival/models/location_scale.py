@@ -197,4 +197,4 @@ def fit_location_scale(
     data = check_observations(t_s, event, weights)
     y = log_times(data.t_s)
     mu, sigma, _, top = fit_log_times(kind.standard, y, data.event, data.weights, fixed_scale=kind.fixed_spread)
-    return Fit(kind.from_location(mu, sigma), top.value, top.converged, top.n_iterations)
+    return Fit(kind.from_location(mu, sigma), top.value, top.converged, n_iterations=top.n_iterations)

@@ -13,7 +13,7 @@ outcomes does not matter and two states of the same agents can be added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -68,6 +68,7 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
     kind: type[ModelT]
     prior: Prior | None = None
     discount: float = 1.0
+    _: KW_ONLY
     shortest_s: float = 1e-3
     longest_s: float = 1e6
     bins: int = 207
@@ -120,7 +121,7 @@ class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
         """The fit of every agent, with its convergence."""
         nodes = self.nodes(state)
         mu, sigma, _, top = fit_log_times(self.kind.standard, *nodes, fixed_scale=self.kind.fixed_spread)
-        return Fit(self.kind.from_location(mu, sigma), top.value, top.converged, top.n_iterations)
+        return Fit(self.kind.from_location(mu, sigma), top.value, top.converged, n_iterations=top.n_iterations)
 
     def model(self, state: Arrays) -> ModelT:
         """The fitted model of every agent."""

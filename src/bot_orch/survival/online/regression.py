@@ -10,7 +10,7 @@ is of order ``log n / n`` and vanishes beside the statistical error ``1 / sqrt n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -163,6 +163,7 @@ class OnlineRegression(Generic[RegressionT]):
     likelihood: RegressionLikelihood[RegressionT]
     n_features: int
     prior: Prior
+    _: KW_ONLY
     window: int = 256
     ridge: float = 1e-3
 

@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice, zip_longest
 
 from bot_orch.errors import InvalidInputError
@@ -28,6 +28,7 @@ class CopyCheck:
     events: int
     derived: int
     different: int
+    _: KW_ONLY
     original: str
     copy: str
     same_rows: bool
@@ -58,7 +59,9 @@ def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> Cop
     found, original = replay(target, exact=exact), replay(source, exact=exact)
     same = _digest(source.read()) == _digest(target.read()) and _same_keys(source, target)
     different = len({each.seq for each in (*found.mismatches, *original.mismatches)})
-    return CopyCheck(found.events, found.derived, different, original.fingerprint, found.fingerprint, same)
+    return CopyCheck(
+        found.events, found.derived, different, original=original.fingerprint, copy=found.fingerprint, same_rows=same
+    )
 
 
 def _with_keys(source: SqliteLog, after: int) -> Iterator[Row]:

@@ -58,7 +58,7 @@ def _run(params: Mapping[str, Any]) -> dict[str, Any]:
         matrix = replace(matrix, reward=matrix.reward[:, ::-1], true_reward=_truth(matrix)[:, ::-1])
     if params["method"] == "honest only":
         matrix = honest_only(matrix)
-    replay = Replay(matrix, "shuffled", settings.tasks, range(params["seeds"]))
+    replay = Replay(matrix, "shuffled", settings.tasks, seeds=range(params["seeds"]))
     agent = play(discover_entrants()[METHODS[params["method"]]].build(replay.setup), replay).agent
     cheat = np.array([name.startswith("cheat") for name in matrix.agents])
     late = cheat[agent[20 * settings.agents :]].mean(axis=0)
@@ -85,7 +85,9 @@ def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for key, payload in results.items():
         case, name = key.split("/")
-        rows += rows_from_seeds("arena-gaming", case, "bandit", name, 0.0, dict(payload), compare=False)
+        rows += rows_from_seeds(
+            "arena-gaming", case, "bandit", method=name, lambda_=0.0, metrics=dict(payload), compare=False
+        )
     return rows
 
 

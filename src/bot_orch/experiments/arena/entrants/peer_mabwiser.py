@@ -53,7 +53,7 @@ ENTRANTS = [
         name,
         f"{kind}(alpha={alpha:g}, l2_lambda=1){'; slow with many agents' if kind == 'LinTS' else ''}",
         partial(_player, kind, alpha),
-        "peer",
+        kind="peer",
         default=kind != "LinTS",  # it draws a vector per agent and round
     )
     for name, (kind, alpha) in _SETTINGS.items()

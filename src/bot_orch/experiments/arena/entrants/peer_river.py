@@ -59,9 +59,9 @@ def _player(kind: str, setup: Setup) -> Player:
 
 
 ENTRANTS = [
-    Entrant("river-ucb", "UCB(delta=0.3)", partial(_player, "ucb"), "peer"),
-    Entrant("river-thompson", "ThompsonSampling(Beta)", partial(_player, "thompson"), "peer"),
+    Entrant("river-ucb", "UCB(delta=0.3)", partial(_player, "ucb"), kind="peer"),
+    Entrant("river-thompson", "ThompsonSampling(Beta)", partial(_player, "thompson"), kind="peer"),
     Entrant(
-        "river-linucb", "LinUCBDisjoint(alpha=1, beta=10); slow", partial(_player, "linucb"), "peer", default=False
+        "river-linucb", "LinUCBDisjoint(alpha=1, beta=10); slow", partial(_player, "linucb"), kind="peer", default=False
     ),
 ]

@@ -69,6 +69,6 @@ def _player(options: str, setup: Setup) -> Player:
 
 
 ENTRANTS = [
-    Entrant(name, f"{_BASE.removesuffix(' --quiet')} {options}", partial(_player, options), "peer")
+    Entrant(name, f"{_BASE.removesuffix(' --quiet')} {options}", partial(_player, options), kind="peer")
     for name, options in _SETTINGS.items()
 ]

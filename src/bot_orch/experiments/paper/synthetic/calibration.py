@@ -134,7 +134,7 @@ def predicted_ratio(setting: Setting, seeds: Sequence[int] = range(40)) -> float
     runs = episodes(setting, seeds)
     seen, keys = observed_alignment(runs), derive_keys(["calibrate", setting.name], seeds)
     regret = [
-        float(np.mean(scores(runs, play(entrant(name, setting), runs, seen, keys))["oracle_regret"]))
+        float(np.mean(scores(runs, play(entrant(name, setting), runs, seen, keys=keys))["oracle_regret"]))
         for name in ("bot-orch", "random")
     ]
     return regret[0] / regret[1]
@@ -172,7 +172,7 @@ def _ablation_targets(setting: Setting) -> dict[str, CalibrationTarget]:
 
 
 def _random(experiment: str, environment: str, metric: str) -> Published:
-    found = published(experiment, environment, "random", 0.0, metric)
+    found = published(experiment, environment, "random", lambda_=0.0, metric=metric)
     if found is None:
         raise LookupError(f"no published {metric} of random in {environment}")
     return found

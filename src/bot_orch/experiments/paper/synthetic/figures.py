@@ -84,8 +84,10 @@ def draw_lambda(results: Results) -> Any:
             axis = axes[row, column]
             values = np.array([payload["methods"][f"bot-orch@{v:g}"]["metrics"][metric] for v in LAMBDAS])
             half = 1.96 * values.std(axis=1) / np.sqrt(values.shape[1])
-            band(axis, x, values.mean(axis=1), half, "bot-orch", every=len(x))
-            printed = [published("synthetic-lambda", environment, "bot-orch", v, metric) for v in LAMBDAS]
+            band(axis, x, values.mean(axis=1), spread=half, method="bot-orch", every=len(x))
+            printed = [
+                published("synthetic-lambda", environment, "bot-orch", lambda_=v, metric=metric) for v in LAMBDAS
+            ]
             axis.plot(x, [np.nan if p is None else p.mean for p in printed], "x", color="black", label="paper")
             for name in ("no-ot", "random", "ucb1"):
                 level = float(np.mean(payload["methods"][name]["metrics"][metric]))

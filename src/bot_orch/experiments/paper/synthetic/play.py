@@ -82,11 +82,11 @@ def run_synthetic(params: Mapping[str, Any]) -> dict[str, Any]:
     for label in params["methods"]:
         name, _, value = label.partition("@")
         chosen = entrant(name, setting, float(value) if value else COMMON.lambda_)
-        payload[label] = {"lambda": chosen.lambda_, "metrics": scores(runs, play(chosen, runs, seen, keys))}
+        payload[label] = {"lambda": chosen.lambda_, "metrics": scores(runs, play(chosen, runs, seen, keys=keys))}
     return {"methods": payload}
 
 
-def play(chosen: SyntheticEntrant, runs: SyntheticEpisodes, seen: Floats, keys: Any) -> Trace:
+def play(chosen: SyntheticEntrant, runs: SyntheticEpisodes, seen: Floats, *, keys: Any) -> Trace:
     """Who was chosen. The oracle takes the best realised utility of every round."""
     if chosen.policy is None:
         best: Ints = np.argmax(utility(runs), axis=-1)
@@ -116,8 +116,8 @@ def scores(runs: SyntheticEpisodes, trace: Trace) -> dict[str, list[float]]:
 
 def oracle_level(environment: str, experiment: str = "synthetic") -> tuple[float, float]:
     """The paper's oracle: net utility plus regret of Random, with the spread of Random's net utility."""
-    net = published(experiment, environment, "random", 0.0, "net_utility")
-    regret = published(experiment, environment, "random", 0.0, "oracle_regret")
+    net = published(experiment, environment, "random", lambda_=0.0, metric="net_utility")
+    regret = published(experiment, environment, "random", lambda_=0.0, metric="oracle_regret")
     if net is None or regret is None:
         raise LookupError(f"nothing published of random in {environment}")
     return net.mean + regret.mean, net.spread
@@ -125,8 +125,8 @@ def oracle_level(environment: str, experiment: str = "synthetic") -> tuple[float
 
 def ratio(environment: str, metric: str) -> float:
     """The paper's BOT-Orch over its Random."""
-    ours = published("synthetic", environment, "bot-orch", 1.0, metric)
-    random = published("synthetic", environment, "random", 0.0, metric)
+    ours = published("synthetic", environment, "bot-orch", lambda_=1.0, metric=metric)
+    random = published("synthetic", environment, "random", lambda_=0.0, metric=metric)
     if ours is None or random is None:
         raise LookupError(f"no {metric} is published for {environment}")
     return ours.mean / random.mean

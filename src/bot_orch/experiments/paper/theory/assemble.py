@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -21,10 +21,11 @@ class Measurement:
     environment: str
     method: str
     metrics: Mapping[str, Sequence[float]]
+    _: KW_ONLY
     lambda_: float = 0.0
 
 
-def view(title: str, metric: str, experiment: str, digits: int = 3, note: str = "") -> TableView:
+def view(title: str, metric: str, experiment: str, *, digits: int = 3, note: str = "") -> TableView:
     """A table of one metric, methods down and environments across."""
     return TableView(
         title, metric, "theory", down="method", across="environment", note=note, experiment=experiment, digits=digits
@@ -51,10 +52,14 @@ def theory_experiment(
         found = claim_rows(id, claims(results))
         for m in measures(results):
             metrics = {name: list(values) for name, values in m.metrics.items()}
-            found += rows_from_seeds(id, m.environment, "theory", m.method, m.lambda_, metrics, compare=False)
+            found += rows_from_seeds(
+                id, m.environment, "theory", method=m.method, lambda_=m.lambda_, metrics=metrics, compare=False
+            )
         return found
 
-    verdicts = view("Verdicts", "verdict", id, 1, "1 = holds, 0.5 = holds with a correction, 0 = fails as stated.")
+    verdicts = view(
+        "Verdicts", "verdict", id, digits=1, note="1 = holds, 0.5 = holds with a correction, 0 = fails as stated."
+    )
     return Experiment(
         id=id,
         title=title,

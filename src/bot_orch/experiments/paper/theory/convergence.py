@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class Tasks:
     chance: Floats
     reward: Floats
     alignment: Floats
+    _: KW_ONLY
     lambda_: float
 
     def draw(self, rng: np.random.Generator, rounds: int) -> tuple[Floats, Floats]:
@@ -38,7 +39,7 @@ CASE = Tasks(
     np.array([0.5, 0.5]),
     np.array([[0.6, 0.5, 0.4], [0.6, 0.5, 0.4]]),
     np.array([[0.0, 0.4, 0.3], [0.8, 0.2, 0.3]]),
-    3.0,
+    lambda_=3.0,
 )
 #: What enters the softmax: the realised utilities (the proof), their means given the task (the statement), or the
 #: running mean of the realised utilities.

@@ -144,11 +144,16 @@ def margin_measures(results: Results) -> list[Measurement]:
 
 def lemma_measures(results: Results) -> list[Measurement]:
     """Shares beside the closed form, by lambda."""
-    return [_measure("theory-margin-lemma", key, payload, float(key.split("/")[1])) for key, payload in results.items()]
+    return [
+        _measure("theory-margin-lemma", key, payload, lambda_=float(key.split("/")[1]))
+        for key, payload in results.items()
+    ]
 
 
-def _measure(environment: str, key: str, payload: Payload, lambda_: float = 1.0) -> Measurement:
-    return Measurement(environment, key, {"misordered": payload["misordered"], "exact": [payload["exact"]]}, lambda_)
+def _measure(environment: str, key: str, payload: Payload, *, lambda_: float = 1.0) -> Measurement:
+    return Measurement(
+        environment, key, {"misordered": payload["misordered"], "exact": [payload["exact"]]}, lambda_=lambda_
+    )
 
 
 def _base(scale: Scale) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def bound(rounds: float, agents: int, width: float) -> float:
 
 def lazy_bound(rounds: int, agents: int, width: float) -> float:
     """The sum ln M / eta_T + (b - a)^2 / 8 * sum of eta_t with the ``lazy`` rates: at most (b - a) sqrt(T ln M)."""
-    eta = _rates("lazy", rounds, agents, width)
+    eta = _rates("lazy", rounds, agents, width=width)
     return float(math.log(agents) / eta[-1] + width**2 / 8.0 * eta.sum())
 
 
@@ -79,13 +79,13 @@ def exponential_weights(u: Floats, eta: Floats, *, lazy: bool) -> Floats:
 def full_information_regret(case: Case, rounds: CaseRounds, weights: str) -> tuple[float, float]:
     """Regret to the best fixed agent in hindsight, and to the best agent of every round given its task."""
     u = rounds.utility(case.lambda_)
-    p = exponential_weights(u, _rates(weights, len(u), case.agents, case.width), lazy=weights == "lazy")
+    p = exponential_weights(u, _rates(weights, len(u), case.agents, width=case.width), lazy=weights == "lazy")
     static = u.sum(axis=0).max() - (p * u).sum()
     per_round = rounds.expected.max(axis=1).sum() - (p * rounds.expected).sum()
     return float(static), float(per_round)
 
 
-def bandit_regret(case_name: str, method: str, horizons: Sequence[int], seeds: int) -> list[list[float]]:
+def bandit_regret(case_name: str, method: str, horizons: Sequence[int], *, seeds: int) -> list[list[float]]:
     """Regret to the best agent of every round, given its task, at each horizon, per seed.
 
     A method whose rate is tuned to the horizon takes one horizon at a time.
@@ -127,7 +127,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     """Regrets per horizon and seed."""
     name, method, horizons, seeds = params["case"], params["method"], params["horizons"], params["seeds"]
     if method in BANDIT:
-        return {"horizons": horizons, "per_round": bandit_regret(name, method, horizons, seeds)}
+        return {"horizons": horizons, "per_round": bandit_regret(name, method, horizons, seeds=seeds)}
     case = CASES[name]
     values = np.empty((2, len(horizons), seeds))
     for seed in range(seeds):
@@ -138,7 +138,9 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"horizons": horizons, "static": values[0].tolist(), "per_round": values[1].tolist()}
 
 
-def curve(results: Results, case: str, method: str, metric: str = "per_round") -> tuple[list[int], list[list[float]]]:
+def curve(
+    results: Results, case: str, method: str, *, metric: str = "per_round"
+) -> tuple[list[int], list[list[float]]]:
     """Horizons and values per seed, tuned horizons put together."""
     parts = [p for key, p in results.items() if key == f"{case}/{method}" or key.startswith(f"{case}/{method}/")]
     pairs = sorted((h, v) for p in parts for h, v in zip(p["horizons"], p[metric], strict=True))
@@ -156,14 +158,14 @@ def measures(results: Results) -> list[Measurement]:
             last = max(horizons)
             metrics = {"per_round_regret_per_round": [v / last for v in values[-1]]}
             if method in WEIGHTS:
-                static = curve(results, name, method, "static")[1][-1]
+                static = curve(results, name, method, metric="static")[1][-1]
                 metrics["static_regret"] = static
                 metrics["static_regret_over_bound"] = [v / bound(last, case.agents, case.width) for v in static]
-            found.append(Measurement(f"theory-{name}", method, metrics, case.lambda_))
+            found.append(Measurement(f"theory-{name}", method, metrics, lambda_=case.lambda_))
     return found
 
 
-def _rates(weights: str, rounds: int, agents: int, width: float) -> Floats:
+def _rates(weights: str, rounds: int, agents: int, *, width: float) -> Floats:
     if weights == "constant":
         return np.full(rounds, math.sqrt(8.0 * math.log(agents) / rounds) / width)
     rates: Floats = 2.0 * np.sqrt(math.log(agents) / np.arange(1, rounds + 1)) / width
@@ -176,9 +178,9 @@ def _bandit_policy(method: str, case: Case, rounds: int) -> Policy:
         eta = math.sqrt(2.0 * math.log(m) / (rounds * m)) / case.width
         return ImportanceWeighted(Constant(eta), ceiling=case.high, floor=0.0)
     if method == "unweighted-constant":
-        return ExponentialWeights(Constant(float(_rates("constant", rounds, m, case.width)[0])))
+        return ExponentialWeights(Constant(float(_rates("constant", rounds, m, width=case.width)[0])))
     if method == "unweighted":
-        return ExponentialWeights(Power(float(_rates("printed", 1, m, case.width)[0]), -0.5))
+        return ExponentialWeights(Power(float(_rates("printed", 1, m, width=case.width)[0]), -0.5))
     return algorithm_1()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class Case:
     agents: int
     lambda_: float
     low: float
+    _: KW_ONLY
     high: float
     draw: Callable[[int, int], CaseRounds]
 
@@ -73,8 +74,8 @@ def _switch(seed: int, rounds: int) -> CaseRounds:  # noqa: ARG001
 #: ``coins``: nobody is better, the worst case of the bound. ``gaps``: one agent is better by 0.15 or more.
 #: ``alternating``: the task decides, at random, which of two agents fits. ``switch``: the fit changes once.
 CASES: dict[str, Case] = {
-    "coins": Case(6, 1.0, -1.0, 1.0, _coins),
-    "gaps": Case(6, 1.0, -0.5, 1.0, _gaps),
-    "alternating": Case(2, 1.0, -0.5, 0.5, _alternating),
-    "switch": Case(2, 1.0, -0.5, 0.5, _switch),
+    "coins": Case(6, 1.0, -1.0, high=1.0, draw=_coins),
+    "gaps": Case(6, 1.0, -0.5, high=1.0, draw=_gaps),
+    "alternating": Case(2, 1.0, -0.5, high=0.5, draw=_alternating),
+    "switch": Case(2, 1.0, -0.5, high=0.5, draw=_switch),
 }

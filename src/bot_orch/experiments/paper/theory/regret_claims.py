@@ -22,9 +22,9 @@ def claims(results: Results) -> list[Claim]:
     return [_as_printed(results), _fixed(results), _decreasing(results), _bandit(results), _algorithm(results)]
 
 
-def slope_of(results: Results, case: str, method: str, metric: str = "per_round") -> Slope:
+def slope_of(results: Results, case: str, method: str, *, metric: str = "per_round") -> Slope:
     """The log-log slope of a regret curve."""
-    return loglog_slope(*curve(results, case, method, metric))
+    return loglog_slope(*curve(results, case, method, metric=metric))
 
 
 def worst_ratio(results: Results, weights: str, cases: tuple[str, ...] = tuple(CASES)) -> float:
@@ -33,13 +33,13 @@ def worst_ratio(results: Results, weights: str, cases: tuple[str, ...] = tuple(C
     ratios = []
     for name in cases:
         case = CASES[name]
-        for horizon, values in zip(*curve(results, name, weights, "static"), strict=True):
+        for horizon, values in zip(*curve(results, name, weights, metric="static"), strict=True):
             ratios.append(max(values) / ceiling(horizon, case.agents, case.width))
     return max(ratios)
 
 
-def _share(results: Results, case: str, method: str, metric: str = "per_round") -> float:
-    horizons, values = curve(results, case, method, metric)
+def _share(results: Results, case: str, method: str, *, metric: str = "per_round") -> float:
+    horizons, values = curve(results, case, method, metric=metric)
     return float(np.mean(values[-1])) / horizons[-1]
 
 
@@ -59,7 +59,7 @@ def _as_printed(results: Results) -> Claim:
 
 def _fixed(results: Results) -> Claim:
     ratio = worst_ratio(results, "constant")
-    slope = slope_of(results, "coins", "constant", "static")
+    slope = slope_of(results, "coins", "constant", metric="static")
     return Claim(
         "best fixed agent, constant eta",
         judge(printed=ratio <= 1.0),
@@ -69,8 +69,8 @@ def _fixed(results: Results) -> Claim:
 
 
 def _decreasing(results: Results) -> Claim:
-    printed, lazy = slope_of(results, "switch", "printed", "static"), worst_ratio(results, "lazy")
-    share = _share(results, "switch", "printed", "static")
+    printed, lazy = slope_of(results, "switch", "printed", metric="static"), worst_ratio(results, "lazy")
+    share = _share(results, "switch", "printed", metric="static")
     iid = worst_ratio(results, "printed", _STOCHASTIC)
     return Claim(
         "best fixed agent, eta_t ~ t^-1/2",

@@ -56,7 +56,17 @@ def judge(*, printed: bool, mended: bool = False) -> Verdict:
 def claim_rows(experiment: str, claims: Sequence[Claim]) -> list[ResultRow]:
     """One ``verdict`` row per claim."""
     return [
-        ResultRow(experiment, experiment, "theory", claim.name, 0.0, "verdict", float(claim.verdict.value), 0.0, 1)
+        ResultRow(
+            experiment,
+            experiment,
+            "theory",
+            method=claim.name,
+            lambda_=0.0,
+            metric="verdict",
+            mean=float(claim.verdict.value),
+            std=0.0,
+            seeds=1,
+        )
         for claim in claims
     ]
 

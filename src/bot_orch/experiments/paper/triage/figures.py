@@ -28,11 +28,11 @@ def draw_learning_curves(results: Results, protocol: str) -> Any:
     for row, curve in enumerate(("net_utility", "oracle_regret")):
         for column, condition in enumerate(CONDITIONS):
             axis = axes[row, column]
-            _lines(axis, results, protocol, condition, curve)
+            _lines(axis, results, protocol, condition=condition, curve=curve)
             axis.set_title(f"{_NAMES[condition]}: cumulative {curve.replace('_', ' ')}")
     for row, condition in enumerate(CONDITIONS):
         axis = axes[row, 2]
-        _lines(axis, results, protocol, condition, "escalation")
+        _lines(axis, results, protocol, condition=condition, curve="escalation")
         axis.set_title(f"{_NAMES[condition]}: escalation, window {WINDOW}")
         axis.set_ylim(-0.03, 1.03)
     axes[0, 0].legend()
@@ -64,7 +64,7 @@ def draw_trajectories(results: Results, protocol: str) -> Any:
     for axis, name in zip(axes.flat, ("bot-orch", "no-ot", "random", "ucb1"), strict=True):
         curve = results[f"{protocol}/noniid/{name}"]["curves"]["escalation"]
         mean, spread = np.array(curve["mean"]), np.array(curve["std"])
-        band(axis, np.arange(1, len(mean) + 1), mean, spread, name)
+        band(axis, np.arange(1, len(mean) + 1), mean, spread=spread, method=name)
         axis.axvline(_SHIFT_ROUND, color="black", linestyle=":", linewidth=1)
         axis.set_title(name)
         axis.set_ylim(-0.03, 1.03)
@@ -80,9 +80,9 @@ def draw_lambda_curves(results: Results, protocol: str) -> Any:
     for row, condition in enumerate(CONDITIONS):
         for column, metric in enumerate(("net_utility", "oracle_regret", "team_accuracy")):
             axis = axes[row, column]
-            values = np.array([_lambda(results, protocol, condition, value, metric) for value in LAMBDAS])
-            band(axis, x, values.mean(axis=1), values.std(axis=1), "bot-orch", every=len(x))
-            _baselines(axis, results, protocol, condition, metric)
+            values = np.array([_lambda(results, protocol, condition, value=value, metric=metric) for value in LAMBDAS])
+            band(axis, x, values.mean(axis=1), spread=values.std(axis=1), method="bot-orch", every=len(x))
+            _baselines(axis, results, protocol, condition=condition, metric=metric)
             _lambda_axis(axis, x)
             axis.set_title(f"{_NAMES[condition]}: {metric.replace('_', ' ')}")
     axes[0, 0].legend()
@@ -95,10 +95,12 @@ def draw_lambda_escalation(results: Results, protocol: str) -> Any:
     x = np.arange(len(LAMBDAS))
     for axis, condition in zip(axes[0], CONDITIONS, strict=True):
         metric = "escalation_rate_shifted"
-        escalation = [np.mean(_lambda(results, protocol, condition, value, metric)) for value in LAMBDAS]
-        cost = [np.mean(_lambda(results, protocol, condition, value, "alignment_cost")) for value in LAMBDAS]
+        escalation = [np.mean(_lambda(results, protocol, condition, value=value, metric=metric)) for value in LAMBDAS]
+        cost = [
+            np.mean(_lambda(results, protocol, condition, value=value, metric="alignment_cost")) for value in LAMBDAS
+        ]
         line = axis.plot(x, escalation, color="#c62828", marker="s", label="escalation of shifted patients (left)")
-        _baselines(axis, results, protocol, condition, metric)
+        _baselines(axis, results, protocol, condition=condition, metric=metric)
         axis.set_ylim(0, 1)
         other = axis.twinx()
         line += other.plot(x, cost, color="#00796b", marker="o", linestyle="--", label="alignment cost (right)")
@@ -111,22 +113,22 @@ def draw_lambda_escalation(results: Results, protocol: str) -> Any:
     return figure
 
 
-def _lines(axis: Any, results: Results, protocol: str, condition: str, curve: str) -> None:
+def _lines(axis: Any, results: Results, protocol: str, *, condition: str, curve: str) -> None:
     for name in PAPER_METHODS:
         values = results[f"{protocol}/{condition}/{name}"]["curves"][curve]
         mean, spread = np.array(values["mean"]), np.array(values["std"])
-        band(axis, np.arange(1, len(mean) + 1), mean, spread, name)
+        band(axis, np.arange(1, len(mean) + 1), mean, spread=spread, method=name)
     if condition == "noniid":
         axis.axvline(_SHIFT_ROUND, color="black", linestyle=":", linewidth=1)
     axis.set_xlabel("round")
 
 
-def _lambda(results: Results, protocol: str, condition: str, value: float, metric: str) -> list[float]:
+def _lambda(results: Results, protocol: str, condition: str, *, value: float, metric: str) -> list[float]:
     values: list[float] = results[f"{protocol}/{condition}/bot-orch/{value:g}"]["metrics"][metric]
     return values
 
 
-def _baselines(axis: Any, results: Results, protocol: str, condition: str, metric: str) -> None:
+def _baselines(axis: Any, results: Results, protocol: str, *, condition: str, metric: str) -> None:
     for name in PAPER_METHODS[1:]:
         level = float(np.mean(results[f"{protocol}/{condition}/{name}"]["metrics"][metric]))
         look = style(name)

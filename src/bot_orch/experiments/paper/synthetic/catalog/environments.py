@@ -23,7 +23,9 @@ def _units(scale: Scale) -> list[Unit]:
 def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for environment, payload in results.items():
-        rows += rows_from_seeds("synthetic-data", environment, "paper", "environment", 0.0, payload["metrics"])
+        rows += rows_from_seeds(
+            "synthetic-data", environment, "paper", method="environment", lambda_=0.0, metrics=payload["metrics"]
+        )
     return rows
 
 

@@ -35,9 +35,9 @@ def _rows(results: Results) -> list[ResultRow]:
             "synthetic-lambda",
             environment,
             "paper",
-            label.partition("@")[0],
-            entry["lambda"],
-            _chosen(entry["metrics"]),
+            method=label.partition("@")[0],
+            lambda_=entry["lambda"],
+            metrics=_chosen(entry["metrics"]),
         )
     ]
 

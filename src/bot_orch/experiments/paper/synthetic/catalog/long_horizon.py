@@ -27,7 +27,13 @@ def _rows(results: Results) -> list[ResultRow]:
     for key, payload in results.items():
         panel, name = key.split("/")
         rows += rows_from_seeds(
-            "synthetic-long", panel, "deployable", name, 0.0, {"regret": payload["final"]}, compare=False
+            "synthetic-long",
+            panel,
+            "deployable",
+            method=name,
+            lambda_=0.0,
+            metrics={"regret": payload["final"]},
+            compare=False,
         )
     return rows
 

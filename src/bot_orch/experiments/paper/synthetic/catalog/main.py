@@ -38,7 +38,9 @@ def _rows(results: Results) -> list[ResultRow]:
         row
         for environment, payload in results.items()
         for name, entry in payload["methods"].items()
-        for row in rows_from_seeds("synthetic", environment, "paper", name, entry["lambda"], entry["metrics"])
+        for row in rows_from_seeds(
+            "synthetic", environment, "paper", method=name, lambda_=entry["lambda"], metrics=entry["metrics"]
+        )
     ]
 
 
@@ -59,7 +61,7 @@ def _tables() -> list[TableView]:
 
 def _notes(results: Results) -> list[str]:
     names = list(results)
-    levels = [_mean(results, name, "oracle", "net_utility") for name in names]
+    levels = [_mean(results, name, "oracle", metric="net_utility") for name in names]
     return [
         "Environments: exact W2 between clouds of outputs in the plane, survival rewards with gamma frailty and a "
         "deadline per task. The paper publishes no parameters. Geometry and hazards were fitted to its Random column "
@@ -72,8 +74,8 @@ def _notes(results: Results) -> list[str]:
         + ".",
         "Given the same noisy alignment, Thompson sampling loses less than BOT-Orch's fixed temperature. Regret: "
         + "; ".join(
-            f"{n} {_mean(results, n, 'thompson-beta+ot', 'oracle_regret'):.0f}"
-            f" (BOT-Orch {_mean(results, n, 'bot-orch', 'oracle_regret'):.0f})"
+            f"{n} {_mean(results, n, 'thompson-beta+ot', metric='oracle_regret'):.0f}"
+            f" (BOT-Orch {_mean(results, n, 'bot-orch', metric='oracle_regret'):.0f})"
             for n in names
         )
         + ".",
@@ -92,12 +94,12 @@ def _notes(results: Results) -> list[str]:
 def _ratios(results: Results, metric: str) -> str:
     parts = []
     for name in results:
-        ours = _mean(results, name, "bot-orch", metric) / _mean(results, name, "random", metric)
+        ours = _mean(results, name, "bot-orch", metric=metric) / _mean(results, name, "random", metric=metric)
         parts.append(f"{name} {ours:.3f} (paper {ratio(name, metric):.3f})")
     return "; ".join(parts)
 
 
-def _mean(results: Results, environment: str, name: str, metric: str) -> float:
+def _mean(results: Results, environment: str, name: str, *, metric: str) -> float:
     values: Sequence[float] = results[environment]["methods"][name]["metrics"][metric]
     return float(np.mean(values))
 

@@ -37,9 +37,9 @@ def _rows(results: Results) -> list[ResultRow]:
                     "synthetic-references",
                     environment,
                     "paper" if label in ("task", "random") else "deployable",
-                    label,
-                    entry["lambda"],
-                    entry["metrics"],
+                    method=label,
+                    lambda_=entry["lambda"],
+                    metrics=entry["metrics"],
                     compare=False,
                 )
     return rows

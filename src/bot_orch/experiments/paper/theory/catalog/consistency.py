@@ -17,7 +17,7 @@ EXPERIMENT = theory_experiment(
     claims=claims,
     measures=consistency.measures,
     tables=[
-        view("Largest error over agents at the last round", "error", "theory-consistency", 4),
+        view("Largest error over agents at the last round", "error", "theory-consistency", digits=4),
         view("Level of the estimate of a mean of 0.6, second half of the run", "level", "theory-consistency"),
     ],
     draw=draw_consistency,

@@ -15,7 +15,7 @@ EXPERIMENT = theory_experiment(
     run=convergence.run,
     claims=convergence.claims,
     measures=convergence.measures,
-    tables=[view(f"Weight of agent {i + 1} at the end", f"phi_{i}", "theory-convergence", 4) for i in range(3)],
+    tables=[view(f"Weight of agent {i + 1} at the end", f"phi_{i}", "theory-convergence", digits=4) for i in range(3)],
     draw=draw_convergence,
     caption="Distance of the mean weights to three candidate limits; a line that keeps falling has found its limit.",
     order=46,

@@ -20,10 +20,10 @@ EXPERIMENT = theory_experiment(
             "Share misordered",
             "misordered",
             "theory-margin",
-            4,
-            "margin/x: x sigma; deficit/x: r_j - r_i = x lambda sigma",
+            digits=4,
+            note="margin/x: x sigma; deficit/x: r_j - r_i = x lambda sigma",
         ),
-        view("The same, exactly", "exact", "theory-margin", 4),
+        view("The same, exactly", "exact", "theory-margin", digits=4),
     ],
     draw=draw_margin,
     caption="Share of misordered draws against the margin (left) and against the reward the better aligned agent lacks "

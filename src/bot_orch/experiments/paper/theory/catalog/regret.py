@@ -20,7 +20,7 @@ EXPERIMENT = theory_experiment(
     measures=regret.measures,
     tables=[
         view("Static regret over (b-a) sqrt(T ln M / 2), longest horizon", "static_regret_over_bound", "theory-regret"),
-        view("Regret per round to the best of every round", "per_round_regret_per_round", "theory-regret", 4),
+        view("Regret per round to the best of every round", "per_round_regret_per_round", "theory-regret", digits=4),
     ],
     draw=draw_regret,
     caption="Regret against the horizon, mean and two standard errors over seeds, with the fitted log-log slope and "

@@ -15,7 +15,9 @@ EXPERIMENT = theory_experiment(
     run=temperature.run,
     claims=temperature.claims,
     measures=temperature.measures,
-    tables=[view(f"Regret after {h:,} rounds", f"regret_{h}", "theory-temperature", 1) for h in temperature.HORIZONS],
+    tables=[
+        view(f"Regret after {h:,} rounds", f"regret_{h}", "theory-temperature", digits=1) for h in temperature.HORIZONS
+    ],
     draw=draw_temperature,
     caption="Regret against rounds, mean over seeds. A straight line of slope one is linear regret.",
     order=48,

@@ -92,13 +92,13 @@ def draw_margin(results: Results) -> Any:
     x = np.linspace(0.0, 3.0, 200)
     axes[0].plot(x, [misordering(v) for v in x], color="#1a4fa0", label="exact")
     axes[0].plot(x, [tail_bound(v) for v in x], color="#c62828", linestyle="--", label="the proof's tail bound")
-    _dots(axes[0], results, "margin/", "margin")
+    _dots(axes[0], results, "margin/", field="margin")
     axes[0].axvline(THRESHOLD, color="black", linestyle="-.", linewidth=0.9, label="threshold sqrt(2 ln 2)")
     axes[0].set_xlabel("(w_j - w_i) / sigma")
     axes[0].set_title("Equal rewards")
     d = np.linspace(-0.5, 2.0, 200)
     axes[1].plot(d, [misordering(THRESHOLD, v) for v in d], color="#1a4fa0", label="exact")
-    _dots(axes[1], results, "deficit/", "deficit")
+    _dots(axes[1], results, "deficit/", field="deficit")
     axes[1].set_xlabel("(r_j - r_i) / (lambda sigma)")
     axes[1].set_title("Unequal rewards, margin at the threshold")
     for axis in axes:
@@ -127,7 +127,7 @@ def draw_lemma(results: Results) -> Any:
     return figure
 
 
-def _dots(axis: Any, results: Results, start: str, field: str) -> None:
+def _dots(axis: Any, results: Results, start: str, *, field: str) -> None:
     shown = [p for key, p in results.items() if key.startswith(start)]
     y = [float(np.mean(p["misordered"])) for p in shown]
     axis.plot(

@@ -40,32 +40,32 @@ def draw_regret(results: Results) -> Any:
 
 
 def _static(axis: Any, results: Results) -> None:
-    _line(axis, results, "coins", "constant", "coins, constant eta", "static")
-    _line(axis, results, "coins", "lazy", "coins, eta_t, summed utilities", "static")
-    _line(axis, results, "switch", "printed", "one switch, eta_t as printed", "static")
-    _ceiling(axis, results, "coins", bound, "bound (b-a) sqrt(T ln M / 2)")
+    _line(axis, results, "coins", method="constant", label="coins, constant eta", metric="static")
+    _line(axis, results, "coins", method="lazy", label="coins, eta_t, summed utilities", metric="static")
+    _line(axis, results, "switch", method="printed", label="one switch, eta_t as printed", metric="static")
+    _ceiling(axis, results, "coins", ceiling=bound, label="bound (b-a) sqrt(T ln M / 2)")
     axis.set_title("To the best fixed agent, full information")
 
 
 def _per_round(axis: Any, results: Results) -> None:
-    _line(axis, results, "alternating", "printed", "to the best of every round")
-    _line(axis, results, "alternating", "constant", "to the best fixed agent", "static")
-    _line(axis, results, "alternating", "bot-orch", "Algorithm 1, best of every round")
-    _ceiling(axis, results, "alternating", bound, "bound (b-a) sqrt(T ln M / 2)")
+    _line(axis, results, "alternating", method="printed", label="to the best of every round")
+    _line(axis, results, "alternating", method="constant", label="to the best fixed agent", metric="static")
+    _line(axis, results, "alternating", method="bot-orch", label="Algorithm 1, best of every round")
+    _ceiling(axis, results, "alternating", ceiling=bound, label="bound (b-a) sqrt(T ln M / 2)")
     axis.set_title("The task decides who fits")
 
 
 def _bandits(axis: Any, results: Results) -> None:
-    _line(axis, results, "gaps", "constant", "full information")
-    _line(axis, results, "gaps", "importance-weighted", "bandit, importance weights")
-    _line(axis, results, "gaps", "unweighted", "bandit, no weights")
-    _line(axis, results, "gaps", "bot-orch", "Algorithm 1")
-    _ceiling(axis, results, "gaps", bandit_bound, "bound (b-a) sqrt(2 T M ln M)")
+    _line(axis, results, "gaps", method="constant", label="full information")
+    _line(axis, results, "gaps", method="importance-weighted", label="bandit, importance weights")
+    _line(axis, results, "gaps", method="unweighted", label="bandit, no weights")
+    _line(axis, results, "gaps", method="bot-orch", label="Algorithm 1")
+    _ceiling(axis, results, "gaps", ceiling=bandit_bound, label="bound (b-a) sqrt(2 T M ln M)")
     axis.set_title("One agent is better: bandit feedback")
 
 
-def _line(axis: Any, results: Results, case: str, method: str, label: str, metric: str = "per_round") -> None:
-    horizons, values = curve(results, case, method, metric)
+def _line(axis: Any, results: Results, case: str, *, method: str, label: str, metric: str = "per_round") -> None:
+    horizons, values = curve(results, case, method, metric=metric)
     mean = np.array([np.mean(v) for v in values])
     error = np.array([np.std(v) / np.sqrt(len(v)) for v in values])
     color, line, marker = _LOOKS[method]
@@ -78,10 +78,10 @@ def _line(axis: Any, results: Results, case: str, method: str, label: str, metri
         marker=marker,
         markersize=4,
         capsize=2,
-        label=f"{label}: slope {slope_of(results, case, method, metric)}",
+        label=f"{label}: slope {slope_of(results, case, method, metric=metric)}",
     )
 
 
-def _ceiling(axis: Any, results: Results, case: str, ceiling: Any, label: str) -> None:
+def _ceiling(axis: Any, results: Results, case: str, *, ceiling: Any, label: str) -> None:
     horizons, c = curve(results, case, "constant")[0], CASES[case]
     axis.plot(horizons, [ceiling(h, c.agents, c.width) for h in horizons], color="black", linestyle=":", label=label)

@@ -31,7 +31,13 @@ def _rows(results: Results) -> list[ResultRow]:
         if name == "bot-orch":
             environment, compare = f"triage-{condition}", protocol == "paper"
             rows += rows_from_seeds(
-                "triage-lambda", environment, protocol, name, payload["lambda"], payload["metrics"], compare=compare
+                "triage-lambda",
+                environment,
+                protocol,
+                method=name,
+                lambda_=payload["lambda"],
+                metrics=payload["metrics"],
+                compare=compare,
             )
     return rows
 

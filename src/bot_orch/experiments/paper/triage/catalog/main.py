@@ -45,7 +45,9 @@ def _rows(results: Results) -> list[ResultRow]:
     for key, payload in results.items():
         protocol, condition, name = key.split("/")
         environment, lambda_, compare = f"triage-{condition}", payload["lambda"], protocol == "paper"
-        rows += rows_from_seeds("triage", environment, protocol, name, lambda_, payload["metrics"], compare=compare)
+        rows += rows_from_seeds(
+            "triage", environment, protocol, method=name, lambda_=lambda_, metrics=payload["metrics"], compare=compare
+        )
     return rows
 
 
@@ -55,17 +57,21 @@ def _tables() -> list[TableView]:
         digits = 3 if "rate" in metric or "accuracy" in metric else 2
         note = _NOTES.get(metric, "")
         views.append(TableView(title, metric, "paper", columns=PAPER_METHODS, note=note, digits=digits))
-    views.append(_others("Other baselines: net utility", "net_utility", "paper", BASELINES, 2))
+    views.append(_others("Other baselines: net utility", "net_utility", "paper", lines=BASELINES, digits=2))
     everyone = methods("deployable")
-    views.append(_others("Team accuracy", "team_accuracy", "deployable", everyone, 3))
-    views.append(_others("Escalation rate", "escalation_rate", "deployable", everyone, 3))
-    views.append(_others("Escalation rate on shifted patients", "escalation_rate_shifted", "deployable", everyone, 3))
-    views.append(_others("Net utility, lambda = 3 for all", "net_utility", "deployable", everyone, 2))
-    views.append(_others("Oracle regret, lambda = 3 for all", "oracle_regret", "deployable", everyone, 2))
+    views.append(_others("Team accuracy", "team_accuracy", "deployable", lines=everyone, digits=3))
+    views.append(_others("Escalation rate", "escalation_rate", "deployable", lines=everyone, digits=3))
+    views.append(
+        _others(
+            "Escalation rate on shifted patients", "escalation_rate_shifted", "deployable", lines=everyone, digits=3
+        )
+    )
+    views.append(_others("Net utility, lambda = 3 for all", "net_utility", "deployable", lines=everyone, digits=2))
+    views.append(_others("Oracle regret, lambda = 3 for all", "oracle_regret", "deployable", lines=everyone, digits=2))
     return views
 
 
-def _others(title: str, metric: str, protocol: str, lines: Sequence[str], digits: int) -> TableView:
+def _others(title: str, metric: str, protocol: str, *, lines: Sequence[str], digits: int) -> TableView:
     return TableView(title, metric, protocol, down="method", across="environment", lines=lines, digits=digits)
 
 

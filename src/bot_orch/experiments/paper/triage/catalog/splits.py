@@ -38,7 +38,13 @@ def _rows(results: Results) -> list[ResultRow]:
         row
         for (condition, name, lambda_), metrics in grouped.items()
         for row in rows_from_seeds(
-            "triage-splits", f"triage-{condition}", "deployable", name, lambda_, metrics, compare=False
+            "triage-splits",
+            f"triage-{condition}",
+            "deployable",
+            method=name,
+            lambda_=lambda_,
+            metrics=metrics,
+            compare=False,
         )
     ]
 
