@@ -18,13 +18,13 @@ from bot_orch.experiments.paper.theory import (
     consistency_claims,
     convergence,
     margin,
-    regret,
-    regret_claims,
     stability,
     structure,
     temperature,
 )
-from bot_orch.experiments.paper.theory.regret_cases import CASES
+from bot_orch.experiments.paper.theory.regret import claims as regret_claims
+from bot_orch.experiments.paper.theory.regret import curves as regret
+from bot_orch.experiments.paper.theory.regret.cases import CASES
 from bot_orch.experiments.paper.theory.slopes import loglog_slope
 from bot_orch.experiments.paper.theory.verdicts import Claim, Verdict, judge
 from bot_orch.policies.base import Situation

@@ -1,4 +1,4 @@
-"""One class, one name: a class name under ``src`` is defined once."""
+"""One class, one name: a class name under ``src`` is defined once, and no path names a module twice."""
 
 import ast
 from collections import defaultdict
@@ -47,3 +47,16 @@ def test_a_second_definition_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("class Memory:\n    pass\n")
     (tmp_path / "b.py").write_text("def f():\n    class Memory:\n        pass\n")
     assert _twice(tmp_path) == {"Memory": ["a.py", "b.py"]}
+
+
+def _repeats(root: Path) -> list[str]:
+    """Modules whose path names a package or module twice, such as ``sweep/sweep.py``."""
+    paths = (file.relative_to(root).with_suffix("") for file in sorted(root.rglob("*.py")))
+    return [str(path) for path in paths if len(set(path.parts)) < len(path.parts)]
+
+
+def test_no_module_name_occurs_twice_along_a_path(tmp_path: Path) -> None:
+    assert _repeats(PACKAGE) == []
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "sweep.py").touch()
+    assert _repeats(tmp_path) == ["sweep/sweep"]  # control

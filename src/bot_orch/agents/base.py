@@ -1,4 +1,4 @@
-"""What every agent kind takes, gives back and raises."""
+"""Requests, replies and failures that every kind of agent shares."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class AgentRunner(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back connections and processes; calls under way end."""
+        """Close connections and processes; calls in progress end."""
         ...
 
 

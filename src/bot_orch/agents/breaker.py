@@ -1,4 +1,4 @@
-"""The circuit breaker: spares callers an agent that keeps failing, and tries it again carefully.
+"""The circuit breaker: refuses calls to an agent that keeps failing, and probes it again after a while.
 
 ::
 

@@ -42,7 +42,7 @@ class _Run:
 
 @dataclass(slots=True, eq=False)
 class _Try:
-    """One attempt: its place is taken, its permit is out."""
+    """One attempt that holds a concurrency slot and a permit of the breaker."""
 
     run: _Run
     watch: AttemptTimer
@@ -135,7 +135,7 @@ class Guard:
             await self._sleep(pause)
 
     async def close(self) -> None:
-        """Refuse new calls, end those under way (as ``shutdown``) and give everything back."""
+        """Refuse new calls, end calls in progress (as ``shutdown``) and release all resources."""
         self._closing = True
         for attempt in tuple(self._active):
             attempt.watch.end()
@@ -152,7 +152,7 @@ class Guard:
             return self._complete(attempt, reply)
 
     async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
-        """One try. Pieces before the first that begins the answer are held back: so far another may take over."""
+        """One attempt. Pieces before the first content are held back, so that another agent can still take over."""
         attempt = await self._admit(run)
         held: list[Chunk] = []
         with self._settling(attempt):
@@ -169,7 +169,7 @@ class Guard:
 
     @contextmanager
     def _settling(self, attempt: _Try) -> Iterator[None]:
-        """Report an attempt that fails, and give its place back however it ends."""
+        """Report an attempt that fails; release its concurrency slot however it ends."""
         try:
             yield
         except BaseException as error:
@@ -191,7 +191,7 @@ class Guard:
         return chunk
 
     async def _admit(self, run: _Run) -> _Try:
-        """Take a place and a permit, or refuse."""
+        """Acquire a concurrency slot and a permit, or refuse."""
         if self._closing:
             raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: this process is stopping")
         if not run.attempts and self._clock() < self._held_until:

@@ -1,4 +1,4 @@
-"""What an agent may take: time, places, bytes, tries and money."""
+"""Limits of an agent: timeouts, concurrency, sizes, retries and price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One attempt under watch: which of three clocks runs out first, and what that is called."""
+"""The timeouts of one attempt: total, first byte and the caller's deadline."""
 
 from __future__ import annotations
 

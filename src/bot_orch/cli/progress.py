@@ -1,4 +1,4 @@
-"""A progress bar on stderr: redrawn on a terminal, a line now and then in a log."""
+"""A progress bar on stderr: redrawn on a terminal, one line every ten seconds in a log."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["AlignmentSource", "GivenAlignment", "NoAlignment", "Stream"]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What would happen, time first so that each round is one contiguous block.
+    """Potential outcomes of every agent; time is the first axis, so that a round is one contiguous block.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""What a log says about policies that were not in charge: off-policy estimates, shadows, choice of lambda, export."""
+"""Off-policy evaluation of logs: estimators, shadow policies, choice of lambda, export."""

@@ -1,4 +1,4 @@
-"""From a log to the value of another policy: collect what was logged, ask the target what it would have done."""
+"""Off-policy evaluation of a log: collect decisions, compute the target's propensities, estimate its value."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class TargetPropensities:
-    """Probabilities of a target, (P, n, M), and from how many decisions it learned on average over its paths."""
+    """Propensities of a target policy, (P, n, M), and the mean number of decisions that its paths learned from."""
 
     propensities: Floats
     learned: int | None = None

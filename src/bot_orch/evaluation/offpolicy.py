@@ -1,4 +1,4 @@
-"""Off-policy evaluation: what another policy would have earned, told from decisions with known propensities.
+"""Off-policy evaluation: estimate what another policy would have earned, from decisions with known propensities.
 
 Four estimators of the value of a target policy pi from decisions drawn with propensities p [1]_:
 
@@ -37,7 +37,7 @@ _FOLDS = 5
 
 
 class ThinSupportError(BotOrchError):
-    """The log says too little about this policy; any number would mislead."""
+    """The log does not support the target policy well enough for an estimate."""
 
 
 @dataclass(frozen=True, slots=True)

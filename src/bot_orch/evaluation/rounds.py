@@ -1,4 +1,4 @@
-"""What a log holds for evaluation: decisions, what a live router learned from each, and what each was worth."""
+"""Decisions of a log for evaluation, with the outcome that was learned from and the last reward of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class LoggedRounds:
-    """Decisions of one set of agents, and what was said about them.
+    """Logged decisions among one set of agents, with their outcomes and rewards.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def _padded(event: DecisionMade, width: int) -> list[float]:
 
 @dataclass(slots=True)
 class _Reading:
-    """The log, event by event."""
+    """Accumulator of the events of a log."""
 
     made: list[DecisionMade] = field(default_factory=list)
     lessons: dict[str, Lesson] = field(default_factory=dict)

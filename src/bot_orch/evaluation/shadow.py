@@ -66,7 +66,7 @@ def share(rounds: LoggedRounds) -> float:
 
 
 def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: float | None = None) -> Followed:
-    """Lead a fresh shadow through the log.
+    """Run a fresh shadow through the log.
 
     Parameters
     ----------

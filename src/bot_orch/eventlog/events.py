@@ -186,12 +186,12 @@ class _DecisionMade1(_Event, tag="decision@1", frozen=True):
     by: str = "policy"
 
     def upgraded(self) -> DecisionMade:
-        """The same in the format of today."""
+        """The same event in the current format."""
         return DecisionMade(engine=FIRST_ENGINE, **{name: getattr(self, name) for name in self.__struct_fields__})
 
 
 class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
-    """Somebody said how a decision turned out.
+    """An outcome of a decision was reported.
 
     ``effect`` is how it counts: ``learned``; ``early`` (kept until its decision is known); ``revision`` (an outcome
     was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon: likewise).
@@ -214,7 +214,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
 
 
 class Censored(_Event, tag="censored@1", frozen=True):
-    """Nothing was heard of a decision for ``elapsed_s``; we stopped waiting because of ``reason``."""
+    """No outcome of a decision arrived within ``elapsed_s``; waiting ended because of ``reason``."""
 
     decision_id: str
     elapsed_s: float
@@ -232,7 +232,7 @@ class TaskSubmitted(_Event, tag="task@1", frozen=True):
 
 
 class AttemptEnded(_Event, tag="attempt@1", frozen=True):
-    """One try at one agent ended, one way or another."""
+    """One attempt at one agent ended."""
 
     decision_id: str
     task_id: str

@@ -43,7 +43,7 @@ class LedgerMismatchError(BotOrchError):
 
 
 class Ledger:
-    """Everything the service knows, rebuilt from the log alone.
+    """The state of the service, rebuilt from the log alone.
 
     ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
     ``engine`` is the one that the newest settings name.
@@ -187,7 +187,7 @@ def fold(log: Log, *, upto: int | None = None, use_snapshot: bool = True) -> Led
 
 
 def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> None:
-    """Let a ledger catch up."""
+    """Apply the rows of a log that a ledger has not seen."""
     for row in rows:
         if upto is not None and row.seq > upto:
             return
@@ -195,7 +195,7 @@ def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> No
 
 
 def _start(snapshot: Snapshot | None, upto: int | None) -> Ledger:
-    """A snapshot saves time; one of another release, whose engine may have learned otherwise, is passed over."""
+    """Start from the newest snapshot, unless another release wrote it: its engine may have learned differently."""
     if snapshot is None or (upto is not None and snapshot.seq > upto):
         return Ledger()
     try:

@@ -1,4 +1,4 @@
-"""What a log is: rows in one order, appended in groups, durable when ``commit`` returns."""
+"""The contract of a log: rows in one order, appended in groups, durable when ``commit`` returns."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Log(Protocol):
         ...
 
     def probe(self) -> None:
-        """Write and commit something harmless; raises while the storage does not work."""
+        """Commit a harmless write; raises while the storage does not work."""
         ...
 
     def read(self, after: int = 0) -> Iterator[Row]:
@@ -119,5 +119,5 @@ class Log(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close files and connections."""
         ...

@@ -1,4 +1,4 @@
-"""Go through a log again: rebuild the state, derive every decision anew and compare it with what was recorded."""
+"""Verify a log by replay: rebuild the state, derive every decision again and compare it with the record."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Stretch:
 
     @property
     def why(self) -> str:
-        """One sentence for people."""
+        """Why these decisions were not derived, as one sentence."""
         return (
             f"events {self.first} to {self.last}: {self.decisions} decisions were made by engine {self.engine}, this "
             f"release has engine {ENGINE}; agent, probabilities and random key were checked, terms were not derived"
@@ -50,7 +50,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class Verification:
-    """What a replay found."""
+    """The result of verifying a log by replay."""
 
     events: int = 0
     decisions: int = 0
@@ -81,7 +81,7 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
     exact
         Compare numbers bit for bit; otherwise to nine digits, for a log from another machine.
     progress
-        Called with (done, total) now and then.
+        Called with (done, total) from time to time.
     """
     result, ledger = Verification(), Ledger()
     total, engine = log.last()[0], ENGINE

@@ -1,4 +1,4 @@
-"""Epsilon-greedy: the best estimate, and now and then anyone."""
+"""Epsilon-greedy: the best estimate, or with probability epsilon a uniformly random agent."""
 
 from __future__ import annotations
 

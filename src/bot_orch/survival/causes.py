@@ -24,7 +24,7 @@ __all__ = ["N_CAUSES", "REASONS", "Cause", "Observed", "cause_codes", "cause_of"
 
 
 class Cause(IntEnum):
-    """How it ended; only ``COMPLETED`` is the event of the paper's delta."""
+    """How an attempt ended; only ``COMPLETED`` is the event of the paper's delta."""
 
     CENSORED = 0
     COMPLETED = 1

@@ -189,12 +189,12 @@ class LogNormalFrailty(Frailty):
 
 
 def conditional_survival(model: SurvivalModel, t_s: npt.ArrayLike, theta: npt.ArrayLike) -> Floats:
-    """S(t)^theta, for those who know theta."""
+    """Conditional survival given theta, S(t)^theta."""
     return np.asarray(model.survival(t_s) ** np.asarray(theta, dtype=float))
 
 
 def marginal_survival(model: SurvivalModel, t_s: npt.ArrayLike, frailty: Frailty) -> Floats:
-    """E S(t)^theta: what a frequency table of completion times estimates.
+    """Marginal survival E S(t)^theta: what an empirical distribution of completion times estimates.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Frailty that remembers: theta_t depends on the tasks before, with the same law and mean at every time.
+"""Autocorrelated frailty: theta_t depends on earlier tasks and has the same law and mean at every time.
 
 A latent normal number follows a stationary first-order autoregression, ``z' = rho z + sqrt(1 - rho^2) e``, and
 ``theta`` is the quantile of its law at ``P(Z <= z)`` (a Gaussian copula). So theta_t has exactly the stated law, mean 1
@@ -65,7 +65,7 @@ class FrailtyProcess:
 
 @dataclass(frozen=True, slots=True)
 class FrailtyFilter:
-    """What a router may believe of theta: its law given all outcomes so far, on a grid of the latent.
+    """The posterior of theta given all outcomes so far, on a grid of the latent variable.
 
     Call :meth:`advance` when a new task begins and :meth:`update` for every outcome of the current task; several
     agents may work on one task. The state is not per agent: frailty belongs to the task.

@@ -1,4 +1,4 @@
-"""How a profile is kept so that one outcome updates it: feature sums, sorted windows, digests, points.
+"""Storage of outcome profiles with incremental updates: feature sums, sorted windows, digests, points.
 
 A store declares its arrays and pushes one outcome into each of some profiles (rows), in place. Arrays come flattened
 over batch and agents: (N, ...).

@@ -1,4 +1,4 @@
-"""How sure a distance is: bias, confidence distances and sample size.
+"""Uncertainty of distances: bias, confidence distances and sample size.
 
 The plug-in distance of an agent seen n times is too large even if the agent matches the reference perfectly: its n
 outcomes scatter. Left alone, this makes a policy that prefers small distances avoid whoever was unlucky early on.

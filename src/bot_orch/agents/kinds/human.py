@@ -1,4 +1,4 @@
-"""Agents that are people, behind a queue that somebody else keeps."""
+"""Agents that are people, behind a queue that implements :class:`HumanQueue`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HumanQueue(Protocol):
         ...
 
     async def withdraw(self, ticket: str, ending: Ending) -> None:
-        """Nobody waits any more; an answer that comes later is stale."""
+        """Withdraw a ticket; a later answer is stale."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Agents that only pretend: for demonstrations and tests, the same for the same seed."""
+"""Simulated agents for demonstrations and tests; deterministic given the seed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Script:
 
 
 class SimulatedRunner:
-    """Plays the part. ``reply.extra`` holds ``reward`` (what a judge would give), true ``quality``, and ``label``."""
+    """Simulates replies; ``reply.extra`` holds ``reward`` (what a judge would give), true ``quality`` and ``label``."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ class RoundContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundOutcome:
-    """What the chosen agents showed; every array is ``(seeds,)`` or ``(seeds, ...)``, ``None`` where the set has none.
+    """Outcomes of the chosen agents; arrays are ``(seeds,)`` or ``(seeds, ...)``, ``None`` if the data set lacks them.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class RoundOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """When outcomes come back, and which never do; by default all come at once.
+    """Delay and censoring of outcomes; by default neither.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Replay:
 
     @property
     def setup(self) -> Setup:
-        """What a player may know beforehand."""
+        """Shapes and kinds of evidence that a player may know before the first round."""
         m = self.matrix
         latency_target_s, cost_weight = self._wanted
         return Setup(
@@ -307,7 +307,7 @@ class Replay:
 
 
 class _Trials:
-    """Single trials, those that took place first."""
+    """Repeated trials of each cell, missing ones sorted to the end."""
 
     def __init__(self, trials: Floats) -> None:
         order = np.argsort(np.isnan(trials), axis=-1, kind="stable")

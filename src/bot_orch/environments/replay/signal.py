@@ -1,4 +1,4 @@
-"""From what is observed of a chosen cell to the number a policy learns from.
+"""The reward signal: from the observed outcome of the chosen agent to the number a policy learns from.
 
 A data set with rewards is learned from as it is. A runtime data set is learned from through the survival reward
 R = delta * S(T): completed earlier earns more, a timeout (right-censored at the cutoff) and a failure (crash, out of

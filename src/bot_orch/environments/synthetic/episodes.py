@@ -35,7 +35,7 @@ __all__ = ["Draws", "SyntheticEpisodes", "draws", "episodes", "observed_alignmen
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """Everything random, before geometry and hazards give it units; time first, then seeds."""
+    """All random draws, before the setting's geometry and hazards are applied; axes are time, then seeds."""
 
     scatter: Floats  # (T, seeds, 2)
     centre: Floats  # (T, seeds, 2)

@@ -1,4 +1,4 @@
-"""Where tasks lie and how latent means and laws move over time: what tells the five environments apart."""
+"""Paths of tasks, latent means and reward laws over time; here the five environments differ."""
 
 from __future__ import annotations
 

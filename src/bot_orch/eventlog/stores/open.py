@@ -1,4 +1,4 @@
-"""Open whatever ``database`` may say. The service and every command come through here."""
+"""Open a log from the ``database`` setting: a path, a PostgreSQL URL or ``:memory:``."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _D
     else:
         parts.append(_NO_LEAGUE)
     for index, dataset in enumerate(_datasets(results, order)):
-        caption = f"{dataset}, {order} order: normalised reward and who got the work."
+        caption = f"{dataset}, {order} order: normalised reward and shares of agents."
         figure = draw(f"set-{order}-{index:02d}", caption, partial(draw_set, results, dataset, order))
         table = _metric_table(results, dataset, order)
         parts.append(f"<details><summary>{escape(dataset)}</summary>{table}{figure}</details>")

@@ -35,7 +35,7 @@ class PerSeedPlayer(Player):
         self._nothing = np.zeros((setup.seeds, 0))
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
-        """Every learner pulls."""
+        """One pull per learner, among its eligible arms."""
         x = self._nothing if before.context is None else before.context
         chosen = np.empty(len(self._learners), dtype=np.int64)
         for b, learner in enumerate(self._learners):
@@ -44,12 +44,12 @@ class PerSeedPlayer(Player):
         return Pick(chosen)
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
-        """Every learner learns."""
+        """One update per learner."""
         x = self._nothing if before.context is None else before.context
         for b, learner in enumerate(self._learners):
             learner.update(x[b], int(after.agent[b]), float(after.reward[b]))
 
 
 def with_intercept(x: Floats) -> Floats:
-    """(1, x)."""
+    """The features with an intercept, (1, x)."""
     return np.concatenate([np.ones(1), x])

@@ -1,4 +1,4 @@
-"""Figures of the arena: league, learning curves, and who got the work."""
+"""Figures of the arena: league, learning curves, and shares of agents."""
 
 from __future__ import annotations
 

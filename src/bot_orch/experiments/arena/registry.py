@@ -21,7 +21,7 @@ Kind = Literal["ours", "peer", "baseline"]
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A name, one sentence with its settings, and how to build the player for a replay.
+    """A policy or a peer with its settings: a name, one sentence about it, and how to build its player for a replay.
 
     ``default`` entrants play when nobody is named; a ``peer`` wraps another library.
     """

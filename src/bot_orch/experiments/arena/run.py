@@ -32,7 +32,7 @@ _TABLE = "arena.csv"
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlan:
-    """What to replay, with whom, how long, where to.
+    """Data sets, entrants, seeds, rounds and output folder of a run.
 
     ``rounds`` None means every task once, at most 2000.
     """

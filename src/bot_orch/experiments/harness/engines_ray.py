@@ -71,7 +71,7 @@ def _stream(ray: Any, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, Any]
 
 
 def _window(ray: Any) -> int:
-    """How many units to have in flight: enough that no core waits for us, however many nodes have joined since."""
+    """Units in flight: enough to keep every core busy, counting nodes that joined since the start."""
     return 2 * int(ray.cluster_resources().get("CPU", 1)) + 2
 
 
@@ -117,7 +117,7 @@ def _start(ray: Any, processes: int, address: str) -> None:
 
 
 def _probe(address: str) -> None:
-    """Ray waits for minutes, with remarks, for a cluster that is not there; ask the port first."""
+    """Probe the port first: Ray retries an unreachable cluster for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return  # a word, such as auto: Ray knows at once
@@ -133,7 +133,7 @@ def _probe(address: str) -> None:
 
 
 def _greet(there: socket.socket) -> bool:
-    """Whether the other side may be Ray."""
+    """Whether the peer answers like Ray (an HTTP/2 SETTINGS frame)."""
     if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
         return True  # it does not answer in plain
     there.sendall(_GREETING)
@@ -151,7 +151,7 @@ def _import_ray() -> Any:
 
 @contextlib.contextmanager
 def _calm() -> Iterator[None]:
-    """Ray's remarks on start and stop are for those who run clusters, not for those who read results."""
+    """Silence the log messages and warnings that Ray prints when it starts and stops."""
     logger = logging.getLogger("ray")
     level = logger.level
     logger.setLevel(logging.ERROR)

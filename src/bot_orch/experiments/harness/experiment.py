@@ -1,7 +1,7 @@
 """What an experiment is: settings as data, a pure ``run`` per unit of work, then rows, tables and figures.
 
-An experiment is a module in :mod:`bot_orch.experiments.catalog` with a constant ``EXPERIMENT``. It is found by
-looking there; nothing lists experiments by hand.
+Each experiment has a folder under :mod:`bot_orch.experiments`. Modules named ``catalog``, or inside a package of that
+name, that define a constant ``EXPERIMENT`` are discovered; no list of experiments is kept.
 """
 
 from __future__ import annotations

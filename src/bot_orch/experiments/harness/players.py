@@ -1,4 +1,4 @@
-"""Who plays: anything that chooses and learns, for all seeds at once."""
+"""Players: entrants at work in a bandit replay; each chooses and learns for all seeds at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Pick:
 
 
 class Player(ABC):
-    """One entrant in one replay."""
+    """The running state of one entrant in one replay."""
 
     @abstractmethod
     def choose(self, before: RoundContext, u: Floats) -> Pick:
@@ -129,7 +129,7 @@ def _embedded(alignment: Alignment, reference: Floats | None) -> Floats | None:
 
 
 def _shown(alignment: Alignment | None, after: RoundOutcome, outcomes: Sequence[Outcome]) -> Floats | None:
-    """What the outcomes showed, ``(1, seeds) + outcome_shape``."""
+    """The outputs to compare by the alignment's geometry, ``(1, seeds) + outcome_shape``."""
     if alignment is None:
         return None
     if isinstance(alignment.geometry, Lateness):
@@ -144,7 +144,7 @@ def _shown(alignment: Alignment | None, after: RoundOutcome, outcomes: Sequence[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplayTrace:
-    """Who was chosen, ``(rounds, seeds)``; what was learned from it; with which probabilities, if kept."""
+    """The agents chosen and the rewards learned, ``(rounds, seeds)``; propensities if kept."""
 
     agent: Ints
     learned: Floats
@@ -152,7 +152,7 @@ class ReplayTrace:
 
 
 def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> ReplayTrace:
-    """Every round: look, choose, see the chosen cell, learn.
+    """Play every round: read the context, choose, see the outcome of the chosen agent, learn.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Score a replay: what was earned, next to the best single agent, a random one and the best agent of every task."""
+"""Score a replay against three baselines: best single agent, random agent, oracle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POINTS = 60
 
 
 def chosen(replay: Replay, agent: Ints) -> Reader:
-    """What the agents chosen, ``(rounds, seeds)``, got."""
+    """Read the cells of the agents chosen, ``(rounds, seeds)``."""
     return lambda values: values[replay.rows, agent]
 
 

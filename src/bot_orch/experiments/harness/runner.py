@@ -32,7 +32,7 @@ _LOG, _SETTINGS, _TABLES = "results.jsonl", "settings.json", "tables.csv"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, at which scale, where to."""
+    """Experiments to run, their scale, and the output folder."""
 
     experiments: Sequence[Experiment]
     out: Path
@@ -88,7 +88,7 @@ def open_folder(out: Path, wanted: Mapping[str, Any], *, force: bool = False, ta
 
 
 def _read_settings(path: Path) -> Any:
-    """What a run was started with; nothing that anybody could want if the file was damaged."""
+    """The settings of the run in this folder; empty if the file is damaged."""
     try:
         return json.loads(path.read_bytes())
     except ValueError:

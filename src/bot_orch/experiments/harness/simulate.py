@@ -29,7 +29,7 @@ FeedbackMode = Literal["bandit", "full", "printed"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Who was chosen, ``(T, seeds)``, and with which probabilities, ``(T, seeds, M)``."""
+    """The agents chosen, ``(T, seeds)``, and their propensities, ``(T, seeds, M)``."""
 
     agent: Ints
     propensities: Floats | None

@@ -59,7 +59,7 @@ class ResultRow:
         return None if self.paper is None else abs(self.mean - self.paper.mean) <= self.paper.spread + 1e-12
 
     def cells(self) -> list[str]:
-        """The row as it stands in ``tables.csv``."""
+        """The row as text, in the columns of ``tables.csv``."""
         paper = ("", "") if self.paper is None else (_text(self.paper.mean), _text(self.paper.spread))
         numbers = [_text(self.mean), _text(self.std), _text(self.ci95)]
         names = [self.experiment, self.environment, self.protocol, self.method, _text(self.lambda_), self.metric]

@@ -1,1 +1,1 @@
-"""A user's own grid of policies, environments and lambdas."""
+"""Sweeps: a user's grid of policies, environments, lambdas and rounds."""

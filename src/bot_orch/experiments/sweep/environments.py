@@ -45,11 +45,11 @@ class StreamEnvironment(Environment):
     protocol: str = "bandit"
 
     def rounds(self, settings: Settings) -> int:
-        """As published, or 1000."""
+        """The published number of rounds, or 1000."""
         return self.length
 
     def aligned(self, settings: Settings) -> bool:
-        """Always."""
+        """True: streams have alignment costs."""
         return True
 
     def play(
@@ -83,7 +83,7 @@ class MatrixEnvironment(Environment):
         return min(len(self.load(settings).playable), 2000)
 
     def aligned(self, settings: Settings) -> bool:
-        """Where agents show outputs that can be compared."""
+        """True if the outputs of agents can be compared with a reference."""
         return alignment_for(Replay(self.load(settings), rounds=1, seeds=[0]).setup) is not None
 
     def play(

@@ -1,4 +1,4 @@
-"""Checking what a user's file says: a key that is not known is refused, with the nearest one that is."""
+"""Validate a sweep file: unknown keys are refused, and the nearest known key is suggested."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def check_keys(where: str, given: Mapping[str, Any], known: Collection[str]) -> 
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """What to do about a word that is not known."""
+    """The remedy for an unknown word: the nearest known one, or the list of all."""
     close = difflib.get_close_matches(word, [str(k) for k in known], n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else f"choose from {', '.join(sorted(known)) or 'none'}"
 
 
 def mapping(where: str, value: Any) -> dict[str, Any]:
-    """``value`` if it maps names to something."""
+    """``value`` if it is a mapping with text keys."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise InvalidInputError(where, f"is {value!r}", "write keys and values, such as seeds: 20")
     return value
@@ -48,7 +48,7 @@ def listed(where: str, value: Any) -> list[Any]:
 
 
 def text(where: str, value: Any) -> str:
-    """``value`` if it is a word."""
+    """``value`` if it is text, not empty."""
     if not isinstance(value, str) or not value:
         raise InvalidInputError(where, f"is {value!r}", "write a name")
     return value

@@ -75,7 +75,7 @@ def run_sweep(sweep: Sweep, out: Path, engine: Engine, *, progress: Progress, fo
 
 
 def _joined(blocks: Sequence[Mapping[str, list[float]]]) -> dict[str, list[float]]:
-    """The blocks' values behind each other, so in order of seeds."""
+    """The values of all blocks concatenated, in order of seeds."""
     return {metric: [value for block in blocks for value in block[metric]] for metric in blocks[0]}
 
 

@@ -59,13 +59,13 @@ class SweepCell:
 
     @property
     def key(self) -> str:
-        """Its name in the log of results."""
+        """The key of its results in the log."""
         return f"{self.place.label}/{self.place.protocol}/{self.entrant.label}/{self.lambda_:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The grid."""
+    """A grid of entrants, environments and lambdas, over seeds."""
 
     name: str
     entrants: Sequence[SweepEntrant]
@@ -146,7 +146,7 @@ def build(name: str, settings: Mapping[str, Any]) -> Policy:
 
 
 def policy_settings(name: str) -> list[str]:
-    """What can be set of a policy."""
+    """Names of the settings of a policy."""
     policy: Any = available_policies()[name]
     return [f.name for f in fields(policy)]
 

@@ -1,4 +1,4 @@
-"""Life tables and what is read off them: Kaplan-Meier, Nelson-Aalen, Aalen-Johansen.
+"""Life tables and their estimators: Kaplan-Meier, Nelson-Aalen, Aalen-Johansen.
 
 A life table lists the distinct times at which somebody left, how many left for which cause, and how many were at risk
 just before. Ties follow the usual convention: events come before censorings at the same time.
@@ -112,7 +112,7 @@ class StepSurvival(SurvivalModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LifeTable:
-    """Who left when.
+    """Exits by time and cause, with the numbers at risk.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def life_table(
 
 
 def _late_entries(table: LifeTable, weights: Floats, entry_s: Floats) -> LifeTable:
-    """Take those who had not yet entered off the risk sets."""
+    """Left truncation: remove from the risk sets those who had not yet entered."""
     entry = np.broadcast_to(entry_s, weights.shape)
     late = np.einsum("...n,...jn->...j", weights, (entry[..., None, :] >= table.times_s[..., :, None]).astype(float))
     return LifeTable(table.times_s, table.at_risk - late, table.exits)

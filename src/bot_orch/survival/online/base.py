@@ -1,4 +1,4 @@
-"""Fitting one outcome at a time: the contract, and what the fits share.
+"""Online fits, one outcome at a time: the contract, and what the fits share.
 
 State is a dictionary of arrays declared by a schema (:mod:`bot_orch.arrays`), of shape ``batch + (M,) + own``. It can
 be saved, and an agent added or removed, without code of the model's own. Updates change the arrays in place.
@@ -26,7 +26,7 @@ AgentIndex = tuple[Ints, ...]
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What to believe of an agent nobody has tried: as if ``weight`` tasks had finished after about ``scale_s``.
+    """Prior of an agent without outcomes: ``weight`` pseudo-observations that completed after about ``scale_s``.
 
     It keeps a fit defined before the first event; its share fades as outcomes come in.
     """

@@ -92,7 +92,7 @@ def _insert(times: Floats, exits: Floats, t: Floats, code: npt.NDArray[np.int64]
 
 
 def _merged(times: Floats, exits: Floats) -> tuple[Floats, Floats]:
-    """Full tables with their two closest neighbours made one, and a free place at the end."""
+    """Full tables with their two closest neighbours merged, and a free slot at the end."""
     rows = np.arange(len(times))
     mass = exits.sum(axis=-1)
     gap = np.diff(times, axis=-1) / times[:, 1:]

@@ -54,7 +54,7 @@ def driver() -> Any:
 
 
 def heed_the_driver() -> None:
-    """Let remarks of the driver go where ours go, if we have a place of our own."""
+    """Route log messages of the driver to our handler, if one is configured."""
     ours, theirs = logging.getLogger("bot_orch"), logging.getLogger("psycopg")
     if ours.handlers and not ours.propagate:
         theirs.handlers, theirs.propagate = ours.handlers, False
@@ -62,7 +62,7 @@ def heed_the_driver() -> None:
 
 @contextmanager
 def reaching() -> Iterator[None]:
-    """Errors of the server and of the way to it, in one line that says what to do."""
+    """Translate server and connection errors into one line with a remedy."""
     psycopg = driver()
     try:
         yield
@@ -131,7 +131,7 @@ def check_version(connection: Any, schema: str) -> None:
 
 
 def channel(schema: str) -> str:
-    """Where commits are announced."""
+    """The NOTIFY channel of the schema."""
     return f"{schema}_events"
 
 
@@ -162,7 +162,7 @@ def _insist_on_the_disk(connection: Any) -> None:
 
 
 def _limit_waiting(connection: Any, timing: Timing) -> None:
-    """A replica that hangs in the middle of an append must not stop the others for ever."""
+    """Set server-side timeouts, so that a replica that hangs in an append does not block the others."""
     connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
     connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
 

@@ -40,7 +40,7 @@ class CopyCheck:
 
 
 def copy_log(source: SqliteLog, target: PostgresLog, progress: Callable[[int, int], None] | None = None) -> int:
-    """Append what ``target`` lacks, with its keys; how many rows that were."""
+    """Append the rows that ``target`` lacks, with their keys; returns how many."""
     total, done = source.last()[0], target.last()[0]
     _check_beginning(source, target, done)
     copied = 0

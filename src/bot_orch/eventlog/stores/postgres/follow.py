@@ -1,4 +1,4 @@
-"""Hear of what others append: the database announces every commit, and a look now and then makes up for a lost word."""
+"""Follow a shared log: NOTIFY plus polling, in case a notification is lost."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class PostgresLog:
         self._r = self._w = None
 
     def _locked(self) -> Any:
-        """Take the lock, if need be from somebody who hangs.
+        """Take the advisory lock; a holder that hangs is terminated.
 
         The server's own timeout ends a transaction that waits for its next statement, not one whose client has stopped
         within a statement, be it sending or reading.
@@ -249,7 +249,7 @@ class PostgresLog:
         return self._r
 
     def _ask(self, query: str, *arguments: Any) -> list[Any]:
-        """Read; once more over a new connection if the old one has died."""
+        """Run a read query; retry once on a new connection if the old one is dead."""
         with self._reading, reaching():
             try:
                 return self._fetch(query, arguments)
@@ -273,7 +273,7 @@ def _row(found: Any) -> Row:
 
 
 def _escape(text: str) -> str:
-    r"""Text as PostgreSQL takes it: it knows no NUL.
+    r"""Escape NUL characters, which PostgreSQL text cannot hold.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Who else is there: replicas say that they live, what they work on, and what state they hold after which event."""
+"""The roster of replicas: heartbeats, decisions in progress, and state hashes per event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEPT_CHECKS = 8192
 
 
 class Peer(NamedTuple):
-    """A replica that lives. ``busy`` are decisions whose agents still work."""
+    """A live replica. ``busy`` are decisions whose agents have not answered yet."""
 
     id: int
     name: str
@@ -48,18 +48,18 @@ class Roster:
         self.id, self._name = 0, ""
 
     def join(self, name: str, seq: int = 0) -> int:
-        """Sign in; the number of this replica, never given twice."""
+        """Register this replica; returns its number, which is never reused."""
         self.id, self._name = int(self._ask("join", name, seq)[0][0]), name
         self._do("forget_replicas")
         return self.id
 
     def beat(self, seq: int, busy: Iterable[str], lease_s: float) -> list[Peer]:
-        """Say that we live, also if others have forgotten us; all who have said so within ``lease_s``, we too."""
+        """Send a heartbeat, registering again if forgotten; returns all replicas with one within ``lease_s``."""
         self._do("beat", self.id, self._name, seq, list(busy))
         return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", lease_s)]
 
     def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> StateMismatch | None:
-        """Say what we hold; somebody among the living who holds something else, if there is one.
+        """Publish state hashes; returns a mismatch with a live replica, if there is one.
 
         Only states of the same engine are compared: another one may have learned otherwise from the same events.
         """
@@ -69,15 +69,15 @@ class Roster:
         return next((StateMismatch(*found) for found in self._ask("mismatches", self.id, lease_s)), None)
 
     def agreed(self) -> int:
-        """How often another replica held the same."""
+        """The number of state hashes that another replica confirmed."""
         return int(self._ask("agreed", self.id)[0][0])
 
     def drop_snapshots(self) -> None:
-        """Nobody knows which snapshot is right: the next start folds from the first event."""
+        """Drop all snapshots, as any may be wrong; the next start folds from the first event."""
         self._do("drop_snapshots")
 
     def leave(self) -> None:
-        """Sign out and close."""
+        """Remove this replica from the roster and close the connection."""
         with suppress(Exception):
             self._do("leave", self.id)
         if self._connection is not None:

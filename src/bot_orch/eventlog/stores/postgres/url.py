@@ -1,4 +1,4 @@
-"""The URL of a database holds a password: how to show the one without the other."""
+"""Database URLs without their passwords, for messages and logs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_password(url: str) -> None:
 
 
 def unquoted(problem: str) -> str:
-    """What libpq says of a URL, without the parts it quotes: any of them may belong to a password.
+    """A libpq error message without quoted parts of the URL, as they may contain the password.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Who writes to a log in a file: one process, by whatever name it knows the file.
+"""Exclusive write access to a log file, by whatever path a process opened it.
 
 Two locks keep others out. One is on a file beside the log, ``PATH.lock``, after symbolic links. The other is on the
 log's inode, so that a file that was renamed, or is reached through another mount, is the same file. A file with several
@@ -56,7 +56,7 @@ class Hold:
             raise LogInUseError(f"log: {self._path} was replaced while it was opened; try again")
 
     def release(self) -> None:
-        """Let others in; only after every connection of the log is closed."""
+        """Release the locks; only after every connection of the log is closed."""
         if self._released:
             return
         self._released = True

@@ -1,1 +1,1 @@
-"""Entries of the report."""
+"""Experiments of the arena that ``bot-orch reproduce`` lists."""

@@ -1,1 +1,1 @@
-"""Who may enter the arena. A module here has a constant ``ENTRANTS``; entrants are found by looking."""
+"""Entrants of the arena: every module here defines a list ``ENTRANTS`` and is discovered."""

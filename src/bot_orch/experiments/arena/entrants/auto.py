@@ -1,4 +1,4 @@
-"""auto, and auto with one part taken out at a time."""
+"""The policy auto and its ablations."""
 
 from __future__ import annotations
 

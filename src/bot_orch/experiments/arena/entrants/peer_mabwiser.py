@@ -38,7 +38,7 @@ class MabWiser(Learner):
         return max(arms, key=lambda arm: float(value[arm]))
 
     def update(self, x: Floats, arm: int, reward: float) -> None:
-        """Fit the first time, then go on from there."""
+        """``fit`` the first time, ``partial_fit`` afterwards."""
         learn = self._mab.partial_fit if self._fitted else self._mab.fit
         learn([arm], [reward], with_intercept(x)[None])
         self._fitted = True

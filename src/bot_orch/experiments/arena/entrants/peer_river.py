@@ -35,12 +35,12 @@ class River(Learner):
         self._key, self._n = derive_key("river coin", seed), 0
 
     def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
-        """Whatever the library pulls."""
+        """The arm that the library pulls; it draws its own random numbers."""
         arms = list(arms)
         return int(self._policy.pull(arms, _named(x)) if self._contextual else self._policy.pull(arms))
 
     def update(self, x: Floats, arm: int, reward: float) -> None:
-        """Learn."""
+        """Update the policy; Thompson sampling gets a coin flip with the reward's probability."""
         self._n += 1
         if self._contextual:
             self._policy.update(arm, _named(x), reward)

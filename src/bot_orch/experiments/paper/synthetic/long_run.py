@@ -1,4 +1,4 @@
-"""Twenty thousand rounds: what a fixed temperature costs, and what mends it."""
+"""Regret over 20 000 rounds: a fixed softmax temperature against schedules."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run_long(params: Mapping[str, Any]) -> dict[str, Any]:
 def _lost(runs: SyntheticEpisodes, seen: Floats, panel: str) -> Floats:
     """What choosing each agent loses in each round, in expectation over rewards where no alignment is used.
 
-    With alignment the yardstick is the rule a router would reach that knew every agent's mean reward, took the noisy
+    With alignment the comparator is the rule a router would reach that knew every agent's mean reward, took the noisy
     alignment at face value and never explored; a policy may do better than it in single rounds.
     """
     r = runs.stream.reward.mean(axis=(0, 1))

@@ -1,4 +1,4 @@
-"""The synthetic experiments: methods, one run, its metrics."""
+"""The synthetic experiments: entrants, one run, its metrics."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def run_synthetic(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def play(chosen: SyntheticEntrant, runs: SyntheticEpisodes, seen: Floats, *, keys: Any) -> Trace:
-    """Who was chosen. The oracle takes the best realised utility of every round."""
+    """Play one entrant; the oracle takes the best realised utility of every round."""
     if chosen.policy is None:
         best: Ints = np.argmax(utility(runs), axis=-1)
         return Trace(best, None)

@@ -14,7 +14,7 @@ _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TOP_IN = 0.65, 0.12, 0.5, 0.35
 def panels(
     columns: int, width: float, height: float, *, gap_in: float | None = None, **options: Any
 ) -> tuple[Any, Any]:
-    """A figure with one row of axes; margins are fixed, since finding them means drawing everything once more."""
+    """A figure with one row of axes and fixed margins; automatic ones would draw everything twice."""
     figure, axes = new_figure(1, columns, width, height, **options)
     figure.set_layout_engine("tight")  # on the way to none: a constrained layout would refuse fixed margins
     figure.set_layout_engine("none")

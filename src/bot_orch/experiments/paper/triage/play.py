@@ -1,4 +1,4 @@
-"""The triage experiment: methods, protocols, one run, its metrics."""
+"""The triage experiment: entrants, protocols, one run, its metrics."""
 
 from __future__ import annotations
 

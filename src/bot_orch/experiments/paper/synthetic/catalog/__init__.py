@@ -1,1 +1,1 @@
-"""Entries of the report."""
+"""Synthetic experiments that ``bot-orch reproduce`` lists."""

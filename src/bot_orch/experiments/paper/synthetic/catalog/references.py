@@ -1,4 +1,4 @@
-"""Synthetic environments: what is lost when the task's own reference is not known."""
+"""Synthetic environments: the regret of not knowing the task's own reference."""
 
 from __future__ import annotations
 

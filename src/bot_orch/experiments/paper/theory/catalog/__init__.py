@@ -1,1 +1,1 @@
-"""Entries of the report."""
+"""Theory experiments that ``bot-orch reproduce`` lists."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bot_orch.experiments.paper.theory import regret
 from bot_orch.experiments.paper.theory.assemble import theory_experiment, view
 from bot_orch.experiments.paper.theory.figures.regret import draw_regret
-from bot_orch.experiments.paper.theory.regret_claims import claims
+from bot_orch.experiments.paper.theory.regret import curves
+from bot_orch.experiments.paper.theory.regret.claims import claims
 
 EXPERIMENT = theory_experiment(
     id="theory-regret",
@@ -14,10 +14,10 @@ EXPERIMENT = theory_experiment(
     "agent of every round. Four streams: coins (nobody is better), gaps (one agent is better by 0.15 or more), "
     "alternating (the task decides at random which of two agents fits), switch (the fit changes once, after a quarter "
     "of the rounds). Full information is evaluated in closed form, bandit feedback by playing the policies.",
-    units=regret.units,
-    run=regret.run,
+    units=curves.units,
+    run=curves.run,
     claims=claims,
-    measures=regret.measures,
+    measures=curves.measures,
     tables=[
         view("Static regret over (b-a) sqrt(T ln M / 2), longest horizon", "static_regret_over_bound", "theory-regret"),
         view("Regret per round to the best of every round", "per_round_regret_per_round", "theory-regret", digits=4),

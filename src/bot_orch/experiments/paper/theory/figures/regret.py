@@ -8,9 +8,9 @@ import numpy as np
 
 from bot_orch.experiments.harness.experiment import Results
 from bot_orch.experiments.paper.theory.axes import log_axes, panels
-from bot_orch.experiments.paper.theory.regret import bandit_bound, bound, curve
-from bot_orch.experiments.paper.theory.regret_cases import CASES
-from bot_orch.experiments.paper.theory.regret_claims import slope_of
+from bot_orch.experiments.paper.theory.regret.cases import CASES
+from bot_orch.experiments.paper.theory.regret.claims import slope_of
+from bot_orch.experiments.paper.theory.regret.curves import bandit_bound, bound, curve
 
 __all__ = ["draw_regret"]
 

@@ -1,1 +1,1 @@
-"""Entries of the report."""
+"""Triage experiments that ``bot-orch reproduce`` lists."""

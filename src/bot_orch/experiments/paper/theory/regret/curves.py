@@ -13,7 +13,7 @@ from bot_orch.environments.stream import Stream
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.paper.theory.assemble import Measurement
-from bot_orch.experiments.paper.theory.regret_cases import CASES, Case, CaseRounds
+from bot_orch.experiments.paper.theory.regret.cases import CASES, Case, CaseRounds
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.choice import softmax

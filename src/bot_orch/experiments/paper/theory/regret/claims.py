@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bot_orch.experiments.harness.experiment import Results
-from bot_orch.experiments.paper.theory.regret import bandit_bound, bound, curve, lazy_bound
-from bot_orch.experiments.paper.theory.regret_cases import CASES
+from bot_orch.experiments.paper.theory.regret.cases import CASES
+from bot_orch.experiments.paper.theory.regret.curves import bandit_bound, bound, curve, lazy_bound
 from bot_orch.experiments.paper.theory.slopes import Slope, loglog_slope
 from bot_orch.experiments.paper.theory.verdicts import Claim, judge
 
