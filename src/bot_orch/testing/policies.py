@@ -94,7 +94,7 @@ def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
     keys = {name: derive_keys(["unobserved", name], range(seeds)) for name in ("draw", "reward", "x")}
     for t in range(1, rounds + 1):
         context = np.stack([uniform(keys["x"], t)] * _FEATURES, axis=-1)
-        u, penalty = uniform(keys["draw"], t), np.array([0.1 * i for i in range(m)])
+        u, penalty = uniform(keys["draw"], t), np.linspace(0.0, 0.1 * (m - 1), m)
         together = Situation(t, np.broadcast_to(penalty, (seeds, m)), None, context)
         drawn = pipeline.decide(policy, batch, together, u)
         reward = (uniform(keys["reward"], t) < _MEANS[drawn.agent]).astype(float)
