@@ -7,10 +7,8 @@ import numpy as np
 
 from bot_orch import Orchestrator, Task, register_policy
 from bot_orch.arrays import Arrays
-from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
-from bot_orch.policies.choice import softmax
-from bot_orch.policies.estimators import Estimator, Mean
-from bot_orch.testing.policies import check_policy
+from bot_orch.policies import Choice, Estimator, EstimatorPolicy, Mean, Situation, softmax
+from bot_orch.testing import check_policy
 
 
 @register_policy

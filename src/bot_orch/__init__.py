@@ -11,10 +11,13 @@ Examples
 from typing import TYPE_CHECKING, Any
 
 from bot_orch._version import __version__
+from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
 from bot_orch.errors import BotOrchError, ConcurrentUseError, InvalidInputError
+from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, make_policy, register_policy
-from bot_orch.transport.measures import Labels
+from bot_orch.transport.measures import Cloud, Gaussian, Labels, Samples
 from bot_orch.types import Agent, Decision, Outcome, Task
 
 if TYPE_CHECKING:
@@ -22,14 +25,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "Alignment",
     "BotOrchError",
+    "BoundedReward",
+    "Cloud",
     "ConcurrentUseError",
     "Decision",
+    "Gaussian",
     "InvalidInputError",
     "Labels",
     "Orchestrator",
     "Outcome",
+    "Policy",
+    "Reference",
+    "RewardModel",
     "Router",
+    "Samples",
+    "SurvivalReward",
     "Task",
     "__version__",
     "available_policies",

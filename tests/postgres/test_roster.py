@@ -11,7 +11,7 @@ from bot_orch.errors import StateFormatError
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.postgres.connect import SCHEMA, prepare
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
-from bot_orch.eventlog.stores.postgres.roster import Roster
+from bot_orch.eventlog.stores.postgres.roster import ReplicaRoster
 from bot_orch.service.config import parse_config
 from bot_orch.service.storage.replica import make_writer
 
@@ -25,7 +25,7 @@ def roster(database):
     made = []
 
     def make():
-        made.append(Roster(database, SCHEMA))
+        made.append(ReplicaRoster(database, SCHEMA))
         return made[-1]
 
     yield make

@@ -26,7 +26,7 @@ from bot_orch.experiments.paper.theory.regret import claims as regret_claims
 from bot_orch.experiments.paper.theory.regret import curves as regret
 from bot_orch.experiments.paper.theory.regret.cases import CASES
 from bot_orch.experiments.paper.theory.slopes import loglog_slope
-from bot_orch.experiments.paper.theory.verdicts import Claim, Verdict, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, Verdict, judge
 from bot_orch.policies.base import Situation
 from bot_orch.policies.choice import softmax
 from bot_orch.policies.estimators import EMA, MeanReward
@@ -61,7 +61,7 @@ def results(name: str) -> dict:
     return copy.deepcopy(_run(name))
 
 
-def verdicts(claims: list[Claim]) -> list[Verdict]:
+def verdicts(claims: list[TheoremClaim]) -> list[Verdict]:
     return [claim.verdict for claim in claims]
 
 

@@ -9,14 +9,7 @@ import bot_orch
 PACKAGE = Path(bot_orch.__file__).parent
 
 #: Names that two classes may share, with the reason.
-ALLOWED = {
-    "Choice": "service.routing: to be renamed",
-    "Follower": "service.dashboard: to be renamed",
-    "Reply": "service.problems and service.queue: to be renamed",
-    "Stream": "service.web: to be renamed",
-    "_Body": "service: to be renamed",
-    "_View": "service: to be renamed",
-}
+ALLOWED: dict[str, str] = {}
 
 
 def _classes(root: Path) -> dict[str, list[str]]:

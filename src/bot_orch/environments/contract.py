@@ -11,12 +11,12 @@ from typing import Any
 
 from bot_orch.policies.base import Policy
 
-__all__ = ["Environment", "Metrics", "Settings"]
+__all__ = ["Environment", "Metrics", "Options"]
 
 #: Values over seeds, by the name of the metric.
 Metrics = dict[str, list[float]]
 #: Options that differ from their defaults.
-Settings = Mapping[str, Any]
+Options = Mapping[str, Any]
 
 
 class Environment(ABC):
@@ -40,18 +40,18 @@ class Environment(ABC):
     divisible: bool = True
 
     @abstractmethod
-    def rounds(self, settings: Settings) -> int:
+    def rounds(self, settings: Options) -> int:
         """The default number of rounds."""
 
     @abstractmethod
-    def aligned(self, settings: Settings) -> bool:
+    def aligned(self, settings: Options) -> bool:
         """Whether the environment has alignment costs, so that lambda can change a choice."""
 
     @abstractmethod
     def play(
         self,
         policy: Policy,
-        settings: Settings,
+        settings: Options,
         seeds: Sequence[int],
         *,
         rounds: int,

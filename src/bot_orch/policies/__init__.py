@@ -1,1 +1,28 @@
-"""Policies: one file each. See :mod:`bot_orch.policies.base` for what a policy is."""
+"""Policies: one module each. To write one, subclass :class:`Policy` or :class:`EstimatorPolicy`."""
+
+from bot_orch.policies.base import Choice, EstimatorPolicy, Feedback, Policy, Situation
+from bot_orch.policies.choice import argmax_ties, best_probabilities, draw, softmax
+from bot_orch.policies.estimators import EMA, Discounted, Estimator, Mean, Windowed
+from bot_orch.policies.schedules import Constant, InverseTime, LogGrowth, Power, Schedule
+
+__all__ = [
+    "EMA",
+    "Choice",
+    "Constant",
+    "Discounted",
+    "Estimator",
+    "EstimatorPolicy",
+    "Feedback",
+    "InverseTime",
+    "LogGrowth",
+    "Mean",
+    "Policy",
+    "Power",
+    "Schedule",
+    "Situation",
+    "Windowed",
+    "argmax_ties",
+    "best_probabilities",
+    "draw",
+    "softmax",
+]

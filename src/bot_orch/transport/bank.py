@@ -15,7 +15,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometries.base import Geometry, geometry_from_spec
 from bot_orch.transport.memory import Memory
-from bot_orch.transport.stores import Store, store_for
+from bot_orch.transport.stores import ProfileStore, store_for
 from bot_orch.transport.uncertainty import Distances, confidence
 from bot_orch.types import Measure
 
@@ -58,7 +58,7 @@ class ProfileBank:
         _ = self._store
 
     @cached_property
-    def _store(self) -> Store:
+    def _store(self) -> ProfileStore:
         return store_for(self.geometry, self.memory)
 
     @cached_property

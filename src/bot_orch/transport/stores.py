@@ -19,10 +19,10 @@ from bot_orch.transport.geometries.ground_cost import CostCloud
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.quantiles import sample_cell_means
 
-__all__ = ["DigestStore", "LinearStore", "PointStore", "Store", "WindowStore", "digest_push", "store_for"]
+__all__ = ["DigestStore", "LinearStore", "PointStore", "ProfileStore", "WindowStore", "digest_push", "store_for"]
 
 
-class Store(Protocol):
+class ProfileStore(Protocol):
     """Arrays of a profile, and how an outcome changes them."""
 
     def fields(self) -> dict[str, Field]:
@@ -178,7 +178,7 @@ def _merge_nearest(x: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
     return x, w, cost[row, j]
 
 
-def store_for(geometry: Geometry, memory: Memory) -> Store:
+def store_for(geometry: Geometry, memory: Memory) -> ProfileStore:
     """The store that suits a geometry and a memory."""
     if isinstance(geometry, LinearGeometry):
         return LinearStore(geometry, memory)

@@ -27,7 +27,7 @@ from bot_orch.transport import Cloud, CostCloud, distance
 
 __all__ = [
     "REFERENCES",
-    "Reference",
+    "ReferenceKind",
     "agent_cloud",
     "alignment",
     "places",
@@ -37,8 +37,8 @@ __all__ = [
 ]
 
 #: Whose place the policy's reference takes: this task's, or the barycenter of all, the last or the recent tasks before.
-Reference = Literal["task", "global", "window", "fading"]
-REFERENCES: tuple[Reference, ...] = get_args(Reference)
+ReferenceKind = Literal["task", "global", "window", "fading"]
+REFERENCES: tuple[ReferenceKind, ...] = get_args(ReferenceKind)
 _WINDOW, _HALF_LIFE = 20, 10.0
 
 
@@ -82,7 +82,7 @@ def alignment(setting: Setting, task: Floats, laws: list[tuple[Law, ...]], *, se
     return w
 
 
-def reference_places(task: Floats, reference: Reference) -> Floats:
+def reference_places(task: Floats, reference: ReferenceKind) -> Floats:
     """Where the reference of each round lies, ``(T, seeds, 2)``; all but ``task`` use only the tasks before.
 
     Before any task has been seen a barycenter lies at the origin, the centre of the agents.

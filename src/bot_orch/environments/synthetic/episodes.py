@@ -23,7 +23,7 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.environments.stream import Stream
-from bot_orch.environments.synthetic.alignment import Reference, alignment, reference_places
+from bot_orch.environments.synthetic.alignment import ReferenceKind, alignment, reference_places
 from bot_orch.environments.synthetic.laws import correlated_normals, standard_draws
 from bot_orch.environments.synthetic.settings import COMMON, Bridge, Setting
 from bot_orch.environments.synthetic.tasks import correlations, laws_by_segment, mean_paths, segments, task_paths
@@ -96,7 +96,7 @@ def episodes(setting: Setting, seeds: Sequence[int], rounds: int | None = None) 
     return realise(setting, draws(setting, seeds, rounds))
 
 
-def observed_alignment(runs: SyntheticEpisodes, reference: Reference = "task") -> Floats:
+def observed_alignment(runs: SyntheticEpisodes, reference: ReferenceKind = "task") -> Floats:
     """What a policy sees before it chooses: W to the chosen kind of reference, with noise; ``(T, seeds, M)``."""
     w = runs.stream.alignment
     if reference != "task":

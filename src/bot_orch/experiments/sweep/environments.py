@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.environments.contract import Environment, Metrics, Settings
+from bot_orch.environments.contract import Environment, Metrics, Options
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.find import load_matrix
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.environments.stream import AlignmentSource, GivenAlignment, Stream
-from bot_orch.environments.synthetic import episodes as synthetic
+from bot_orch.environments.synthetic import episodes as synthetic_episodes
+from bot_orch.environments.synthetic import observed_alignment
 from bot_orch.environments.synthetic.alignment import REFERENCES
 from bot_orch.environments.synthetic.settings import SETTINGS, Setting
 from bot_orch.environments.triage import PAPER_SPLIT, DeployableAlignment, episodes, load_triage, paper_alignment
@@ -37,25 +38,25 @@ MATRIX = "matrix"
 class StreamEnvironment(Environment):
     """A stream of rounds drawn beforehand; all seeds step together."""
 
-    make: Callable[[Settings, Sequence[int], int], Made]
+    make: Callable[[Options, Sequence[int], int], Made]
     options: Mapping[str, Any]
     _: KW_ONLY
     length: int = 1000
     fixed: bool = False
     protocol: str = "bandit"
 
-    def rounds(self, settings: Settings) -> int:
+    def rounds(self, settings: Options) -> int:
         """The published number of rounds, or 1000."""
         return self.length
 
-    def aligned(self, settings: Settings) -> bool:
+    def aligned(self, settings: Options) -> bool:
         """True: streams have alignment costs."""
         return True
 
     def play(
         self,
         policy: Policy,
-        settings: Settings,
+        settings: Options,
         seeds: Sequence[int],
         *,
         rounds: int,
@@ -72,24 +73,24 @@ class StreamEnvironment(Environment):
 class MatrixEnvironment(Environment):
     """Bandit replay of a matrix, as in the arena: the same tasks, draws and metrics for the same seeds."""
 
-    load: Callable[[Settings], Matrix]
+    load: Callable[[Options], Matrix]
     options: Mapping[str, Any]
     _: KW_ONLY
     protocol: str = "order"
     divisible: bool = False  # one denominator for all seeds, see harness.replay_metrics.score
 
-    def rounds(self, settings: Settings) -> int:
+    def rounds(self, settings: Options) -> int:
         """Every task once, at most 2000."""
         return min(len(self.load(settings).playable), 2000)
 
-    def aligned(self, settings: Settings) -> bool:
+    def aligned(self, settings: Options) -> bool:
         """True if the outputs of agents can be compared with a reference."""
         return alignment_for(Replay(self.load(settings), rounds=1, seeds=[0]).setup) is not None
 
     def play(
         self,
         policy: Policy,
-        settings: Settings,
+        settings: Options,
         seeds: Sequence[int],
         *,
         rounds: int,
@@ -138,7 +139,7 @@ def _score(stream: Stream, trace: Trace, score_lambda: float) -> Metrics:
     }
 
 
-def _bernoulli(settings: Settings, seeds: Sequence[int], rounds: int) -> Made:
+def _bernoulli(settings: Options, seeds: Sequence[int], rounds: int) -> Made:
     """Agents that succeed with fixed probabilities, at fixed distances (all 0 by default)."""
     means = np.asarray(settings["means"], dtype=float)
     distances = np.zeros_like(means) if settings["distances"] is None else np.asarray(settings["distances"], float)
@@ -153,8 +154,8 @@ def _bernoulli(settings: Settings, seeds: Sequence[int], rounds: int) -> Made:
     return Stream(reward, alignment), GivenAlignment(alignment), ["bernoulli-draw"]
 
 
-def _triage(condition: Any) -> Callable[[Settings, Sequence[int], int], Made]:
-    def make(settings: Settings, seeds: Sequence[int], rounds: int) -> Made:  # noqa: ARG001  (always 114)
+def _triage(condition: Any) -> Callable[[Options, Sequence[int], int], Made]:
+    def make(settings: Options, seeds: Sequence[int], rounds: int) -> Made:  # noqa: ARG001  (always 114)
         if settings["protocol"] not in ("paper", "deployable"):
             raise InvalidInputError("triage.protocol", f"is {settings['protocol']!r}", "write paper or deployable")
         data = load_triage(PAPER_SPLIT)
@@ -170,7 +171,7 @@ def _gaming_options() -> dict[str, Any]:
     return {f.name: getattr(defaults, f.name) for f in fields(GamingSettings)} | {"seed": 0}
 
 
-def _gaming(settings: Settings) -> Matrix:
+def _gaming(settings: Options) -> Matrix:
     chosen_ = {f.name: settings[f.name] for f in fields(GamingSettings) if f.name in settings}
     if "cheats" in chosen_:
         chosen_["cheats"] = tuple(chosen_["cheats"])
@@ -185,13 +186,13 @@ def _synthetic() -> dict[str, Environment]:
     }
 
 
-def _of_setting(setting: Setting) -> Callable[[Settings, Sequence[int], int], Made]:
-    def make(settings: Settings, seeds: Sequence[int], rounds: int) -> Made:
-        runs = synthetic.episodes(setting, seeds, rounds)
+def _of_setting(setting: Setting) -> Callable[[Options, Sequence[int], int], Made]:
+    def make(settings: Options, seeds: Sequence[int], rounds: int) -> Made:
+        runs = synthetic_episodes(setting, seeds, rounds)
         if settings["reference"] not in REFERENCES:
             problem = f"is {settings['reference']!r}"
             raise InvalidInputError(f"{setting.name}.reference", problem, f"write one of {', '.join(REFERENCES)}")
-        seen = synthetic.observed_alignment(runs, settings["reference"])
+        seen = observed_alignment(runs, settings["reference"])
         return runs.stream, GivenAlignment(seen), ["synthetic-draw", setting.name]
 
     return make

@@ -27,7 +27,7 @@ from bot_orch.eventlog.ledger import LedgerMismatchError
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.stores.postgres.follow import Follower
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
-from bot_orch.eventlog.stores.postgres.roster import Roster
+from bot_orch.eventlog.stores.postgres.roster import ReplicaRoster
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.writer import Group, Writer
 from bot_orch.types import Decision
@@ -55,7 +55,7 @@ def make_writer(log: Log, clock: Clock, *, grouped: bool = True) -> Writer:
     """A :class:`ReplicaWriter` for a log on PostgreSQL, a :class:`Writer` for others."""
     if not isinstance(log, PostgresLog):
         return Writer(log, clock, grouped=grouped)
-    roster = Roster(log.url, log.schema)
+    roster = ReplicaRoster(log.url, log.schema)
     try:
         log.writer = roster.join(f"{socket.gethostname()}:{os.getpid()}", log.last()[0])
         return ReplicaWriter(log, clock, roster, grouped=grouped)
@@ -75,7 +75,7 @@ class ReplicaWriter(Writer):
         Membership of the replicas.
     """
 
-    def __init__(self, log: PostgresLog, clock: Clock, roster: Roster, *, grouped: bool = True) -> None:
+    def __init__(self, log: PostgresLog, clock: Clock, roster: ReplicaRoster, *, grouped: bool = True) -> None:
         super().__init__(log, clock)
         self.shared, self.roster = log, roster
         self.committed_seq = self.ledger.seq

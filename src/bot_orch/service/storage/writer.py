@@ -19,7 +19,7 @@ from bot_orch.eventlog.events import Event, encode_event, kind_of
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.signal import Signal
+from bot_orch.service.storage.observers import Observers
 from bot_orch.types import Decision
 
 __all__ = ["Group", "Writer"]
@@ -80,8 +80,8 @@ class Writer:
         self.failed: Exception | None = None
         self._distrusted: Exception | None = None
         self.groups = 0
-        self.rebuilt: Signal[[]] = Signal()
-        self.followed: Signal[[Row]] = Signal()
+        self.rebuilt: Observers[[]] = Observers()
+        self.followed: Observers[[Row]] = Observers()
 
     def start(self) -> None:
         """Start the task that commits."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.stores.postgres.connect import QUERIES, connect, driver
 
-__all__ = ["Peer", "Roster", "StateMismatch"]
+__all__ = ["Peer", "ReplicaRoster", "StateMismatch"]
 
 _Q = QUERIES
 _KEPT_CHECKS = 8192
@@ -33,7 +33,7 @@ class StateMismatch(NamedTuple):
     theirs: str
 
 
-class Roster:
+class ReplicaRoster:
     """The list of replicas, over a connection of its own; for one thread at a time.
 
     Parameters

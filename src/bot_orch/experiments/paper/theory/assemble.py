@@ -9,7 +9,7 @@ from typing import Any
 
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Payload, Results, Scale, Unit
 from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
-from bot_orch.experiments.paper.theory.verdicts import Claim, claim_notes, claim_rows
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, claim_notes, claim_rows
 
 __all__ = ["Measurement", "theory_experiment", "view"]
 
@@ -39,7 +39,7 @@ def theory_experiment(
     about: str,
     units: Callable[[Scale], Sequence[Unit]],
     run: Callable[[Mapping[str, Any]], Payload],
-    claims: Callable[[Results], list[Claim]],
+    claims: Callable[[Results], list[TheoremClaim]],
     measures: Callable[[Results], list[Measurement]],
     tables: Sequence[TableView],
     draw: Callable[[Results], Any],

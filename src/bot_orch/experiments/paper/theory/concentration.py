@@ -10,7 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.paper.theory.assemble import Measurement
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 from bot_orch.rng import generator
 from bot_orch.survival import Exponential, GammaFrailty, LogNormal, SurvivalModel, Weibull, survival_reward, tail_check
 
@@ -71,7 +71,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"excess": found, "tails": mean_tails, "epsilon": _EPSILON.tolist()}
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[TheoremClaim]:
     """The lemma, a step of its proof, and what it says of averages."""
     worst = {
         kind: max(max(p["excess"][kind]) for p in results.values())
@@ -82,20 +82,20 @@ def claims(results: Results) -> list[Claim]:
         gap = max(gap, float(np.max(np.abs(curvature(s, m) - 0.25 / np.cosh(s / 2.0) ** 2))))
         top = max(top, float(curvature(s, m).max()))
     return [
-        Claim(
+        TheoremClaim(
             "concentration lemma",
             judge(printed=worst["single"] <= 0.0 and worst["moment"] <= 1e-12),
             f"For no survival model does a tail exceed 2 exp(-2 e^2) (largest excess {worst['single']:.3f}), and "
             f"log E exp(s (R - E R)) never exceeds s^2/8. For a single reward the bound says little: it is above 1 "
             "for e below 0.589.",
         ),
-        Claim(
+        TheoremClaim(
             "a step of its proof",
             judge(printed=gap <= 1e-9, mended=top <= 0.25 + 1e-12),
             f"psi''(s) = 1/(4 cosh^2(s/2)) is right for mean 1/2 only (off by up to {gap:.3f} elsewhere), but psi'' is "
             f"at most {top:.2f} for every mean, which is all the proof needs.",
         ),
-        Claim(
+        TheoremClaim(
             f"averages of {_AVERAGED} rewards",
             judge(printed=worst["shared"] <= 0.0, mended=worst["independent"] <= 0.0),
             f"Rewards of one task share its frailty; their average exceeds 2 exp(-2 n e^2) by up to "

@@ -9,7 +9,7 @@ import numpy as np
 from bot_orch.experiments.harness.experiment import Results
 from bot_orch.experiments.paper.theory.consistency import ALPHA, BETA, MEANS, ema_spread, history_factor
 from bot_orch.experiments.paper.theory.slopes import loglog_slope
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 
 __all__ = ["claims"]
 
@@ -19,17 +19,17 @@ _VANISHES = -0.35
 _AGREE = 0.05
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[TheoremClaim]:
     """The item for the mean it defines, for the estimates the algorithms keep, and for bandit feedback."""
     return [_mean(results), _algorithm_1(results), _algorithm_2(results), _bandit(results)]
 
 
-def _mean(results: Results) -> Claim:
+def _mean(results: Results) -> TheoremClaim:
     iid, history = results["iid"], results["history"]
     rate = loglog_slope(iid["horizons"], iid["mean_error"])
     tracking = loglog_slope(history["horizons"], history["tracking_error"])
     swing = max(history["mean"]) - min(history["mean"])
-    return Claim(
+    return TheoremClaim(
         "item 5, empirical mean",
         judge(printed=rate.high < _VANISHES and tracking.high < _VANISHES),
         f"Full information: the largest error over agents falls with slope {rate}, to "
@@ -39,12 +39,12 @@ def _mean(results: Results) -> Claim:
     )
 
 
-def _algorithm_1(results: Results) -> Claim:
+def _algorithm_1(results: Results) -> TheoremClaim:
     iid = results["iid"]
     slope = loglog_slope(iid["horizons"], iid["ema_error"])
     spread, formula = float(np.mean(iid["ema_spread"])), ema_spread(float(MEANS[-1]))
     constant = " as the formula says" if abs(spread / formula - 1.0) < _AGREE else ", unlike the formula"
-    return Claim(
+    return TheoremClaim(
         "the estimate of Algorithm 1",
         judge(printed=slope.high < _VANISHES),
         f"A moving average with alpha = {ALPHA:g} does not converge: slope {slope}. Its standard deviation stays at "
@@ -52,10 +52,10 @@ def _algorithm_1(results: Results) -> Claim:
     )
 
 
-def _algorithm_2(results: Results) -> Claim:
+def _algorithm_2(results: Results) -> TheoremClaim:
     level = float(np.mean(results["iid"]["alg2_level"]))
     told = history_factor() * float(MEANS[-1])
-    return Claim(
+    return TheoremClaim(
         "the estimate of Algorithm 2",
         judge(printed=abs(level / MEANS[-1] - 1.0) < _AGREE),
         f"With f = {BETA:g} times the mean of past rewards it settles around {level:.3f} for a true mean of "
@@ -63,14 +63,14 @@ def _algorithm_2(results: Results) -> Claim:
     )
 
 
-def _bandit(results: Results) -> Claim:
+def _bandit(results: Results) -> TheoremClaim:
     ucb, greedy = results["bandit/ucb1"], results["bandit/greedy"]
     rate, stuck = (loglog_slope(p["horizons"], p["error"]) for p in (ucb, greedy))
     first, last = ucb["bias"][0], ucb["bias"][-1]
     reach = 2.0 / math.sqrt(ucb["seeds"])
     negative = all(mean + reach * std < 0.0 for mean, std in first)
     sign = "biased downwards" if negative else "not clearly biased"
-    return Claim(
+    return TheoremClaim(
         "empirical mean of the chosen agent, bandit feedback",
         judge(printed=rate.high < 0.0 and stuck.high < -0.1, mended=rate.high < 0.0),
         f"The item takes every reward as seen. When only the chosen agent's is, the mean under UCB1 is {sign} at first "

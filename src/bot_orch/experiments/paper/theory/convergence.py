@@ -11,7 +11,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.paper.theory.assemble import Measurement
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 from bot_orch.policies.choice import softmax
 from bot_orch.rng import generator
 
@@ -94,7 +94,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"horizons": params["horizons"], "phi": np.stack(paths, axis=1).tolist(), "limits": limits(CASE)}
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[TheoremClaim]:
     """Item 4: the limit it names, and the limit of its proof."""
     named = results["realised"]["limits"]
     mean = {kind: np.mean(p["phi"][-1], axis=0) for kind, p in results.items()}
@@ -106,7 +106,7 @@ def claims(results: Results) -> list[Claim]:
     )
     settled = max(float(np.std(p["phi"][-1], axis=0).max()) for p in results.values())
     return [
-        Claim(
+        TheoremClaim(
             "item 4",
             judge(
                 printed=max(away["realised"], away["conditional"]) < _NEAR,
@@ -117,7 +117,7 @@ def claims(results: Results) -> list[Claim]:
             f"means given the task {_vector(mean['conditional'])}, and E softmax(r(x) - lambda w(x)) = "
             f"{_vector(named['mean softmax, given the task'])}, as the appendix derives.",
         ),
-        Claim(
+        TheoremClaim(
             "recursion on running means",
             judge(printed=away["running mean"] < _NEAR),
             f"The printed limit is reached by a recursion that averages before the softmax: "

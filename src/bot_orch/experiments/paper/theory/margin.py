@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.paper.theory.assemble import Measurement
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 from bot_orch.rng import generator
 
 __all__ = [
@@ -95,14 +95,14 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"misordered": shares, "margin": margin, "deficit": deficit, "exact": misordering(margin, deficit)}
 
 
-def margin_claims(results: Results) -> list[Claim]:
+def margin_claims(results: Results) -> list[TheoremClaim]:
     """Item 3 read literally, with its two unwritten hypotheses, and its proof."""
     beyond = {k: p for k, p in results.items() if abs(p["margin"]) >= THRESHOLD - 1e-9}
     given = {k: p for k, p in beyond.items() if p["margin"] > 0.0 and p["deficit"] <= 0.0}
     at = results[f"margin/{THRESHOLD:.3f}"]
     unequal = results["deficit/0.5"]
     limit = THRESHOLD + math.sqrt(2.0) * float(ndtri(0.25))
-    item = Claim(
+    item = TheoremClaim(
         "item 3",
         judge(printed=_all_below(beyond), mended=_all_below(given)),
         f"With equal rewards and w_i below w_j the share misordered at the threshold is {_mean(at):.4f} "
@@ -111,7 +111,7 @@ def margin_claims(results: Results) -> list[Claim]:
         f"sigma it is {_mean(unequal):.3f} (1/4 is passed at {limit:.3f} lambda sigma). "
         "Add: w_i below w_j and r_i at least r_j.",
     )
-    proof = Claim(
+    proof = TheoremClaim(
         "its proof",
         judge(printed=tail_bound(THRESHOLD) <= 0.25, mended=tail_bound(PROVEN) <= 0.25 + 1e-12),
         f"The tail bound gives {tail_bound(THRESHOLD):.3f} at sigma sqrt(2 ln 2), not 1/4; it reaches 1/4 at "
@@ -120,14 +120,14 @@ def margin_claims(results: Results) -> list[Claim]:
     return [item, proof]
 
 
-def lemma_claims(results: Results) -> list[Claim]:
+def lemma_claims(results: Results) -> list[TheoremClaim]:
     """The lemma as printed, and with the noise scaled like the margin."""
     printed = {k: p for k, p in results.items() if k.startswith("printed/")}
     scaled = {k: p for k, p in results.items() if k.startswith("scaled/")}
     told = ", ".join(f"{_mean(p):.3f} at lambda = {k.split('/')[1]}" for k, p in printed.items())
     level = float(np.mean([_mean(p) for p in scaled.values()]))
     return [
-        Claim(
+        TheoremClaim(
             "margin lemma",
             judge(printed=_all_below(printed), mended=_all_below(scaled)),
             f"The lemma multiplies the margin by lambda but not the noise. At its threshold, "

@@ -10,7 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.paper.theory.assemble import Measurement
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 from bot_orch.rng import generator
 from bot_orch.transport.label_distance import label_distance
 
@@ -71,7 +71,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"ratio": worst, "preference_broken": preference, "by_scale": by_scale, "root": _root_example()}
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[TheoremClaim]:
     """Part (i), part (ii), and the root of a transport cost."""
     ratio = max(max(results[name]["ratio"]) for name in LIPSCHITZ)
     without = {name: max(results[name]["ratio"]) for name in COSTS if name not in LIPSCHITZ}
@@ -79,18 +79,18 @@ def claims(results: Results) -> list[Claim]:
     root = results["root W_2"]
     told = " and ".join(f"{value:.0f} for the {name} cost" for name, value in without.items())
     return [
-        Claim(
+        TheoremClaim(
             "proposition (i)",
             judge(printed=ratio <= 1.0 + 1e-9),
             f"The largest |W_c(nu, mu) - W_c(nu', mu)| / (L W_1(nu, nu')) over random measures is {ratio:.3f}; "
             f"the cost need not be a metric. Without a Lipschitz cost (A1) the ratio reaches {told}.",
         ),
-        Claim(
+        TheoremClaim(
             "proposition (ii)",
             judge(printed=broken == 0.0),
             f"Preferences by utility and by transport cost disagree in {broken:.0%} of the pairs with equal rewards.",
         ),
-        Claim(
+        TheoremClaim(
             "read for W_2, the root of the cost",
             judge(printed=max(root["root"]["printed"]) <= 1.0 + 1e-9, mended=max(root["ratio"]) <= 1.0 + 1e-9),
             f"Moving mass e away from the profile changes W_2 by sqrt(e) and W_1 by e: ratio "

@@ -10,7 +10,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.experiments.paper.theory.assemble import Measurement
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 from bot_orch.rng import generator
 
 __all__ = ["claims", "measures", "run", "units"]
@@ -46,12 +46,12 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"strict_broken": strict, "equivalence_broken": equivalence, "points": points}
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[TheoremClaim]:
     """Item 2, the statement and its equivalence form."""
     equal, other, zero = (results[name] for name in ("equal-rewards", "unequal-rewards", "lambda-0"))
     broken = max(*equal["strict_broken"], *equal["equivalence_broken"])
     return [
-        Claim(
+        TheoremClaim(
             "item 2",
             judge(printed=broken == 0.0),
             f"With equal rewards and lambda above 0 the strict inequality is broken in "

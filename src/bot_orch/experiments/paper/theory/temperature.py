@@ -12,7 +12,7 @@ from bot_orch.experiments.harness.experiment import Payload, Results, Scale, Uni
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.paper.theory.assemble import Measurement
 from bot_orch.experiments.paper.theory.slopes import Slope, loglog_slope
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 from bot_orch.policies.base import Policy
 from bot_orch.policies.boltzmann_gumbel import BoltzmannGumbel
 from bot_orch.policies.bot import Bot, algorithm_1
@@ -60,7 +60,7 @@ def run(params: Mapping[str, Any]) -> Payload:
     return {"horizons": horizons, "regret": [[float(v) for v in regret[h - 1]] for h in horizons]}
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[TheoremClaim]:
     """Whether softmax over a moving average beats UCB1, and what mends it."""
     ours, rival = _means(results, _PRINTED), _means(results, _RIVAL)
     horizons = [h for h in HORIZONS if h in ours] or [max(ours)]
@@ -74,7 +74,7 @@ def claims(results: Results) -> list[Claim]:
     locked = "eta = 5 (1 + ln t), mean"
     spread = float(np.std(results[locked]["regret"][-1]))
     return [
-        Claim(
+        TheoremClaim(
             "a softmax over estimates beats UCB1",
             judge(printed=all(ahead.values()), mended=bool(winners)),
             f"Regret of the constant temperature and of UCB1: {told} rounds; slope over the second half of the grid "

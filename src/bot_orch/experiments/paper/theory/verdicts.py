@@ -8,7 +8,7 @@ from enum import Enum
 
 from bot_orch.experiments.harness.tables import ResultRow
 
-__all__ = ["Claim", "Verdict", "claim_notes", "claim_rows", "judge"]
+__all__ = ["TheoremClaim", "Verdict", "claim_notes", "claim_rows", "judge"]
 
 
 class Verdict(Enum):
@@ -25,7 +25,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TheoremClaim:
     """A statement, the verdict on it, and one sentence with the numbers that decided it."""
 
     name: str
@@ -53,7 +53,7 @@ def judge(*, printed: bool, mended: bool = False) -> Verdict:
     return Verdict.CORRECTED if mended else Verdict.FAILS
 
 
-def claim_rows(experiment: str, claims: Sequence[Claim]) -> list[ResultRow]:
+def claim_rows(experiment: str, claims: Sequence[TheoremClaim]) -> list[ResultRow]:
     """One ``verdict`` row per claim."""
     return [
         ResultRow(
@@ -71,6 +71,6 @@ def claim_rows(experiment: str, claims: Sequence[Claim]) -> list[ResultRow]:
     ]
 
 
-def claim_notes(claims: Sequence[Claim]) -> list[str]:
+def claim_notes(claims: Sequence[TheoremClaim]) -> list[str]:
     """One sentence per claim, the verdict first."""
     return [f"<b>{claim.name}: {claim.verdict.words}.</b> {claim.why}" for claim in claims]

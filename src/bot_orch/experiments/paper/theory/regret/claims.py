@@ -8,7 +8,7 @@ from bot_orch.experiments.harness.experiment import Results
 from bot_orch.experiments.paper.theory.regret.cases import CASES
 from bot_orch.experiments.paper.theory.regret.curves import bandit_bound, bound, curve, lazy_bound
 from bot_orch.experiments.paper.theory.slopes import Slope, loglog_slope
-from bot_orch.experiments.paper.theory.verdicts import Claim, judge
+from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, judge
 
 __all__ = ["ROOT", "claims", "slope_of", "worst_ratio"]
 
@@ -17,7 +17,7 @@ ROOT, _SUBLINEAR = 0.65, 0.8
 _STOCHASTIC = ("coins", "gaps", "alternating")
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[TheoremClaim]:
     """Item 1 as printed, then what is true instead."""
     return [_as_printed(results), _fixed(results), _decreasing(results), _bandit(results), _algorithm(results)]
 
@@ -43,11 +43,11 @@ def _share(results: Results, case: str, method: str, *, metric: str = "per_round
     return float(np.mean(values[-1])) / horizons[-1]
 
 
-def _as_printed(results: Results) -> Claim:
+def _as_printed(results: Results) -> TheoremClaim:
     printed = slope_of(results, "alternating", "printed")
     tuned = slope_of(results, "alternating", "constant")
     last = curve(results, "alternating", "printed")[0][-1]
-    return Claim(
+    return TheoremClaim(
         "best agent of every round",
         judge(printed=printed.high < ROOT, mended=tuned.high < ROOT),
         f"Two agents, and the task decides at random which one fits: regret per round is "
@@ -57,10 +57,10 @@ def _as_printed(results: Results) -> Claim:
     )
 
 
-def _fixed(results: Results) -> Claim:
+def _fixed(results: Results) -> TheoremClaim:
     ratio = worst_ratio(results, "constant")
     slope = slope_of(results, "coins", "constant", metric="static")
-    return Claim(
+    return TheoremClaim(
         "best fixed agent, constant eta",
         judge(printed=ratio <= 1.0),
         f"The largest static regret over all streams, horizons and seeds is {ratio:.2f} of (b-a) sqrt(T ln M / 2); "
@@ -68,11 +68,11 @@ def _fixed(results: Results) -> Claim:
     )
 
 
-def _decreasing(results: Results) -> Claim:
+def _decreasing(results: Results) -> TheoremClaim:
     printed, lazy = slope_of(results, "switch", "printed", metric="static"), worst_ratio(results, "lazy")
     share = _share(results, "switch", "printed", metric="static")
     iid = worst_ratio(results, "printed", _STOCHASTIC)
-    return Claim(
+    return TheoremClaim(
         "best fixed agent, eta_t ~ t^-1/2",
         judge(printed=printed.high < ROOT, mended=lazy <= 1.0),
         f"The printed update multiplies weights by exp(eta_t u_t), so early rounds weigh more for ever: after one "
@@ -83,14 +83,14 @@ def _decreasing(results: Results) -> Claim:
     )
 
 
-def _bandit(results: Results) -> Claim:
+def _bandit(results: Results) -> TheoremClaim:
     plain, weighted = slope_of(results, "gaps", "unweighted"), slope_of(results, "gaps", "importance-weighted")
     case, tuned = CASES["gaps"], slope_of(results, "gaps", "unweighted-constant")
     horizons, values = curve(results, "gaps", "importance-weighted")
     ratio = max(
         float(np.mean(v)) / bandit_bound(h, case.agents, case.width) for h, v in zip(horizons, values, strict=True)
     )
-    return Claim(
+    return TheoremClaim(
         "bandit feedback",
         judge(printed=plain.high < _SUBLINEAR, mended=weighted.high < _SUBLINEAR and ratio <= 1.0),
         f"Only the chosen agent's weight moves, so whoever is chosen early stays: regret per round "
@@ -100,9 +100,9 @@ def _bandit(results: Results) -> Claim:
     )
 
 
-def _algorithm(results: Results) -> Claim:
+def _algorithm(results: Results) -> TheoremClaim:
     slope = slope_of(results, "gaps", "bot-orch")
-    return Claim(
+    return TheoremClaim(
         "Algorithm 1",
         judge(printed=slope.high < _SUBLINEAR),
         f"On gaps its slope is {slope}, regret per round {_share(results, 'gaps', 'bot-orch'):.3f}: a constant "

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, ParamSpec
 
-__all__ = ["Signal"]
+__all__ = ["Observers"]
 
 P = ParamSpec("P")
 
 
-class Signal(Generic[P]):
+class Observers(Generic[P]):
     """Calls every subscriber, in the order of subscription.
 
     Examples
     --------
-    >>> heard, signal = [], Signal()
+    >>> heard, signal = [], Observers()
     >>> signal.subscribe(heard.append)
     >>> signal.send("row 1")
     >>> heard

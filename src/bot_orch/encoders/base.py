@@ -1,0 +1,34 @@
+"""What an encoder is: a function from a text to a fixed number of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+__all__ = ["Encoder", "encoder_version"]
+
+
+class Encoder(Protocol):
+    """Any callable that maps a text to numbers, always equally many."""
+
+    def __call__(self, text: str, /) -> Sequence[float]:
+        """The features of ``text``."""
+        ...
+
+
+def encoder_version(encoder: Encoder) -> str:
+    """The name that the log keeps beside encoded features: the encoder's own ``version``, else its qualified name.
+
+    Examples
+    --------
+    >>> from bot_orch.encoders import HashedText
+    >>> encoder_version(HashedText())
+    'hashing@1:64'
+    >>> encoder_version(len)
+    'builtins.len'
+    """
+    version = getattr(encoder, "version", None)
+    if isinstance(version, str):
+        return version
+    kind = encoder if hasattr(encoder, "__qualname__") else type(encoder)
+    return f"{kind.__module__}.{getattr(kind, '__qualname__', '')}"

@@ -1,0 +1,135 @@
+"""The built-in encoder: hashed word and character n-grams, and the shape of the text. Stateless, NumPy only.
+
+N-grams are hashed by a polynomial over their bytes, all at once: with prefix sums P_i = sum_{j<i} b_j B^j modulo 2^64
+the hash of the bytes from s to e is (P_e - P_s) B^{-s}, and an odd B has an inverse. Each n-gram adds +1 or -1 to one
+of the dimensions (feature hashing [1]_), counts are dampened, and the vector has length one.
+
+References
+----------
+.. [1] Weinberger, Dasgupta, Langford, Smola, Attenberg. Feature hashing for large scale multitask learning. ICML 2009.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Floats
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["HashedText"]
+
+_U64 = npt.NDArray[np.uint64]
+_BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
+_INVERSE = pow(_BASE, -1, 1 << 64)
+_LONGEST = 20_000  # bytes that are read; a longer text is known by its beginning and its length
+_CHARACTERS = (3, 4, 5)
+_CODE = frozenset(b"{}[]()<>=;_#*/\\|&$@^~`")
+
+
+@dataclass(frozen=True, slots=True)
+class HashedText:
+    """``dimensions`` numbers from hashed n-grams, then six from the shape of the text.
+
+    N-grams are words, pairs of words and runs of three to five bytes, in lower case. The shape is length, and the
+    shares of digits, of code characters, of bytes outside ASCII, of question marks and of line ends, each between 0
+    and about 1.
+
+    Examples
+    --------
+    >>> encode = HashedText()
+    >>> features = encode("How many r are in strawberry?")
+    >>> len(features), encode("How many r are in strawberry?") == features
+    (70, True)
+    """
+
+    dimensions: int = 64
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.dimensions <= 65_536:
+            raise InvalidInputError("encoder.dimensions", f"is {self.dimensions}", "pass a number from 1 to 65536")
+
+    @property
+    def version(self) -> str:
+        """What the log calls these features; another version is another meaning."""
+        return f"hashing@1:{self.dimensions}"
+
+    @property
+    def width(self) -> int:
+        """How many features a text has."""
+        return self.dimensions + 6
+
+    def __call__(self, text: str, /) -> tuple[float, ...]:
+        """The features of ``text``."""
+        data = np.frombuffer(text.lower().encode("utf-8", "replace")[:_LONGEST], dtype=np.uint8)
+        return (*self._hashed(data).tolist(), *_shape(data, len(text)))
+
+    def _hashed(self, data: npt.NDArray[np.uint8]) -> Floats:
+        hashes = _mixed(_ngrams(data))
+        sign = np.where(hashes >> np.uint64(63), 1.0, -1.0)
+        place = (hashes % np.uint64(self.dimensions)).astype(np.int64)
+        total = np.bincount(place, sign, self.dimensions)
+        dampened = np.sign(total) * np.sqrt(np.abs(total))
+        norm = float(np.sqrt(np.add.reduce(dampened * dampened)))
+        return dampened / norm if norm > 0.0 else dampened
+
+
+def _ngrams(data: npt.NDArray[np.uint8]) -> _U64:
+    """Hashes of all n-grams; each kind is told apart by its length or by a word's ends."""
+    n = len(data)
+    if n == 0:
+        return np.zeros(0, dtype=np.uint64)
+    powers, inverses = _powers(n)
+    prefix = np.zeros(n + 1, dtype=np.uint64)
+    np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers[:n], out=prefix[1:])
+
+    def between(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], kind: int) -> _U64:
+        return (prefix[end] - prefix[start]) * inverses[start] + np.uint64(kind)
+
+    starts, ends = _words(data)
+    found = [between(starts, ends, 1), between(starts[:-1], ends[1:], 2)]
+    for width in _CHARACTERS:
+        first = np.arange(max(n - width + 1, 0))
+        found.append(between(first, first + width, width))
+    return np.concatenate(found)
+
+
+def _words(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where words begin and end: runs of letters, digits and bytes outside ASCII."""
+    letter = ((data >= 97) & (data <= 122)) | ((data >= 48) & (data <= 57)) | (data >= 128)
+    edges = np.diff(np.concatenate([[False], letter, [False]]).astype(np.int8))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+
+
+def _mixed(hashes: _U64) -> _U64:
+    """The finaliser of SplitMix64, so that every bit depends on every byte."""
+    z = hashes
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: _U64 = z ^ (z >> np.uint64(31))
+    return mixed
+
+
+def _shape(data: npt.NDArray[np.uint8], length: int) -> tuple[float, ...]:
+    n = max(len(data), 1)
+    counts = np.bincount(data, minlength=256)
+    digits, lines, questions = counts[48:58].sum(), counts[10], counts[63]
+    code = sum(int(counts[byte]) for byte in _CODE)
+    shares = (digits / n, code / n, counts[128:].sum() / n, min(1.0, 0.25 * questions), min(1.0, 0.05 * lines))
+    return (float(np.log1p(length) / 10.0), *(float(each) for each in shares))
+
+
+@lru_cache(maxsize=1)
+def _all_powers() -> tuple[_U64, _U64]:
+    """B^i and B^-i modulo 2^64."""
+    powers, inverses = (np.full(_LONGEST + 1, base, dtype=np.uint64) for base in (_BASE, _INVERSE))
+    powers[0] = inverses[0] = 1
+    return np.multiply.accumulate(powers), np.multiply.accumulate(inverses)
+
+
+def _powers(n: int) -> tuple[_U64, _U64]:
+    powers, inverses = _all_powers()
+    return powers[: n + 1], inverses[: n + 1]
