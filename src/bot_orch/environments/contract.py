@@ -7,16 +7,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from bot_orch.policies.base import Policy
 
-__all__ = ["Environment", "Metrics", "Options"]
+__all__ = ["Environment", "Metrics", "Options", "Trial"]
 
 #: Values over seeds, by the name of the metric.
 Metrics = dict[str, list[float]]
 #: Options that differ from their defaults.
 Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Seeds and number of rounds of one run, and the two weights of alignment.
+
+    Parameters
+    ----------
+    lambda_
+        Weight of alignment that the policy chooses with.
+    score_lambda
+        Weight of alignment in the net utility that the policy is scored by.
+    """
+
+    seeds: Sequence[int]
+    rounds: int
+    _: KW_ONLY
+    lambda_: float
+    score_lambda: float
 
 
 class Environment(ABC):
@@ -48,22 +68,5 @@ class Environment(ABC):
         """Whether the environment has alignment costs, so that lambda can change a choice."""
 
     @abstractmethod
-    def play(
-        self,
-        policy: Policy,
-        settings: Options,
-        seeds: Sequence[int],
-        *,
-        rounds: int,
-        lambda_: float,
-        score_lambda: float,
-    ) -> Metrics:
-        """Play ``rounds`` rounds with each seed and score them.
-
-        Parameters
-        ----------
-        lambda_
-            Weight of alignment that the policy chooses with.
-        score_lambda
-            Weight of alignment in the net utility that it is scored by.
-        """
+    def play(self, policy: Policy, settings: Options, trial: Trial) -> Metrics:
+        """Play the rounds of the trial with each of its seeds, and score them."""

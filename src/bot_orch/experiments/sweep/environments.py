@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.environments.contract import Environment, Metrics, Options
+from bot_orch.environments.contract import Environment, Metrics, Options, Trial
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.find import load_matrix
 from bot_orch.environments.matrix.model import Matrix
@@ -53,20 +53,11 @@ class StreamEnvironment(Environment):
         """True: streams have alignment costs."""
         return True
 
-    def play(
-        self,
-        policy: Policy,
-        settings: Options,
-        seeds: Sequence[int],
-        *,
-        rounds: int,
-        lambda_: float,
-        score_lambda: float,
-    ) -> Metrics:
+    def play(self, policy: Policy, settings: Options, trial: Trial) -> Metrics:
         """Simulate and score with ``score_lambda``."""
-        stream, source, path = self.make({**self.options, **settings}, seeds, rounds)
-        trace = simulate(policy, stream, derive_keys(path, seeds), lambda_=lambda_, source=source)
-        return _score(stream, trace, score_lambda)
+        stream, source, path = self.make({**self.options, **settings}, trial.seeds, trial.rounds)
+        trace = simulate(policy, stream, derive_keys(path, trial.seeds), lambda_=trial.lambda_, source=source)
+        return _score(stream, trace, trial.score_lambda)
 
 
 @dataclass(frozen=True)
@@ -87,27 +78,18 @@ class MatrixEnvironment(Environment):
         """True if the outputs of agents can be compared with a reference."""
         return alignment_for(Replay(self.load(settings), rounds=1, seeds=[0]).setup) is not None
 
-    def play(
-        self,
-        policy: Policy,
-        settings: Options,
-        seeds: Sequence[int],
-        *,
-        rounds: int,
-        lambda_: float,
-        score_lambda: float,
-    ) -> Metrics:
+    def play(self, policy: Policy, settings: Options, trial: Trial) -> Metrics:
         """Replay and score; ``score_lambda`` has no meaning here."""
         s = {**self.options, **settings}
         replay = Replay(
             self.load(s),
             s["order"],
-            rounds,
-            seeds=list(seeds),
+            trial.rounds,
+            seeds=list(trial.seeds),
             components=s["components"],
             signal=s.get("signal", "log-uniform"),
         )
-        trace = play(PolicyPlayer(policy, replay.setup, lambda_), replay)
+        trace = play(PolicyPlayer(policy, replay.setup, trial.lambda_), replay)
         metrics: Metrics = score(replay, chosen(replay, trace.agent))["metrics"]
         return metrics
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch._version import __version__
+from bot_orch.environments.contract import Trial
 from bot_orch.errors import MissingExtraError
 from bot_orch.experiments.harness.engines import Engine
 from bot_orch.experiments.harness.runner import Progress, open_folder, run_missing
@@ -38,15 +39,10 @@ class Written:
 def run_cell(params: Mapping[str, Any]) -> dict[str, Any]:
     """One block of seeds of one cell; every metric, seed by seed."""
     first, last = params["seeds"]
-    metrics = environments()[params["environment"]].play(
-        build(params["policy"], params["policy_settings"]),
-        params["environment_settings"],
-        range(first, last),
-        rounds=params["rounds"],
-        lambda_=params["lambda"],
-        score_lambda=params["score_lambda"],
-    )
-    return {"metrics": metrics}
+    trial = Trial(range(first, last), params["rounds"], lambda_=params["lambda"], score_lambda=params["score_lambda"])
+    policy = build(params["policy"], params["policy_settings"])
+    environment = environments()[params["environment"]]
+    return {"metrics": environment.play(policy, params["environment_settings"], trial)}
 
 
 def run_sweep(sweep: Sweep, out: Path, engine: Engine, *, progress: Progress, force: bool = False) -> Written:

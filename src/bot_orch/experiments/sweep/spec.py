@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from bot_orch.environments.contract import Trial
 from bot_orch.environments.matrix.find import dataset_name, expand, fingerprint
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.experiments.harness.experiment import Unit
@@ -106,12 +107,10 @@ class Sweep:
 
     def check(self) -> None:
         """Play a round of every policy and in every environment, so that a bad setting shows before the first unit."""
-        first = self.entrants[0], self.places[0]
+        first, trial = (self.entrants[0], self.places[0]), Trial([0], 2, lambda_=1.0, score_lambda=1.0)
         for c, p in [*((c, first[1]) for c in self.entrants), *((first[0], p) for p in self.places[1:])]:
             try:
-                environments()[p.name].play(
-                    build(c.name, c.settings), p.settings, [0], rounds=2, lambda_=1.0, score_lambda=1.0
-                )
+                environments()[p.name].play(build(c.name, c.settings), p.settings, trial)
             except BotOrchError:
                 raise
             except (TypeError, ValueError, KeyError, ArithmeticError) as error:
