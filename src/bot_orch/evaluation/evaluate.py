@@ -152,7 +152,7 @@ def _target(rounds: LoggedRounds, target: str, paths: int) -> TargetPropensities
         name = target.removeprefix("agent:")
         if name not in rounds.agents:
             raise InvalidInputError("target", f"agent {name!r} is not in the log", f"choose from {rounds.agents}")
-        allowed = masks[:, rounds.agents.index(name)] > 0  # elsewhere, anybody who may be chosen
+        allowed = masks[:, rounds.agents.index(name)] > 0  # otherwise, uniform among the eligible
         uniform[allowed] = [float(each == name) for each in rounds.agents]
         return TargetPropensities(uniform[None])
     return learning_target(rounds, target, paths=paths)

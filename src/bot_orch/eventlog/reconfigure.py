@@ -1,4 +1,4 @@
-"""Settings that change while the log goes on: agents come and go, lambda moves, a policy or the engine is replaced."""
+"""Changes of settings within a log: agents are added or removed, lambda, the policy or the engine is replaced."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = [
     "with_uniform_share",
 ]
 
-#: Exploration bonus of an agent nobody has seen. Finite, so that it can be stored and so that the best aligned of
+#: Exploration bonus of an agent without outcomes. Finite, so that it can be stored and so that the best aligned of
 #: several unseen agents goes first.
 UNSEEN = 1e9
 

@@ -1,7 +1,7 @@
 """Frailty: a latent multiplier theta of the hazard, common to all agents on a task, with mean 1.
 
 Given theta the times of different agents are independent with survival ``S_i(t)^theta``. Not given theta they are
-dependent: one slow agent says the task is hard, so the others will be slow too. Nobody ever sees theta; what outcomes
+dependent: one slow agent says the task is hard, so the others will be slow too. Theta is never observed; what outcomes
 tell of it is its posterior: with ``d`` events and total cumulative hazard ``H`` so far the likelihood is
 ``theta^d exp(-theta H)``.
 

@@ -1,7 +1,7 @@
 """Uncertainty of distances: bias, confidence distances and sample size.
 
 The plug-in distance of an agent seen n times is too large even if the agent matches the reference perfectly: its n
-outcomes scatter. Left alone, this makes a policy that prefers small distances avoid whoever was unlucky early on.
+outcomes scatter. Left alone, this makes a policy that prefers small distances avoid agents that were unlucky early on.
 Every distance therefore comes with
 
 * ``b0``, its expected value when profile and reference are the same distribution;
@@ -43,7 +43,7 @@ class Distances:
     Attributes
     ----------
     value
-        The plug-in W. An agent never seen has 0: it is not punished for what nobody knows.
+        The plug-in W. An agent without outcomes has 0: it gets no penalty.
     debiased
         sqrt(W^2 - b0^2), at least 0.
     lower, upper

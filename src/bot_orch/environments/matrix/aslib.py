@@ -35,7 +35,7 @@ def is_scenario(folder: Path) -> bool:
 def read_scenario(folder: Path) -> Matrix:
     """The scenario as a matrix: runtimes right-censored at the cutoff, or a solution quality in [0, 1].
 
-    Where nobody set a cutoff it is the longest time recorded.
+    Without a cutoff it is the longest time recorded.
     """
     if not is_scenario(folder):
         raise InvalidInputError(str(folder / _RUNS), "is missing", "pass the folder of an ASlib scenario")

@@ -17,7 +17,7 @@ DESCRIPTION = "description.txt"
 class Description:
     """The scenario's first performance measure: its name, whether it is a time, whether more is better.
 
-    ``cutoff_s`` is None where the file says ``?``: nobody set one.
+    ``cutoff_s`` is None where the file says ``?``: no cutoff was set.
     """
 
     scenario_id: str

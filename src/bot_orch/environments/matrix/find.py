@@ -45,7 +45,7 @@ def _expand_one(path: Path) -> list[Path]:
     if path.is_dir():
         if is_scenario(path):
             return [path]
-        seen = (child for child in path.iterdir() if not child.name.startswith("."))  # hidden files are nobody's data
+        seen = (child for child in path.iterdir() if not child.name.startswith("."))  # hidden files are not data sets
         inside = sorted(child for child in seen if child.suffix == ".npz" or is_scenario(child))
         if not inside:
             raise InvalidInputError(str(path), "holds no .npz file and no ASlib scenario", "pass another folder")

@@ -23,7 +23,7 @@ Kind = Literal["ours", "peer", "baseline"]
 class Entrant:
     """A policy or a peer with its settings: a name, one sentence about it, and how to build its player for a replay.
 
-    ``default`` entrants play when nobody is named; a ``peer`` wraps another library.
+    ``default`` entrants play when ``--policies`` names none; a ``peer`` wraps another library.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Run the arena into a folder: results append to a file, an interrupted run goes on where it stopped."""
+"""Run the arena into a folder: results append to a file, an interrupted run resumes where it stopped."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Units of work on Ray: a cluster, or this machine.
 
-Units travel as text and come back as text. Ray runs a unit again when its worker or its node dies; the result is
-taken once, by whoever asked. So nothing is lost and nothing counted twice.
+Units travel as text and come back as text. Ray runs a unit again when its worker or its node dies; each
+result is read once, by the driver. So no unit is lost and none is counted twice.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _stream(ray: Any, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, Any]
                 running[remote.remote(ask(job))] = job
             if not running:
                 return
-            ray.wait(list(running), num_returns=1)  # somebody is done; then, who else is
+            ray.wait(list(running), num_returns=1)  # block until one is done, then collect all that are
             ready, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
             for reference in ready:
                 job = running.pop(reference)

@@ -70,7 +70,7 @@ class Experiment:
     notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005
     order: int = 100
     why: str = ""  # one sentence for the summary: why published numbers are met or missed
-    default: bool = True  # runs when nobody is named; False for what is long and not in the paper
+    default: bool = True  # runs without --only; False for long experiments that are not in the paper
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Run a user's grid into a folder: tables.csv, summary.txt and a figure; an interrupted run goes on."""
+"""Run a user's grid into a folder: tables.csv, summary.txt and a figure; an interrupted run resumes."""
 
 from __future__ import annotations
 

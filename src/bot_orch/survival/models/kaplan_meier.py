@@ -1,6 +1,6 @@
 """Life tables and their estimators: Kaplan-Meier, Nelson-Aalen, Aalen-Johansen.
 
-A life table lists the distinct times at which somebody left, how many left for which cause, and how many were at risk
+A life table lists the distinct exit times, how many left for which cause, and how many were at risk
 just before. Ties follow the usual convention: events come before censorings at the same time.
 """
 

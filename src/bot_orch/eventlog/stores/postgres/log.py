@@ -1,6 +1,6 @@
 """A log in PostgreSQL, for any number of writers.
 
-Whoever appends takes an advisory lock first, reads what others have appended, and only then numbers its rows; the lock
+A writer takes an advisory lock first, reads what others have appended, and only then numbers its rows; the lock
 goes with the commit. So numbers have no gaps, a smaller number is always visible before a larger one, and a follower
 that reads ``seq > last`` misses nothing.
 """
@@ -33,7 +33,7 @@ __all__ = ["PostgresLog"]
 
 _log = logging.getLogger("bot_orch.log")
 _BATCH = 1000
-_LOOKS = 6  # at whoever has the lock, before we give up
+_LOOKS = 6  # attempts to take the lock before we give up
 _LOOKS_PER_HOLD = 3
 _Q = QUERIES
 
@@ -78,7 +78,7 @@ class PostgresLog:
             raise
 
     def begin(self, after: int, time_us: int | None = None) -> list[Row]:
-        """Take the lock, then read what there is behind ``after``; until the next commit nobody else appends.
+        """Take the lock, then read the rows after ``after``; no other writer appends until the next commit.
 
         ``after`` must be there, with the time ``time_us`` if that is given: a log that was restored, or that lost its
         end when a standby took over, does not go on where we are.

@@ -21,7 +21,7 @@ class Timing:
     Parameters
     ----------
     hold_s
-        Whoever has the lock of the log and says nothing for so long is cut off; nothing of its group is kept.
+        A lock holder that is silent for this long is terminated; its group is rolled back.
     lease_s
         A replica that has not been heard of for so long is taken for dead.
     """

@@ -86,7 +86,7 @@ def run(params: Mapping[str, Any]) -> Payload:
 def bandit_means(kind: str, horizons: list[int], seeds: int) -> dict[str, Any]:
     """Empirical means of the rewards of chosen agents: bias and largest error, per horizon.
 
-    ``greedy`` tries every agent once and then follows the larger mean; ``ucb1`` never stops asking anybody.
+    ``greedy`` tries every agent once and then follows the larger mean; ``ucb1`` keeps choosing every agent.
     """
     policy = UCB1(scale=1.0 if kind == "ucb1" else 0.0)
     last, m = max(horizons), MEANS.size

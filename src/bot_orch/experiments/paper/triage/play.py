@@ -66,7 +66,7 @@ def entrant(name: str, condition: Condition, protocol: str, *, lambda_: float = 
 
     Under ``paper``, BOT-Orch runs with the paper's constants and is scored with its own lambda, No-OT with 0, the
     others with 2, which is what the paper's tables amount to. Under ``deployable`` everyone is scored with the same
-    lambda; BOT-Orch uses a running mean (an EMA from zero condemns whoever is tried late) and an inverse temperature
+    lambda; BOT-Orch uses a running mean (an EMA from zero underrates agents tried late) and an inverse temperature
     at which a gap of five points in error probability decides 95 to 5: log(20) / (3 * 0.05) = 20.
     ``bot-orch-paper-constants`` keeps the paper's EMA and temperature.
     """

@@ -1,4 +1,4 @@
-"""Long horizon: fixed-temperature softmax over 20 000 rounds, and the schedules that mend it."""
+"""Long horizon: fixed-temperature softmax over 20 000 rounds, and schedules with sublinear regret."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _switch(seed: int, rounds: int) -> CaseRounds:  # noqa: ARG001
     return CaseRounds(np.full((rounds, 2), 0.5), alignment, 0.5 - alignment)
 
 
-#: ``coins``: nobody is better, the worst case of the bound. ``gaps``: one agent is better by 0.15 or more.
+#: ``coins``: all agents are equal, the worst case of the bound. ``gaps``: one agent is better by 0.15 or more.
 #: ``alternating``: the task decides, at random, which of two agents fits. ``switch``: the fit changes once.
 CASES: dict[str, Case] = {
     "coins": Case(6, 1.0, -1.0, high=1.0, draw=_coins),
