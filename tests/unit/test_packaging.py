@@ -46,7 +46,7 @@ def test_a_forgotten_kind_of_file_is_caught(tmp_path):
 
 
 def test_what_the_pages_name_is_there():
-    static = {path.name for path in (PACKAGE / "service" / "static").iterdir()}
-    base = (PACKAGE / "service" / "templates" / "base.html").read_text()
+    static = {path.name for path in (PACKAGE / "service" / "web" / "static").iterdir()}
+    base = (PACKAGE / "service" / "web" / "templates" / "base.html").read_text()
     named = {part.split("?")[0].split('"')[0] for part in base.split("/static/")[1:]}
     assert named and named <= static
