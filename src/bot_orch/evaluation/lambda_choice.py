@@ -166,7 +166,7 @@ def choose(
     >>> import numpy as np
     >>> n = 400
     >>> agent = np.arange(n) % 2
-    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), np.zeros((n, 0)))
+    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), features=np.zeros((n, 0)))
     >>> targets = {0.0: np.tile([0.9, 0.1], (n, 1)), 1.0: np.tile([0.1, 0.9], (n, 1))}
     >>> choose(logged, targets, 0.0).recommended
     1.0

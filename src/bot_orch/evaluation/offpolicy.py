@@ -150,7 +150,7 @@ def difference(
     --------
     >>> n = 400
     >>> agent = np.arange(n) % 2
-    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), np.zeros((n, 0)))
+    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), features=np.zeros((n, 0)))
     >>> d = difference(logged, np.tile([0.0, 1.0], (n, 1)), np.tile([0.5, 0.5], (n, 1)))
     >>> round(d.value, 3), d.low > 0
     (0.1, True)

@@ -43,7 +43,7 @@ def coverage(cell: CoverageCell, repeats: int = 500, interval: Interval = confid
 
     Examples
     --------
-    >>> cell = CoverageCell("example", Scores(), Samples([0.0, 1.0]), Samples([0.5]), 50)
+    >>> cell = CoverageCell("example", Scores(), Samples([0.0, 1.0]), reference=Samples([0.5]), n=50)
     >>> coverage(cell, 100) >= 0.88
     True
     """
