@@ -79,7 +79,7 @@ print(" ".join(discover()))
 """
 
 
-@pytest.mark.parametrize("gone", ["paper/synthetic", "paper/triage", "paper/theory", "arena", "lockin", "sweep"])
+@pytest.mark.parametrize("gone", ["paper/triage", "arena", "lockin", "sweep"])
 def test_an_experiment_can_be_removed(gone: str, tmp_path: Path) -> None:
     """What is left imports and is listed."""
     shutil.copytree(PACKAGE, tmp_path / "bot_orch", ignore=shutil.ignore_patterns("__pycache__", "static"))
