@@ -51,7 +51,7 @@ class TrustsFeatures(Player):
 
 
 def _revealing(replay: Replay) -> ReplayTrace:
-    return play(TrustsFeatures(), RevealingReplay(replay.matrix, replay.order, replay.rounds, replay.seeds))
+    return play(TrustsFeatures(), RevealingReplay(replay.matrix, replay.order, replay.rounds, seeds=replay.seeds))
 
 
 def test_a_policy_that_peeks_at_unchosen_cells_is_caught() -> None:

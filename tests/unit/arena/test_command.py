@@ -140,7 +140,7 @@ def test_a_missing_library_is_told_before_the_first_round(
 def test_a_worker_that_is_killed_is_one_line(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise BrokenProcessPool("a process in the pool was terminated abruptly")
 
     monkeypatch.setattr("bot_orch.experiments.arena.run.run_missing", killed)
