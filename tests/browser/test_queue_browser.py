@@ -115,7 +115,7 @@ def test_on_a_phone(running, browser):
     go(page, f"{running.url}/queue")
     fits = "document.documentElement.scrollWidth <= window.innerWidth"
     assert page.evaluate(fits)
-    page.tap("text=TheoremClaim next")
+    page.tap("text=Claim next")
     settle(page, "text=Yours to answer")
     assert page.evaluate(fits)
     sizes = page.eval_on_selector_all("main button", "all => all.map(e => e.getBoundingClientRect().height)")
@@ -131,7 +131,7 @@ def test_it_works_without_scripts(running, browser):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     go(page, f"{running.url}/queue")
-    page.click("text=TheoremClaim next")
+    page.click("text=Claim next")
     page.fill("textarea", "still works")
     page.click("text=Send answer")
     assert output(running, task)["output"] == "still works"
