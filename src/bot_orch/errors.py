@@ -76,3 +76,16 @@ class MissingExtraError(BotOrchError, ImportError):
 
 class ResultsExistError(BotOrchError):
     """Results would be overwritten."""
+
+
+def require_type(field: str, value: object, kind: type, remedy: str) -> None:
+    """Refuse a value of another type than ``kind``.
+
+    Examples
+    --------
+    >>> require_type("task", "hello", dict, "pass a dict")
+    Traceback (most recent call last):
+    bot_orch.errors.InvalidInputError: task: is of type str; pass a dict
+    """
+    if not isinstance(value, kind):
+        raise InvalidInputError(field, f"is of type {type(value).__name__}", remedy)

@@ -63,8 +63,8 @@ class Agent:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
-            raise InvalidInputError("agent.id", "is empty", "give every agent a name")
-        _finite("agent.cost", self.cost)
+            raise InvalidInputError("agent.id", f"is {self.id!r}", "give every agent a name")
+        _not_negative("agent.cost", self.cost, "pass what a call costs, zero or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,10 @@ class Task:
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(float(value) for value in self.features))
+        try:
+            object.__setattr__(self, "features", tuple(float(value) for value in self.features))
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError("task.features", f"is {self.features!r}", "pass a sequence of numbers") from error
         if not all(map(math.isfinite, self.features)):
             raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
 
@@ -122,12 +125,12 @@ class Outcome:
     cost_usd: float | None = None
 
     def __post_init__(self) -> None:
-        if self.cost_usd is not None and not (math.isfinite(self.cost_usd) and self.cost_usd >= 0):
-            raise InvalidInputError("outcome.cost_usd", f"is {self.cost_usd}", "pass dollars, zero or more")
+        if self.cost_usd is not None:
+            _not_negative("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
         if self.reward is not None:
             check_reward(self.reward)
-        if self.elapsed_s is not None and not (math.isfinite(self.elapsed_s) and self.elapsed_s >= 0):
-            raise InvalidInputError("outcome.elapsed_s", f"is {self.elapsed_s}", "pass seconds, zero or more")
+        if self.elapsed_s is not None:
+            _not_negative("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
         if not self.event and not self.reason:
             raise InvalidInputError("outcome.reason", "is missing", "say why it was cut off: timeout, cancelled, ...")
         if self.event and self.reward is None and self.elapsed_s is None:
@@ -249,11 +252,16 @@ class Decision:
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:
     """The reward itself if it lies in [0, 1], else an error that says what to do."""
-    if not (0.0 <= reward <= 1.0):  # also catches nan
-        raise InvalidInputError(name, f"is {reward}", "rescale rewards to [0, 1]")
+    if not (_is_number(reward) and 0.0 <= reward <= 1.0):  # also catches nan
+        raise InvalidInputError(name, f"is {reward!r}", "rescale rewards to [0, 1]")
     return reward
 
 
-def _finite(name: str, value: float) -> None:
-    if not np.isfinite(value):
-        raise InvalidInputError(name, f"is {value}", "pass a finite number")
+def _not_negative(name: str, value: Any, remedy: str) -> None:
+    if not (_is_number(value) and math.isfinite(value) and value >= 0.0):
+        raise InvalidInputError(name, f"is {value!r}", remedy)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a Python or NumPy number; text that looks like one is not."""
+    return isinstance(value, int | float | np.number)

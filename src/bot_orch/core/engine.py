@@ -22,8 +22,9 @@ from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.prices import Prices
 from bot_orch.core.settings import Settings
+from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Feedback, Situation
-from bot_orch.types import Measure
+from bot_orch.types import Measure, Task
 
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
 
@@ -129,7 +130,7 @@ class Engine:
     def schemas(self) -> dict[str, Schema]:
         """State arrays, part by part."""
         s = self.settings
-        parts: dict[str, Schema] = {"policy": s.policy.schema(s.n_features), "reward": s.reward.schema}
+        parts: dict[str, Schema] = {"policy": s.policy.schema(s.n_features or 0), "reward": s.reward.schema}
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
@@ -150,6 +151,16 @@ class Engine:
             return self
         chosen = Alignment.for_measure(measure, self.settings.chosen_units())
         return Engine(replace(self.settings, alignment=chosen))
+
+    def for_task(self, task: Task, *, first: bool) -> Engine:
+        """The engine itself, or one that uses what the first task brings: its features and its kind of reference."""
+        found = self.choosing(task.reference)
+        if self.settings.n_features is not None or not task.features:
+            return found
+        if not first:
+            problem = f"has {len(task.features)} numbers, the first task had none"
+            raise InvalidInputError("task.features", problem, "pass n_features when you create the orchestrator")
+        return Engine(replace(found.settings, n_features=len(task.features)))
 
     def comparing(self, name: str, measure: Measure | None) -> Engine:
         """Likewise; a measure of the wrong kind is refused, and the error says ``name``."""

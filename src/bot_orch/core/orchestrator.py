@@ -19,7 +19,7 @@ from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
-from bot_orch.errors import InvalidInputError, UnknownDecisionError
+from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.policies.registry import make_policy, policy_name
@@ -48,7 +48,8 @@ class Orchestrator:
     seed
         Same seed, same tasks, same outcomes: same decisions.
     n_features
-        Length of ``task.features`` for contextual policies; 0 leaves features unused.
+        Length of ``task.features`` for contextual policies. Unless given, the first task decides, and later ones must
+        bring as many features. 0 leaves features unused.
     floor
         Share of all traffic that is spread evenly over the eligible agents, whatever the policy prefers: it keeps every
         propensity positive, for off-policy evaluation and for agents that change.
@@ -78,7 +79,7 @@ class Orchestrator:
         *,
         lambda_: Lambda = "auto",
         seed: int = 0,
-        n_features: int = 0,
+        n_features: int | None = None,
         floor: float = 0.02,
         alignment: Alignment | None = None,
         units: Units | None = None,
@@ -96,6 +97,8 @@ class Orchestrator:
             reward=reward or BoundedReward(),
             cost_weight=cost_weight,
         )
+        if isinstance(agents, str):
+            raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
         self._start(settings, (agent if isinstance(agent, Agent) else Agent(agent) for agent in agents))
 
     @classmethod
@@ -131,8 +134,8 @@ class Orchestrator:
         return self.settings.seed
 
     @property
-    def n_features(self) -> int:
-        """How many features a task has."""
+    def n_features(self) -> int | None:
+        """How many features a task has; None until the first task brings some."""
         return self.settings.n_features
 
     @property
@@ -168,7 +171,7 @@ class Orchestrator:
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and remember that an outcome is due."""
-        engine = self._engine.choosing(task.reference)
+        engine = self._engine_for(task)
         observed = self._roster.observation(engine, task, self._state.rounds + 1, eligible, self._waiting)
         decision = self._prepared(engine, task, observed)
         self._committed(engine, decision, observed)
@@ -176,7 +179,7 @@ class Orchestrator:
 
     def prepare(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
-        engine = self._engine.choosing(task.reference)
+        engine = self._engine_for(task)
         observed = self._roster.observation(engine, task, self._state.rounds + 1, eligible, self._waiting)
         return self._prepared(engine, task, observed)
 
@@ -185,7 +188,11 @@ class Orchestrator:
     def _prepared(self, engine: Engine, task: Task, observed: Observation) -> Decision:
         counter, names = self._state.rounds, self._roster.names
         found = engine.prepare(self._parts_of(engine), observed, uniform(self._stream, counter))
-        choice = found.drawn.choice
+        choice, total = found.drawn.choice, float(np.add.reduce(found.drawn.propensities))
+        if not abs(total - 1.0) < 1e-6:  # also catches nan
+            raise InvalidInputError(
+                "policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it"
+            )
         return Decision(
             id=f"{self._stream:016x}-{counter:012x}",
             task_id=task.id,
@@ -213,7 +220,7 @@ class Orchestrator:
         if decision.agents != names:
             raise InvalidInputError("decision.agents", f"are {decision.agents}", f"this orchestrator has {names}")
         self._roster.find(decision.agent)
-        engine = self._engine.choosing(task.reference)
+        engine = self._engine_for(task)
         self._committed(engine, decision, self._roster.observation(engine, task, counter + 1, None, self._waiting))
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
@@ -227,6 +234,7 @@ class Orchestrator:
     @exclusive
     def observe(self, decision_id: str, outcome: Outcome) -> None:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
+        require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         decision, engine = self._pending(decision_id), self._engine.comparing("outcome.output", outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
@@ -265,6 +273,8 @@ class Orchestrator:
         wanted = Roster(tuple(agents))
         if settings.alignment is None and self.alignment is not None:
             settings = replace(settings, alignment=replace(self.alignment, units=settings.chosen_units()))
+        if settings.n_features is None:
+            settings = replace(settings, n_features=self.n_features)
         engine = wanted.comparing(Engine(settings))
         stay = [name for name in self.agents if name in wanted.index]
         come = [name for name in wanted.names if name not in self._roster.index]
@@ -369,7 +379,15 @@ class Orchestrator:
     def _parts_of(self, engine: Engine) -> dict[str, Arrays]:
         """The state as an engine needs it."""
         known = self._state.parts
-        return known if engine is self._engine else engine.resume(known, len(self.agents))
+        if engine is self._engine:
+            return known
+        if engine.settings.n_features != self.n_features:  # before the first decision: the policy has learned nothing
+            known = {name: part for name, part in known.items() if name != "policy"}
+        return engine.resume(known, len(self.agents))
+
+    def _engine_for(self, task: Task) -> Engine:
+        require_type("task", task, Task, "pass a Task, such as Task(text=...)")
+        return self._engine.for_task(task, first=not self._state.rounds)
 
     def _pending(self, decision_id: str) -> Decision:
         decision = self._state.pending.get(decision_id)

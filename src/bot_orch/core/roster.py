@@ -68,6 +68,8 @@ class Roster:
         """Who may be chosen, (M,); None means everybody."""
         if eligible is None:
             return None
+        if isinstance(eligible, str):
+            raise InvalidInputError("eligible", f"is the text {eligible!r}", f"pass a list: [{eligible!r}]")
         mask = np.zeros(len(self.names), dtype=bool)
         for name in eligible:
             mask[self.find(name)] = True
@@ -121,10 +123,10 @@ class Roster:
         return known
 
 
-def _context(task: Task, n_features: int) -> Floats | None:
-    if n_features == 0:
+def _context(task: Task, n_features: int | None) -> Floats | None:
+    if not n_features:
         return None
     if len(task.features) != n_features:
         problem = f"has {len(task.features)} numbers, this orchestrator expects {n_features}"
-        raise InvalidInputError("task.features", problem, "pass as many as n_features says")
+        raise InvalidInputError("task.features", problem, "pass as many with every task")
     return np.array(task.features)

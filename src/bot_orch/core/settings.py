@@ -36,7 +36,7 @@ class Settings:
     policy: Policy
     lambda_: Lambda = "auto"
     seed: int = 0
-    n_features: int = 0
+    n_features: int | None = 0
     floor: float = 0.02
     alignment: Alignment | GivenDistances | None = None
     units: Units | None = None
@@ -46,6 +46,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.policy.uses_alignment:
             object.__setattr__(self, "lambda_", 0.0)
+        if isinstance(self.lambda_, str) and self.lambda_ != "auto":
+            raise InvalidInputError("lambda_", f"is {self.lambda_!r}", "pass 'auto' or a number, 0 or more")
+        if self.n_features is not None and self.n_features < 0:
+            raise InvalidInputError("n_features", f"is {self.n_features}", "pass how many features a task has")
         if self.lambda_ != "auto":
             object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, np.inf))
         object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, 1.0))

@@ -299,7 +299,8 @@ def decode_event(body: bytes) -> Event:
         event = _decoder.decode(body)
         return event.upgraded() if isinstance(event, _DecisionMade1) else event
     except msgspec.DecodeError as error:
-        raise StateFormatError(f"log: an event cannot be read ({error}); read it with a newer release") from error
+        remedy = "it is damaged (restore a backup), or a newer release wrote it"
+        raise StateFormatError(f"log: an event cannot be read ({error}); {remedy}") from error
 
 
 def kind_of(event: Event) -> str:

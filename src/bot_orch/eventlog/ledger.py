@@ -102,7 +102,7 @@ class Ledger:
             raise LedgerMismatchError(f"log: row {row.seq} does not follow row {self.seq}; the file is damaged")
         try:
             self.apply(row.seq, row.time_us, row.event())
-        except LedgerMismatchError as error:
+        except (LedgerMismatchError, StateFormatError) as error:
             raise LedgerMismatchError(f"log: row {row.seq}: {error}") from error
 
     def fingerprint(self) -> str:

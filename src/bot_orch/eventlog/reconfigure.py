@@ -37,7 +37,9 @@ def change_to(router: Orchestrator | None, wanted: Orchestrator, engine: str = E
 
 
 def _completed(settings: Settings, router: Orchestrator) -> Settings:
-    """With the alignment that the router chose by the first measure it saw, where the settings name none."""
+    """With what the router found out by the first task and the first measure, where the settings leave it open."""
+    if settings.n_features is None:
+        settings = replace(settings, n_features=router.n_features)
     if settings.alignment is not None or router.alignment is None:
         return settings
     return replace(settings, alignment=replace(router.alignment, units=settings.chosen_units()))

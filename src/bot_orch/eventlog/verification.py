@@ -53,6 +53,7 @@ class Verification:
     """The result of verifying a log by replay."""
 
     events: int = 0
+    total: int = 0
     decisions: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     _: KW_ONLY
@@ -84,7 +85,8 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
         Called with (done, total) from time to time.
     """
     result, ledger = Verification(), Ledger()
-    total, engine = log.last()[0], ENGINE
+    result.total = total = log.last()[0]
+    engine = ENGINE
     for row in log.read():
         event = row.event()
         if isinstance(event, DecisionMade):

@@ -22,7 +22,7 @@ AGENTS = ("a", "b", "c")
 
 
 def router():
-    return Orchestrator(AGENTS, "bot", floor=0.15, seed=3)
+    return Orchestrator(AGENTS, "bot", floor=0.15, seed=3, n_features=0)
 
 
 class GoesOn(Scribe):

@@ -182,10 +182,12 @@ def routers():
     yield "costs", Orchestrator(priced, "bot", lambda_=0.7, floor=0.15, seed=1)
     yield (
         "alignment",
-        Orchestrator("abc", "bot", lambda_=1.0, floor=0.15, alignment=Alignment(ZeroOneLabels(2), reference=fixed)),
+        Orchestrator(
+            list("abc"), "bot", lambda_=1.0, floor=0.15, alignment=Alignment(ZeroOneLabels(2), reference=fixed)
+        ),
     )
-    yield "auto", Orchestrator("abc", "auto", lambda_="auto", floor=0.15, n_features=1, seed=4)
-    yield "survival", Orchestrator("abc", "ucb1", floor=0.3, reward=SurvivalReward())
+    yield "auto", Orchestrator(list("abc"), "auto", lambda_="auto", floor=0.15, n_features=1, seed=4)
+    yield "survival", Orchestrator(list("abc"), "ucb1", floor=0.3, reward=SurvivalReward())
 
 
 def busy_log(router, n=120):
@@ -278,7 +280,7 @@ def test_first_outcomes_teach_and_last_rewards_score():
 def test_decisions_among_other_agents_are_left_out_and_counted():
     writer = Writer()
     for agents, n in (("ab", 5), ("abc", 60)):
-        router = Orchestrator(agents, "random", seed=n)
+        router = Orchestrator(list(agents), "random", seed=n)
         writer.put(Configured(router.to_json()))
         for number in range(n):
             made = router.decide(Task(f"{agents}{number}"))
