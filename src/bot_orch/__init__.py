@@ -1,4 +1,4 @@
-"""BOT-Orch decides, task by task, which of several agents should do the work, and learns from what comes back.
+"""BOT-Orch routes each task to one of several agents and learns from the outcomes.
 
 Examples
 --------
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the router, and with it asyncio, when it is first asked for."""
+    """Import the router lazily, because it imports asyncio."""
     if name == "Router":
         from bot_orch.router import Router
 

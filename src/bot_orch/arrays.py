@@ -1,4 +1,4 @@
-"""State as named arrays: declared once, then created, grown, shrunk and saved by the same few functions.
+"""State as named arrays: one schema drives allocation, adding and removing agents, and serialisation.
 
 A learner declares its state as a *schema*, ``{name: Field}``. Every array has the shape
 ``batch + (M,) + shape`` when it is per agent, else ``batch + shape``. Online ``batch`` is ``()``; an experiment that
@@ -43,7 +43,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One array of a state: its trailing shape, its type, and the value a new agent starts with."""
+    """One state array: its trailing shape, its dtype, and the initial value for a new agent."""
 
     per_agent: bool = True
     shape: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ class Field:
     identity: bool = False  # a (d, d) field that starts as ``fill`` times the identity matrix
 
     def block(self, lead: tuple[int, ...]) -> npt.NDArray[Any]:
-        """A fresh array of shape ``lead + shape``."""
+        """Allocate an array of shape ``lead + shape`` with the initial value."""
         if self.identity:
             return np.broadcast_to(self.fill * np.eye(self.shape[-1]), lead + self.shape).astype(self.dtype)
         return np.full(lead + self.shape, self.fill, dtype=self.dtype)
@@ -62,7 +62,7 @@ Schema = Mapping[str, Field]
 
 
 def allocate(schema: Schema, batch: tuple[int, ...], n_agents: int) -> Arrays:
-    """Fresh arrays for ``n_agents`` agents.
+    """Allocate all arrays of a schema for ``n_agents`` agents, filled with their initial values.
 
     Examples
     --------
@@ -74,12 +74,12 @@ def allocate(schema: Schema, batch: tuple[int, ...], n_agents: int) -> Arrays:
 
 
 def finite_rows(values: Floats) -> Bools:
-    """Whether every number along the last axis is finite; NaN rows stand for what is missing."""
+    """Mask of rows (last axis) without NaN or infinity; NaN rows mark missing values."""
     return np.asarray(np.logical_and.reduce(np.isfinite(values), axis=-1))
 
 
 def chosen_entries(values: npt.NDArray[_Scalar], agent: Ints) -> npt.NDArray[_Scalar]:
-    """The entry of one agent per batch element, ``batch``, of values ``batch + (M,)``.
+    """Select one agent's entry per batch element: from ``batch + (M,)`` to ``batch``.
 
     Examples
     --------
@@ -93,13 +93,13 @@ def chosen_entries(values: npt.NDArray[_Scalar], agent: Ints) -> npt.NDArray[_Sc
 
 
 def row_views(state: Arrays, row: tuple[int, ...]) -> Arrays:
-    """One element of a batch, as views: what is written there is written into the batch."""
+    """Views of one batch element; writing to them changes the batch."""
     at: tuple[Any, ...] = (*row, ...)
     return {name: array[at] for name, array in state.items()}
 
 
 def insert_agent(schema: Schema, arrays: Arrays, batch_ndim: int = 0) -> None:
-    """Give every per-agent array one more agent at the end, holding the field's initial value."""
+    """Append one agent with the field's initial value to every per-agent array."""
     for name, field in schema.items():
         if field.per_agent:
             old = arrays[name]
@@ -108,14 +108,14 @@ def insert_agent(schema: Schema, arrays: Arrays, batch_ndim: int = 0) -> None:
 
 
 def remove_agent(schema: Schema, arrays: Arrays, index: int, batch_ndim: int = 0) -> None:
-    """Take agent ``index`` out of every per-agent array."""
+    """Delete agent ``index`` from every per-agent array."""
     for name, field in schema.items():
         if field.per_agent:
             arrays[name] = np.delete(arrays[name], index, axis=batch_ndim)
 
 
 def encode(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    """Arrays as plain JSON values, bit for bit (little-endian bytes in base64).
+    """Serialise arrays to JSON values without loss (little-endian bytes in base64).
 
     Examples
     --------
@@ -127,7 +127,7 @@ def encode(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
 
 
 def decode(document: Mapping[str, Any]) -> Arrays:
-    """The inverse of :func:`encode`; refuses anything it does not understand."""
+    """The inverse of :func:`encode`; raises ``StateFormatError`` for a malformed document."""
     return {name: _decode_one(name, entry) for name, entry in document.items()}
 
 

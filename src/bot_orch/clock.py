@@ -1,4 +1,4 @@
-"""Time, handed in: the only place that asks the operating system what time it is."""
+"""Clocks for dependency injection; no other module reads the system time."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ __all__ = ["Clock", "ManualClock", "MonotoneStamp", "SteadyClock", "SystemClock"
 
 
 class Clock(Protocol):
-    """Wall time in microseconds since 1970."""
+    """A source of wall time in microseconds since the Unix epoch."""
 
     def now_us(self) -> int:
-        """The time now; it may jump, as wall clocks do."""
+        """Current time; it may jump forwards or backwards."""
         ...
 
 
 class SystemClock:
-    """The machine's wall clock."""
+    """The system wall clock."""
 
     def now_us(self) -> int:
-        """The time now."""
+        """Current system time."""
         return time.time_ns() // 1000
 
 
 class SteadyClock:
-    """The machine's wall time when it was made, and from then on seconds that never jump: for measuring how long."""
+    """A monotonic clock that starts at the current wall time; use it to measure durations."""
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
 
     def now_us(self) -> int:
-        """The time now."""
+        """Monotonic time since construction, plus the wall time at construction."""
         return (self._offset_ns + time.monotonic_ns()) // 1000
 
 
 class ManualClock:
-    """A clock that moves when told.
+    """A clock for tests and simulations; only :meth:`advance` moves it.
 
     Examples
     --------
@@ -50,16 +50,16 @@ class ManualClock:
         self._now_us = now_us
 
     def now_us(self) -> int:
-        """The time now."""
+        """The time last set."""
         return self._now_us
 
     def advance(self, seconds: float) -> None:
-        """Move forward, or backward with a negative number."""
+        """Add ``seconds``, which may be negative."""
         self._now_us += round(seconds * 1e6)
 
 
 class MonotoneStamp:
-    """Stamps that never repeat nor run backwards, whatever the wall clock does.
+    """Strictly increasing timestamps, even if the wall clock jumps backwards.
 
     Examples
     --------
@@ -77,6 +77,6 @@ class MonotoneStamp:
         self.last_us = last_us
 
     def __call__(self) -> int:
-        """The next stamp."""
+        """Return the current time, or the last timestamp plus 1 us if that is later."""
         self.last_us = max(self.last_us + 1, self._clock.now_us())
         return self.last_us

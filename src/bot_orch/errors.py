@@ -1,23 +1,23 @@
-"""Errors a user may meet. Each names what was wrong and what to do about it."""
+"""Exceptions raised to users. Messages have the form ``field: problem; remedy``."""
 
 from __future__ import annotations
 
 
 class BotOrchError(Exception):
-    """Base class of every error this package raises on purpose."""
+    """Base class of all exceptions defined by this package."""
 
 
 class InvalidInputError(BotOrchError, ValueError):
-    """A value at the boundary is not acceptable.
+    """An argument, setting or document field is invalid.
 
     Parameters
     ----------
     field
-        Name of the offending field, as the caller knows it.
+        Name of the invalid field, as the caller knows it.
     problem
         What is wrong with it.
     remedy
-        What the caller can do.
+        How the caller can fix it.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class InvalidInputError(BotOrchError, ValueError):
 
 
 class UnknownDecisionError(BotOrchError, KeyError):
-    """An outcome arrived for a decision that is not pending."""
+    """The decision id of an outcome is not pending."""
 
     def __init__(self, decision_id: str) -> None:
         message = (
@@ -48,11 +48,11 @@ class UnknownDecisionError(BotOrchError, KeyError):
 
 
 class UnknownAgentError(InvalidInputError):
-    """A name does not belong to any registered agent."""
+    """No agent with this id is registered."""
 
 
 class ConcurrentUseError(BotOrchError, RuntimeError):
-    """Two calls on an object that takes one at a time overlapped; the later one was refused and changed nothing."""
+    """Two calls overlapped on an object that is not thread-safe; the later call was rejected without effect."""
 
     def __init__(self, call: str) -> None:
         super().__init__(
@@ -63,11 +63,11 @@ class ConcurrentUseError(BotOrchError, RuntimeError):
 
 
 class StateFormatError(BotOrchError, ValueError):
-    """A saved state cannot be read by this version."""
+    """A saved state is damaged, or its format version is not supported."""
 
 
 class MissingExtraError(BotOrchError, ImportError):
-    """An optional dependency is needed for what was asked."""
+    """An optional dependency of the requested feature is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency; pip install 'bot-orchestrator[{extra}]'")

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["write_atomically"]
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside the target, flush to disk, then rename over it; only a file gives way, never a device or folder."""
+    """Write to a temporary file in the same folder, fsync, then rename; refuse to replace a device or folder."""
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "is not a file; name one", str(path))
-    path = path.resolve()  # what a link leads to is replaced, not the link
+    path = path.resolve()  # replace the target of a symbolic link, not the link
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -1,7 +1,7 @@
 """Keyed random streams: a draw is a pure function of (key, counter).
 
-Nothing here keeps state. A decision stores the key and the counter it was drawn with, so that anyone can draw it
-again; an experiment gives each seed its own key, so results do not depend on how seeds are spread over processes.
+This module keeps no state. A decision stores the key and the counter of its draw, so that the draw can be repeated
+later. An experiment gives each seed its own key, so results do not depend on how seeds are spread over processes.
 
 The uniform stream is SplitMix64 [1]_ in counter mode; :func:`generator` gives a NumPy generator where an
 environment needs richer distributions.
@@ -67,7 +67,7 @@ def uniform(key: int | npt.NDArray[np.uint64], counter: int) -> float | npt.NDAr
         z = ((z ^ (z >> 30)) * _C1) & _MASK
         z = ((z ^ (z >> 27)) * _C2) & _MASK
         return float(((z ^ (z >> 31)) >> 11) * _TO_UNIT)
-    if key.ndim == 0:  # arithmetic on a scalar would warn where an array wraps
+    if key.ndim == 0:  # uint64 overflow warns for scalars but wraps silently for arrays
         return np.asarray(uniform(int(key), counter))
     v = key + np.uint64(((counter + 1) * _GAMMA) & _MASK)
     v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)

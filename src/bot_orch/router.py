@@ -1,4 +1,4 @@
-"""An orchestrator for threads: a lock around it, a clock beside it, and agents that are functions."""
+"""A thread-safe orchestrator that calls agents given as Python functions and times them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ __all__ = ["Call", "Router"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One task, decided and done.
+    """Result of one routed call.
 
-    ``outcome`` is what was learned; ``None`` where nobody judged the answer yet: ``observe(decision.id, ...)`` later.
-    ``error`` is what the agent's function raised, or a ``TimeoutError``; it has been learned from.
+    ``outcome`` is the observed outcome; ``None`` if the answer was not judged: call ``observe(decision.id, ...)``.
+    ``error`` is the exception of the agent's function, or a ``TimeoutError``; it has been observed as an outcome.
     """
 
     decision: Decision
@@ -45,32 +45,32 @@ class Call:
     error: Exception | None = None
 
     def result(self) -> Any:
-        """The answer, or the error raised again: as of a future."""
+        """Return the answer or raise the error, like ``Future.result``."""
         if self.error is not None:
             raise self.error
         return self.answer
 
 
 class Router:
-    """An orchestrator that threads may share, and that asks the agents itself.
+    """A thread-safe orchestrator that also calls the agents.
 
-    Every method may be called from any thread. Agents' functions and the judge run outside the lock, as many at once
-    as there are callers. In one thread it decides exactly as the orchestrator inside would.
+    Every method may be called from any thread. Agents' functions and the judge run outside the lock, one per concurrent
+    caller. In a single thread the decisions equal those of the wrapped orchestrator.
 
     Parameters
     ----------
     agents
-        Functions of a :class:`~bot_orch.Task` by name; or names and :class:`~bot_orch.Agent` objects as an
-        orchestrator takes them; or an orchestrator, which nobody else should use from then on.
+        Functions of a :class:`~bot_orch.Task` by agent name; or names and :class:`~bot_orch.Agent` objects, as for an
+        orchestrator; or an orchestrator, which must not be used directly afterwards.
     policy, **settings
-        As :class:`~bot_orch.Orchestrator` takes them; not for an orchestrator that is given.
+        As for :class:`~bot_orch.Orchestrator`; not allowed if ``agents`` is an orchestrator.
     functions
-        The agents' functions by name, where ``agents`` does not hold them; needed for :meth:`call` and :meth:`acall`.
+        The agents' functions by name, if ``agents`` does not hold them; required for :meth:`call` and :meth:`acall`.
     judge
-        ``judge(task, answer)``: the reward in [0, 1], an :class:`~bot_orch.Outcome` where there is more to say (an
-        output), or ``None`` for not yet. Where it says nothing the caller observes.
+        ``judge(task, answer)`` returns the reward in [0, 1], an :class:`~bot_orch.Outcome` (to report an output), or
+        ``None`` to leave the decision pending; the caller then calls :meth:`observe`.
     clock
-        Times the calls.
+        Clock for call durations; monotonic by default.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Router:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of decisions whose outcome is awaited, oldest first."""
+        """Ids of decisions without an outcome, oldest first."""
         with self._lock:
             return self._orchestrator.pending
 
@@ -122,7 +122,7 @@ class Router:
             return self._orchestrator.decide(task, eligible)
 
     def derive(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
-        """See :meth:`bot_orch.Orchestrator.derive`; ``derive(task).explain()`` says why."""
+        """See :meth:`bot_orch.Orchestrator.derive`; ``derive(task).explain()`` tabulates the scores."""
         with self._lock:
             return self._orchestrator.derive(task, eligible)
 
@@ -137,7 +137,7 @@ class Router:
             self._orchestrator.observe_all(decision_id, rewards)
 
     def add_agent(self, agent: str | Agent, function: Function | None = None) -> None:
-        """Let a new agent take part from the next decision on."""
+        """Register an agent; it is eligible from the next decision on."""
         new = agent if isinstance(agent, Agent) else Agent(agent)
         with self._lock:
             if function is not None:
@@ -147,7 +147,7 @@ class Router:
                 self._functions[new.id] = function
 
     def remove_agent(self, agent_id: str) -> None:
-        """Take an agent out; calls under way end, and what comes of them is ignored."""
+        """Remove an agent; calls in progress finish and their outcomes are ignored."""
         with self._lock:
             self._orchestrator.remove_agent(agent_id)
             self._functions.pop(agent_id, None)
@@ -158,8 +158,8 @@ class Router:
             return self._orchestrator.fingerprint()
 
     def save(self, path: str | Path) -> None:
-        """Write settings and state to a file, atomically; not the functions, the judge and the clock."""
-        with self._lock:  # also while writing: an older state never replaces a newer one
+        """Write settings and state to a file atomically; functions, judge and clock are not saved."""
+        with self._lock:  # held while writing, so that an older state never replaces a newer one
             self._orchestrator.save(path)
 
     @classmethod
@@ -171,14 +171,14 @@ class Router:
         judge: Judge | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """Read what :meth:`save`, or that of an orchestrator, wrote."""
+        """Read a file written by :meth:`save` or by :meth:`bot_orch.Orchestrator.save`."""
         return cls(Orchestrator.load(path), functions=functions, judge=judge, clock=clock)
 
     def call(self, task: Task, eligible: Collection[str] | None = None) -> Call:
-        """Decide, ask the agent, learn.
+        """Decide, call the agent's function, judge the answer and observe the outcome.
 
-        An exception of the agent's function is a failure that earns 0; it is in the :class:`Call`. An exception of the
-        judge is raised, and the decision stays pending.
+        An exception in the agent's function counts as a failure with reward 0 and is stored in the :class:`Call`. An
+        exception in the judge is raised, and the decision stays pending.
         """
         check_sync("judge", self._judge)
         decision, function = self._begin(task, eligible, sync=True)
@@ -195,10 +195,10 @@ class Router:
     async def acall(
         self, task: Task, eligible: Collection[str] | None = None, *, timeout_s: float | None = None
     ) -> Call:
-        """As :meth:`call`, for ``async`` functions; the judge may be ``async`` too.
+        """Like :meth:`call`, for ``async`` functions; the judge may be ``async`` too.
 
         After ``timeout_s`` the function is cancelled and the outcome is censored. A function that is not ``async`` runs
-        in a thread, which goes on after a timeout: threads cannot be cancelled.
+        in a thread, which keeps running after a timeout because threads cannot be cancelled.
         """
         if timeout_s is not None and not timeout_s > 0:
             raise InvalidInputError("timeout_s", f"is {timeout_s}", "pass seconds, more than zero, or None")
@@ -208,7 +208,7 @@ class Router:
             async with timer:
                 answer = await ask(function, task)
         except BaseException as error:
-            ours = isinstance(error, TimeoutError) and timer.expired()  # else it is the agent's own, a failure
+            ours = isinstance(error, TimeoutError) and timer.expired()  # otherwise the agent raised it: a failure
             return self._unanswered(decision, started_us, error, Ending.TIMEOUT_TOTAL if ours else ending_of(error))
         elapsed_s = self._since(started_us)
         with noting(decision):
@@ -217,7 +217,7 @@ class Router:
             return self._answered(decision, elapsed_s, answer, verdict)
 
     def _begin(self, task: Task, eligible: Collection[str] | None, *, sync: bool) -> tuple[Decision, Function]:
-        """A decision between agents that can all be asked, and the function of the one chosen."""
+        """Decide, after checking that every candidate has a callable function; return the chosen one's function."""
         with self._lock:
             for name in self.agents if eligible is None else set(eligible).intersection(self.agents):
                 if name not in self._functions:
@@ -238,13 +238,13 @@ class Router:
         return Call(decision, elapsed_s, answer, verdict)
 
     def _unanswered(self, decision: Decision, started_us: int, error: BaseException, ending: Ending) -> Call:
-        """Learn that there is no answer."""
+        """Observe a failure, a timeout or a cancellation."""
         elapsed_s = self._since(started_us)
         outcome = outcome_of(ending, elapsed_s)
         self.observe(decision.id, outcome)
-        if not isinstance(error, Exception):  # cancelled, or Ctrl-C: not the agent's, and not ours to keep
+        if not isinstance(error, Exception):  # cancellation or Ctrl-C must propagate
             raise error
         return Call(decision, elapsed_s, outcome=outcome, error=error)
 
     def _since(self, started_us: int) -> float:
-        return max(0, self._clock.now_us() - started_us) / 1e6  # a clock that is handed in may jump
+        return max(0, self._clock.now_us() - started_us) / 1e6  # an injected clock may jump backwards

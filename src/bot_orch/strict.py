@@ -1,6 +1,6 @@
-"""The one reader of files that people write: YAML or JSON, in UTF-8, no key twice, mistakes told in one line.
+"""Strict reader of configuration files: UTF-8 YAML or JSON, duplicate keys are errors, one-line error messages.
 
-The caller checks the contents (:mod:`bot_orch.service.config`, :mod:`bot_orch.experiments.sweep.spec`).
+The caller validates the contents (:mod:`bot_orch.service.config`, :mod:`bot_orch.experiments.sweep.spec`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _KEEP_ONE = "keep one; nothing says which one counts if a key is given twice"
 
 
 def read(path: Path, name: str | None = None) -> Any:
-    """The contents of a file, JSON if it is called so, else YAML; ``name`` is what errors call it."""
+    """Parse a file, as JSON if its suffix is ``.json``, else as YAML; ``name`` replaces the path in errors."""
     called = name or str(path)
     text = read_text(path, called)
     return parse_json(text, called) if path.suffix == ".json" else parse_yaml(text, called)
 
 
 def read_text(path: Path, name: str | None = None) -> str:
-    """A small file of text."""
+    """Read a UTF-8 file of at most 1 MB."""
     called = name or str(path)
     if path.stat().st_size > _LARGEST:
         raise InvalidInputError(called, "is too large", f"keep it under {_LARGEST} bytes")
@@ -38,7 +38,7 @@ def read_text(path: Path, name: str | None = None) -> str:
 
 
 def parse_json(text: str, name: str) -> Any:
-    """JSON as a document of plain values."""
+    """Parse JSON; a duplicate key is an error."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def parse_yaml(text: str, name: str) -> Any:
-    r"""YAML as a document of plain values.
+    r"""Parse YAML with the safe loader; a duplicate key is an error.
 
     Examples
     --------
@@ -80,14 +80,14 @@ def parse_yaml(text: str, name: str) -> Any:
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
         where = f"{name}:{_line(error, text)}"
         raise InvalidInputError(where, f"is not YAML ({problem})", "check quotes and indentation") from error
-    except ValueError as error:  # such as a date that does not exist
+    except ValueError as error:  # an invalid date, for example
         raise InvalidInputError(name, f"holds a value that cannot be read ({error})", "put it into quotes") from error
     except RecursionError:
         raise _too_deep(name) from None
 
 
 class _TwiceError(Exception):
-    """A key occurs twice."""
+    """Duplicate key in a YAML mapping."""
 
     def __init__(self, key: object, line: int) -> None:
         super().__init__(key)
@@ -96,14 +96,14 @@ class _TwiceError(Exception):
 
 @cache
 def _loader() -> Any:
-    """PyYAML's safe loader, which would let the second of two equal keys win."""
+    """PyYAML's safe loader with an error for duplicate keys; PyYAML itself keeps the last one."""
     import yaml
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            written: list[Any] = []  # not a set: a key may be anything at this point
+            written: list[Any] = []  # not a set: keys may be unhashable here
             for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-                if key.tag == _MERGE:  # what is written here overrides what is merged
+                if key.tag == _MERGE:  # explicit keys override merged ones
                     continue
                 value = self.construct_object(key, deep=True)
                 if value in written:

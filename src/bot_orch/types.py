@@ -1,4 +1,4 @@
-"""The nouns: task, agent, decision, outcome. Frozen, validated where they enter."""
+"""Immutable value types: task, agent, decision, outcome. They are validated on construction."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ class Measure(Protocol):
 
     @property
     def kind(self) -> str:
-        """What the numbers mean: ``labels``, ``samples``, ..."""
+        """Type of the measure: ``labels``, ``samples``, ..."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, with ``kind``."""
+        """JSON values, including ``kind``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Someone or something that can do a task.
+    """A model, tool or person that can do tasks.
 
     Parameters
     ----------
     id
-        Its name, unique within an orchestrator.
+        Name, unique within an orchestrator.
     cost
-        What one call costs, in units of reward; it is subtracted from the score.
+        Cost per call in units of reward; it is subtracted from the score.
     profile
-        Its outcome distribution mu_i, when known beforehand.
+        Outcome distribution mu_i, if known in advance.
     """
 
     id: str
@@ -69,21 +69,21 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A piece of work that needs an agent.
+    """A unit of work to be routed to an agent.
 
     Parameters
     ----------
     id
-        The caller's name for it.
+        The caller's identifier.
     kind, text
-        Free description; a policy does not read them.
+        Free-form description; policies ignore it.
     features
-        Numbers known before the choice, for contextual policies.
+        Feature vector for contextual policies.
     reference
-        nu_t: what good outcomes of this task look like.
+        Reference distribution nu_t of good outcomes for this task.
     profiles
-        mu_i for this task, by agent id, where an agent's outcome distribution is known before the choice (a
-        classifier's predicted probabilities, say). It takes precedence over the agent's own profile.
+        Outcome distributions mu_i for this task by agent id, if known before the choice (a classifier's predicted
+        probabilities, say). They take precedence over the agents' profiles.
     """
 
     id: str = ""
@@ -104,10 +104,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came back: completed, or right-censored with a reason.
+    """The outcome of a decision: completed, or right-censored with a reason.
 
-    Use :meth:`completed` and :meth:`censored`. A censored outcome says "not finished after ``elapsed_s``"; it is
-    never the same thing as a reward of zero.
+    Use :meth:`completed` and :meth:`censored`. A censored outcome means "not finished after ``elapsed_s``"; it differs
+    from a reward of zero.
 
     Examples
     --------
@@ -145,18 +145,18 @@ class Outcome:
         output: Measure | None = None,
         cost_usd: float | None = None,
     ) -> Self:
-        """The agent finished."""
+        """An outcome of a finished task."""
         return cls(True, reward, elapsed_s, None, output, cost_usd)
 
     @classmethod
     def censored(cls, *, elapsed_s: float, reason: str, cost_usd: float | None = None) -> Self:
-        """The agent had not finished after ``elapsed_s`` seconds, and we stopped watching because of ``reason``."""
+        """An outcome whose observation stopped after ``elapsed_s`` seconds because of ``reason``, unfinished."""
         return cls(False, None, elapsed_s, reason, None, cost_usd)
 
 
 @dataclass(frozen=True, slots=True)
 class RandomKey:
-    """Where a draw came from: ``uniform(stream, counter)`` draws it again."""
+    """Key of a random draw; ``uniform(stream, counter)`` reproduces it."""
 
     stream: int
     counter: int
@@ -166,8 +166,8 @@ class RandomKey:
 class Terms:
     """The parts of every agent's score: ``estimate + exploration - alignment - cost``.
 
-    ``alignment`` is already multiplied by lambda; ``distance`` is the bare W. The names of the fields are the names of
-    the columns wherever a score is written down: see :data:`COLUMNS`.
+    ``alignment`` includes the factor lambda; ``distance`` is W itself. Field names are also the column names wherever
+    scores are stored: see :data:`COLUMNS`.
     """
 
     estimate: Floats
@@ -177,22 +177,22 @@ class Terms:
     cost: Floats
 
     def columns(self) -> dict[str, Floats]:
-        """Every part by name."""
+        """Every term by name."""
         return {name: getattr(self, name) for name in TERMS}
 
     def score(self) -> Floats:
-        """The sum that the policy ranks or softens."""
+        """Total score per agent."""
         return self.estimate + self.exploration - self.alignment - self.cost
 
 
-#: The parts of a score, and the columns of a decision: the propensity, then the parts.
+#: Terms of a score; columns of a decision are the propensity, then the terms.
 TERMS = tuple(each.name for each in fields(Terms))
 COLUMNS = ("propensity", *TERMS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """Who gets the task, with everything needed to explain it, to derive it again and to evaluate it later."""
+    """The chosen agent, with all data needed to explain, reproduce and evaluate the choice."""
 
     id: str
     task_id: str
@@ -208,7 +208,7 @@ class Decision:
 
     @property
     def propensity(self) -> float:
-        """The probability with which the chosen agent was drawn."""
+        """Probability of the chosen agent."""
         return float(self.propensities[self.agents.index(self.agent)])
 
     def columns(self) -> dict[str, Floats]:
@@ -216,14 +216,14 @@ class Decision:
         return {"propensity": self.propensities, **self.terms.columns()}
 
     def rows(self) -> Iterator[tuple[str, float, float, float, float, float, float]]:
-        """The agent and its entry of every column of :data:`COLUMNS`, one per agent."""
+        """One row per agent: its name and its values of :data:`COLUMNS`."""
         columns = self.columns().values()
         for index, agent in enumerate(self.agents):
             a, b, c, d, e, f = (float(column[index]) for column in columns)
             yield agent, a, b, c, d, e, f
 
     def explain(self) -> str:
-        """A small table of why: the terms of every agent's score, the chosen one marked."""
+        """A text table of the terms of every agent's score; the chosen agent is marked."""
         lines = [f"{'':2}{'agent':<16}{'p':>7}{'estimate':>10}{'explore':>9}{'-lambda*W':>10}{'-cost':>7}"]
         for agent, p, estimate, exploration, _, alignment, cost in self.rows():
             mark = "> " if agent == self.agent else "  "
@@ -234,7 +234,7 @@ class Decision:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """JSON values; ``decision_from_dict`` in :mod:`bot_orch.core.state` is the inverse."""
         return {
             "id": self.id,
             "task_id": self.task_id,

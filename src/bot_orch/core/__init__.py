@@ -1,4 +1,4 @@
-"""The pipeline and the orchestrator around it."""
+"""The orchestrator, its engine and its state."""
 
 from bot_orch.core.orchestrator import Orchestrator
 

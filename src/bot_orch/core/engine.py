@@ -1,10 +1,10 @@
-"""The engine: what decides and learns, for one live router or for many seeds stepping together.
+"""The engine: decision and learning steps, for one live router or for a batch of seeds.
 
-The library, the arena, sweeps, the paper's experiments, off-policy evaluation and the service run nothing else. State
-is a dictionary of named arrays (*parts*) with leading batch dimensions; the engine holds settings only.
+The library, the arena, sweeps, the paper's experiments, off-policy evaluation and the service all use it. State is a
+dictionary of named arrays (*parts*) with leading batch dimensions; the engine itself holds only settings.
 
-A decision is *prepared* (nothing changes), may be recorded, and is then *committed*; its outcome is *learned* later.
-Committing takes what was decided, not how: a recorded decision of an older engine can be committed just as well.
+A decision is *prepared* (without side effects), optionally recorded, then *committed*; its outcome is *learned* later.
+Committing depends only on the decision itself, so a recorded decision of an older engine can be committed too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bot_orch.types import Measure, Task
 
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
 
-#: Changes whenever the same events would lead to other decisions. The log names it beside the settings.
+#: Version of the decision logic: it changes whenever the same events would give different decisions. Logs record it.
 ENGINE = "2"
 
 Parts = dict[str, Arrays]
@@ -36,24 +36,24 @@ Parts = dict[str, Arrays]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """What is known before the choice of round ``t`` (from 1).
+    """Information available before the choice in round ``t`` (from 1).
 
     Parameters
     ----------
     cost
-        Agents' stated costs, in units of reward, ``batch + (M,)``.
+        Agents' configured costs in units of reward, ``batch + (M,)``.
     context
         Features, ``batch + (d,)``.
     eligible
-        Who may be chosen, ``batch + (M,)``; None means everybody.
+        Mask of eligible agents, ``batch + (M,)``; None means all.
     reference
-        Embedded references that tasks brought, ``batch + (q,)``; NaN rows where a task has none.
+        Embedded references of the tasks, ``batch + (q,)``; NaN rows for tasks without one.
     profiles
-        Embedded profiles known beforehand, ``batch + (M, q)``; NaN rows where none is known.
+        Embedded profiles known in advance, ``batch + (M, q)``; NaN rows where unknown.
     distance
-        Distances laid out beforehand, ``batch + (M,)``, for :class:`~bot_orch.core.alignment.GivenDistances`.
+        Precomputed distances, ``batch + (M,)``, for :class:`~bot_orch.core.alignment.GivenDistances`.
     pending
-        How many choices of each agent still wait for their outcome, ``batch + (M,)``.
+        Number of decisions per agent without an outcome, ``batch + (M,)``.
     """
 
     t: int
@@ -68,7 +68,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A decision per batch element that has not changed anything yet: who, with which probabilities, and why."""
+    """A decision per batch element before it is committed: agent, propensities and score terms."""
 
     drawn: pipeline.Drawn
     distance: Floats
@@ -79,14 +79,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """What came back beside the reward, one per batch element, NaN where there is none.
+    """Outcome data other than the reward, one entry per batch element; NaN where missing.
 
     Parameters
     ----------
     raw
-        What outputs showed, ``(K,) + batch + outcome_shape``.
+        Observed outputs, ``(K,) + batch + outcome_shape``.
     cost_usd
-        What outcomes cost, ``batch``.
+        Cost in dollars, ``batch``.
     """
 
     raw: Floats | None = None
@@ -95,7 +95,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Engine:
-    """Settings put to work on a state of named arrays.
+    """Decision and learning steps for given settings; the state is passed to every call.
 
     Examples
     --------
@@ -112,23 +112,23 @@ class Engine:
 
     @cached_property
     def alignment(self) -> Alignment | None:
-        """Where distances are learned; None where nobody compares, or where they are given."""
+        """The learned alignment; None without alignment or with given distances."""
         found = self.settings.alignment
         return found if isinstance(found, Alignment) else None
 
     @cached_property
     def dual(self) -> AutoLambda | None:
-        """The dual variable, where lambda calibrates itself."""
+        """The dual variable if lambda is ``auto``, else None."""
         return AutoLambda() if self.settings.lambda_ == "auto" else None
 
     @cached_property
     def prices(self) -> Prices:
-        """What asking costs."""
+        """Model of the expected cost per call."""
         return Prices(self.settings.cost_weight)
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State arrays, part by part."""
+        """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices`` and those of the alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.n_features or 0), "reward": s.reward.schema}
         if self.dual is not None:
@@ -138,15 +138,15 @@ class Engine:
         return parts | (self.alignment.schemas if self.alignment is not None else {})
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
-        """State in which nothing has happened."""
+        """Initial state for ``n_agents`` agents."""
         return {name: allocate(schema, batch, n_agents) for name, schema in self.schemas.items()}
 
     def resume(self, learned: Parts, n_agents: int) -> Parts:
-        """A fresh state, with what was learned where there is such a part."""
+        """Initial state overwritten with the arrays of ``learned``, for parts that this engine has."""
         return {name: part | learned.get(name, {}) for name, part in self.start(n_agents).items()}
 
     def choosing(self, measure: Measure | None) -> Engine:
-        """The engine itself, or one with the alignment that a first measure chooses."""
+        """This engine, or one whose default alignment is chosen from the type of ``measure`` if it has none yet."""
         if measure is None or self.alignment is not None:
             return self
         chosen = Alignment.for_measure(measure, self.settings.chosen_units())
@@ -163,14 +163,14 @@ class Engine:
         return Engine(replace(found.settings, n_features=len(task.features)))
 
     def comparing(self, name: str, measure: Measure | None) -> Engine:
-        """Likewise; a measure of the wrong kind is refused, and the error says ``name``."""
+        """Like :meth:`choosing`, but raise an error on ``name`` if the measure does not fit the alignment."""
         found = self.choosing(measure)
         if found.alignment is not None:
             found.alignment.check(name, measure)
         return found
 
     def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
-        """Choose an agent per batch element; ``u`` in [0, 1) is the only randomness. Changes nothing."""
+        """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
         cost = self.prices.expected(parts["prices"], o.cost) if self.settings.cost_weight else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = cost if np.count_nonzero(cost) else None
@@ -180,16 +180,16 @@ class Engine:
         return Prepared(drawn, distance, alignment, cost, lambda_)
 
     def commit(self, parts: Parts, o: Observation, agent: Ints, alignment: Floats, lambda_: Floats) -> None:
-        """The agents were chosen at these alignment costs and this lambda; outcomes are now awaited."""
+        """Update the state after agents were chosen with these alignment costs and this lambda."""
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
-        if self.dual is not None and np.count_nonzero(alignment):  # nobody pays as a rule, and nothing changes then
+        if self.dual is not None and np.count_nonzero(alignment):  # usually all zero: no update
             paid = chosen_entries(alignment, agent)
             if paid.any():
                 self.dual.accept(parts["lambda"], np.divide(paid, lambda_))
 
     def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, learned: Learned) -> None:
-        """Take in what came back for the decisions of one round."""
+        """Update the state with the outcomes of one round."""
         agent = np.asarray(feedback.agent)
         if learned.cost_usd is not None and self.settings.cost_weight:
             self.prices.see(parts["prices"], agent, learned.cost_usd)
@@ -200,7 +200,7 @@ class Engine:
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
-        """W, what it costs, and the lambda behind that."""
+        """Distances W, alignment costs and lambda."""
         dual = None if self.dual is None else parts["lambda"]
         lambda_ = np.array(self.settings.lambda_ if dual is None else dual["lambda"], dtype=float)
         counts = np.count_nonzero(lambda_) > 0

@@ -1,4 +1,4 @@
-"""Noticing that two calls on one object overlap, without a lock."""
+"""Lock-free detection of overlapping calls on one object."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ S = TypeVar("S", bound=_Guarded)
 
 
 def exclusive(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Refuse a call of ``method`` while another exclusive call on the same object is under way.
+    """Reject a call of ``method`` while another exclusive call on the same object is in progress.
 
-    The object keeps an empty dict ``_under_way``; a call puts a token of its own there and takes it out at the end.
-    It holds no lock and nobody waits: the second caller gets :class:`~bot_orch.errors.ConcurrentUseError` before the
-    method has begun.
+    The object has an empty dict ``_under_way``; each call inserts its own token and removes it at the end.
+    There is no lock and no waiting: the second caller gets :class:`~bot_orch.errors.ConcurrentUseError` before the
+    method starts.
 
     Notes
     -----
-    In CPython a thread is switched, and an interrupt (Ctrl-C) raised, after a call or a jump back, never inside
-    ``dict.setdefault`` with a string key: of two threads exactly one finds its own token. The token is set inside the
-    ``try``, and the ``finally`` calls nothing until it is gone, so that an interrupt cannot leave it behind.
+    CPython switches threads and raises interrupts (Ctrl-C) after a call or a backward jump, never inside
+    ``dict.setdefault`` with a string key, so exactly one of two threads gets its own token back. The token is set in
+    the ``try``, and the ``finally`` makes no call before deleting it, so an interrupt cannot leave it behind.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The orchestrator: decide who gets a task, learn from what comes back."""
+"""The orchestrator: choose an agent for each task and learn from the outcomes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = ["Orchestrator"]
 
 
 class Orchestrator:
-    """Routes tasks to agents and learns from outcomes, late or out of order.
+    """Routes tasks to agents and learns from outcomes, which may arrive late or out of order.
 
-    Not thread-safe: it takes one call at a time. A call that would change it, or write it down, while another one is
-    under way raises :class:`~bot_orch.errors.ConcurrentUseError` and changes nothing. Threads share a
-    :class:`bot_orch.Router`.
+    Not thread-safe. A call that changes or serialises the orchestrator while another call is in progress raises
+    :class:`~bot_orch.errors.ConcurrentUseError` and has no effect. Share a :class:`bot_orch.Router` between threads
+    instead.
 
     Parameters
     ----------
@@ -43,27 +43,28 @@ class Orchestrator:
     policy
         A policy or its name.
     lambda_
-        Weight of the alignment cost in the score, or ``auto``: a weight that calibrates itself so that only agents far
-        outside what others show pay (:mod:`bot_orch.core.alignment.dual`).
+        Weight of the alignment cost in the score, or ``auto``: an adaptive weight under which only agents much farther
+        away than the others have a cost (:mod:`bot_orch.core.alignment.dual`).
     seed
-        Same seed, same tasks, same outcomes: same decisions.
+        Seed of the random stream; equal seeds, tasks and outcomes give equal decisions.
     n_features
         Length of ``task.features`` for contextual policies. Unless given, the first task decides, and later ones must
         bring as many features. 0 leaves features unused.
     floor
-        Share of all traffic that is spread evenly over the eligible agents, whatever the policy prefers: it keeps every
-        propensity positive, for off-policy evaluation and for agents that change.
+        Share of all traffic that is spread evenly over the eligible agents, independently of the policy. It keeps every
+        propensity positive, for off-policy evaluation and to detect agents that change.
     alignment
-        How distances are found. Unless given, the kind of the first measure seen decides: labels under 0-1 cost,
-        samples by quantiles, clouds by sliced W (by moments, if of one point), always the lower confidence distance.
+        How distances are computed. By default the type of the first measure decides: labels use 0-1 cost, samples use
+        quantiles, clouds use sliced W (moments for single points), always with the lower confidence distance.
     units
-        What lambda multiplies. ``reference``, the default: distances against the variability of the reference, which
-        mean the same everywhere. ``native``: distances as the geometry measures them, as in the paper.
+        Units of the distances that lambda multiplies. ``reference`` (the default): distances relative to the
+        variability of the reference, comparable across geometries. ``native``: distances of the geometry, as in the
+        paper.
     reward
-        How an outcome becomes a reward.
+        Model that computes rewards from outcomes.
     cost_weight
-        What a dollar is worth in reward: expected dollars, learned from ``outcome.cost_usd``, are subtracted from the
-        score beside the agents' own ``cost``.
+        Reward units per dollar: the expected dollar cost, learned from ``outcome.cost_usd``, is multiplied by it and
+        subtracted from the score in addition to the agents' ``cost``.
 
     Examples
     --------
@@ -103,34 +104,34 @@ class Orchestrator:
 
     @classmethod
     def from_settings(cls, settings: Settings, agents: Iterable[Agent]) -> Self:
-        """An orchestrator with these settings that has learned nothing."""
+        """A new orchestrator with these settings and no learned state."""
         router = cls.__new__(cls)
         router._start(settings, agents)
         return router
 
     @property
     def settings(self) -> Settings:
-        """What determines decisions, with the alignment that was chosen by the first measure seen."""
+        """Current settings, including the alignment chosen from the first measure."""
         return self._engine.settings
 
     @property
     def policy(self) -> Policy:
-        """The policy."""
+        """The policy that scores agents."""
         return self.settings.policy
 
     @property
     def lambda_(self) -> Lambda:
-        """The weight of alignment, or ``auto``."""
+        """Weight of the alignment cost, or ``auto``."""
         return self.settings.lambda_
 
     @property
     def floor(self) -> float:
-        """The share of traffic that is spread evenly."""
+        """Share of traffic spread evenly over the eligible agents."""
         return self.settings.floor
 
     @property
     def seed(self) -> int:
-        """The seed."""
+        """Seed of the random stream."""
         return self.settings.seed
 
     @property
@@ -140,17 +141,17 @@ class Orchestrator:
 
     @property
     def alignment(self) -> Alignment | None:
-        """How distances are found; None until something was compared."""
+        """How distances are computed; None until the first measure was seen."""
         return self._engine.alignment
 
     @property
     def reward(self) -> RewardModel:
-        """How an outcome becomes a reward."""
+        """Model that computes rewards from outcomes."""
         return self.settings.reward
 
     @property
     def stream(self) -> int:
-        """The key of the random stream that decisions are drawn from."""
+        """Key of the random stream for decisions."""
         return self._stream
 
     @property
@@ -165,7 +166,7 @@ class Orchestrator:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of decisions whose outcome is awaited, oldest first."""
+        """Ids of decisions without an outcome, oldest first."""
         return tuple(self._state.pending)
 
     @exclusive
@@ -209,9 +210,9 @@ class Orchestrator:
 
     @exclusive
     def commit(self, decision: Decision, task: Task) -> None:
-        """Make a prepared decision, or one that was recorded, take effect: an outcome is now due.
+        """Apply a prepared or recorded decision: it becomes pending.
 
-        Only what was decided counts, not how: the decision may come from an older engine. It must be the next one.
+        Only the decision itself matters, so it may come from an older engine. It must be the next one in order.
         """
         counter, names = self._state.rounds, self._roster.names
         if decision.key.counter != counter:
@@ -239,10 +240,10 @@ class Orchestrator:
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
-        self._use(engine)  # from here on nothing can fail
+        self._use(engine)  # inputs are valid: no error after this line
         self._settle(decision)
         if index is None:
-            return  # the agent left; there is nobody to credit
+            return  # the agent was removed
         parts = self._state.parts
         model.learn(parts["reward"], index, outcome)
         feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
@@ -251,7 +252,7 @@ class Orchestrator:
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
-        """Full feedback: what every agent would have earned (the printed algorithms, and the theory)."""
+        """Full feedback: learn from the reward that every agent would have received, as the paper's theory assumes."""
         decision, names = self._pending(decision_id), self._roster.names
         missing = set(names) - set(rewards)
         if missing:
@@ -265,10 +266,10 @@ class Orchestrator:
 
     @exclusive
     def reconfigure(self, settings: Settings, agents: Iterable[Agent], *, keep_learned: bool = True) -> None:
-        """Go on with other settings and agents, in place. What is awaited stays, what was learned too unless told.
+        """Replace settings and agents in place. Pending decisions are kept; learned state too, unless told otherwise.
 
-        Agents that stay keep their place; new ones come last. An alignment that the first measure chose stays where
-        ``settings`` name none.
+        Remaining agents keep their order; new ones are appended. An alignment chosen from the first measure is kept if
+        ``settings`` has none.
         """
         wanted = Roster(tuple(agents))
         if settings.alignment is None and self.alignment is not None:
@@ -286,7 +287,7 @@ class Orchestrator:
 
     @exclusive
     def add_agent(self, agent: str | Agent) -> None:
-        """Let a new agent take part from the next decision on."""
+        """Register an agent; it is eligible from the next decision on."""
         new = agent if isinstance(agent, Agent) else Agent(agent)
         if new.id in self._roster.index:
             raise InvalidInputError("agent.id", f"{new.id!r} is taken", "choose another name or remove the old agent")
@@ -297,7 +298,7 @@ class Orchestrator:
 
     @exclusive
     def remove_agent(self, agent_id: str) -> None:
-        """Take an agent out; outcomes still due for it are accepted and ignored."""
+        """Remove an agent; later outcomes of its pending decisions are accepted and ignored."""
         self._roster.find(agent_id)
         if len(self.agents) == 1:
             raise InvalidInputError("agent.id", f"{agent_id!r} is the last agent", "add another one first")
@@ -306,7 +307,7 @@ class Orchestrator:
         self._refresh()
 
     def _seat(self, parts: dict[str, Arrays], come: Sequence[str], gone: Sequence[str]) -> None:
-        """Give newcomers a place at the end of every array, and take away that of those who leave."""
+        """Append new agents to every per-agent array and delete removed ones."""
         for part, schema in self._engine.schemas.items():
             for _ in come:
                 insert_agent(schema, parts[part])
@@ -315,12 +316,12 @@ class Orchestrator:
         self._state.seq += len(come) + len(gone)
 
     def drift_alarms(self) -> dict[str, int]:
-        """How often each agent's outputs have been found to drift; zeros where nobody watches."""
+        """Number of drift alarms per agent's outputs; zeros without a drift monitor."""
         counts = self._state.parts["drift"]["alarms"] if "drift" in self._state.parts else np.zeros(len(self.agents))
         return {name: int(count) for name, count in zip(self.agents, counts, strict=True)}
 
     def task_drift_alarms(self) -> int:
-        """How often the stream of task references has been found to drift."""
+        """Number of drift alarms of the task references; zero without a drift monitor."""
         return int(self._state.parts["task_drift"]["alarms"]) if "task_drift" in self._state.parts else 0
 
     def fingerprint(self) -> str:
@@ -336,11 +337,11 @@ class Orchestrator:
 
     @classmethod
     def from_json(cls, text: str) -> Orchestrator:
-        """The orchestrator that wrote ``text``, continuing where it was."""
+        """Restore an orchestrator from :meth:`to_json`, including pending decisions."""
         document = parse(text)
         settings, state = Settings.from_spec(document["settings"]), State.from_dict(document["state"])
         engine = Engine(settings)
-        state.parts = engine.resume(state.parts, len(state.agents))  # what is kept may have changed since
+        state.parts = engine.resume(state.parts, len(state.agents))  # the schema may have changed since
         router = cls.__new__(cls)
         router._begin(engine, state)
         return router
@@ -351,7 +352,7 @@ class Orchestrator:
 
     @classmethod
     def load(cls, path: str | Path) -> Orchestrator:
-        """Read what :meth:`save` wrote."""
+        """Read a file written by :meth:`save`."""
         return cls.from_json(Path(path).read_text())
 
     def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
@@ -367,17 +368,17 @@ class Orchestrator:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Recompute what is derived from the set of agents."""
+        """Recompute the values derived from the set of agents."""
         self._roster = Roster(self._state.agents)
         self._waiting: Floats = self._roster.waiting(self._state.pending.values())
 
     def _use(self, engine: Engine) -> None:
-        """Go on with an engine that compares; nothing that was learned is lost."""
+        """Switch to another engine and keep the learned state."""
         if engine is not self._engine:
             self._state.parts, self._engine = self._parts_of(engine), engine
 
     def _parts_of(self, engine: Engine) -> dict[str, Arrays]:
-        """The state as an engine needs it."""
+        """The state arrays extended to the schema of ``engine``."""
         known = self._state.parts
         if engine is self._engine:
             return known
@@ -396,14 +397,14 @@ class Orchestrator:
         return decision
 
     def _settle(self, decision: Decision) -> None:
-        """Cross a decision off."""
+        """Remove a decision from the pending ones."""
         del self._state.pending[decision.id]
         self._state.seq += 1
         if decision.agent in self._roster.index:
             self._waiting[self._roster.index[decision.agent]] -= 1.0
 
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
-        """Feedback on a decision, as it was made."""
+        """Feedback with the propensities, penalties and features stored in the decision."""
         penalty = decision.terms.alignment + decision.terms.cost
         return pipeline.feedback(
             decision.key.counter + 1,

@@ -1,4 +1,4 @@
-"""One policy, one round: decide, then apply what came back. Everything that learns runs these functions."""
+"""One round of one policy: choose and draw an agent, then apply the feedback. All callers share these functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feed
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """An agent per row, the probabilities it was drawn from, and the situation it was drawn in."""
+    """The drawn agent per row, with the propensities and the situation."""
 
     agent: Ints
     propensities: Floats
@@ -26,14 +26,14 @@ class Drawn:
 
 
 def decide(policy: Policy, state: Arrays, situation: Situation, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
-    """Score, soften, mix with the floor, draw. ``u`` in [0, 1) is the only randomness."""
+    """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness."""
     choice = policy.choose(state, situation)
     p = with_uniform_share(choice.propensities, floor, situation.eligible)
     return Drawn(draw(p, u), p, choice, situation)
 
 
 def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:
-    """Learn from feedback, changing ``state`` in place. Rows of a batch without an observed reward stay as they are."""
+    """Update ``state`` in place. Rows of a batch without an observed reward are left unchanged."""
     if feedback.observed.ndim == 1:
         if np.count_nonzero(feedback.observed):
             policy.update(state, feedback)
@@ -57,9 +57,9 @@ def feedback(
     context: Floats | None = None,
     everybody: bool = False,
 ) -> Feedback:
-    """What came back for the decisions of round ``t``, with propensities and penalties as they were then.
+    """Feedback for round ``t``, with the propensities and penalties at decision time.
 
-    ``reward`` is that of the chosen agents, ``batch``, NaN where none came; or that of ``everybody``, ``batch + (M,)``.
+    ``reward`` has shape ``batch`` for the chosen agents (NaN where missing), or ``batch + (M,)`` with ``everybody``.
     """
     if everybody:
         return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context)
@@ -72,19 +72,19 @@ def feedback(
 
 
 def bandit_feedback(drawn: Drawn, reward: Floats) -> Feedback:
-    """Only the chosen agent's reward is seen. ``reward`` has shape ``batch``."""
+    """Bandit feedback: only the chosen agent's reward is observed. ``reward`` has shape ``batch``."""
     s, p = drawn.situation, drawn.propensities
     return feedback(s.t, drawn.agent, np.asarray(reward), propensities=p, penalty=s.penalty, context=s.context)
 
 
 def full_feedback(drawn: Drawn, rewards: Floats) -> Feedback:
-    """Every agent's reward is seen: the algorithm as printed, and the theory. ``rewards`` is ``batch + (M,)``."""
+    """Full feedback: every agent's reward is observed, as in the paper's theory. ``rewards`` is ``batch + (M,)``."""
     s, p = drawn.situation, drawn.propensities
     return feedback(s.t, drawn.agent, rewards, propensities=p, penalty=s.penalty, context=s.context, everybody=True)
 
 
 def _apply_row(policy: Policy, state: Arrays, given: Feedback, row: tuple[int, ...]) -> None:
-    """Rows that do not step together are updated one by one, each on a view of its own."""
+    """Update one row of a batch, on views of its state."""
     views = row_views(state, row)
     part = dict(views)
     context = None if given.context is None else given.context[row]

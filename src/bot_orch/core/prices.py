@@ -1,4 +1,4 @@
-"""What asking an agent is expected to cost, in units of reward."""
+"""Expected cost of a call per agent, in units of reward."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PSEUDO_OUTCOMES = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """An agent's stated cost, plus the dollars its outcomes have cost, times their weight.
+    """Configured cost plus ``weight`` times the mean observed dollar cost, per agent.
 
-    The mean of few outcomes is shrunk to that of all agents: with n outcomes an agent's own mean counts n / (n + 2).
+    Means are shrunk towards the mean of all agents: with n outcomes an agent's own mean has weight n / (n + 2).
 
     Parameters
     ----------
     weight
-        What a dollar is worth in reward; 0 leaves dollars out.
+        Reward units per dollar; 0 ignores dollar costs.
 
     Examples
     --------
@@ -39,11 +39,11 @@ class Prices:
 
     @property
     def schema(self) -> Schema:
-        """Dollars and outcomes per agent; nothing where dollars do not count."""
+        """Total dollars and number of outcomes per agent; empty if ``weight`` is 0."""
         return {"usd": Field(), "outcomes": Field()} if self.weight else {}
 
     def expected(self, state: Arrays, stated: Floats) -> Floats:
-        """``batch + (M,)``, from stated costs ``(M,)``."""
+        """Expected costs ``batch + (M,)``, from configured costs ``(M,)``."""
         if not self.weight:
             return stated
         usd, n = state["usd"], state["outcomes"]
@@ -52,7 +52,7 @@ class Prices:
         return np.asarray(stated + self.weight * mean)
 
     def see(self, state: Arrays, agent: Ints, usd: Floats) -> None:
-        """What outcomes cost, one per batch element; NaN where that is not known."""
+        """Record the dollar cost of one outcome per batch element; NaN where unknown."""
         if not self.weight:
             return
         at = (*np.indices(np.shape(agent), sparse=True), agent)

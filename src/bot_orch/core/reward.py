@@ -1,4 +1,4 @@
-"""From an outcome to the number a policy learns from."""
+"""Reward models: from an outcome to the reward that a policy learns from."""
 
 from __future__ import annotations
 
@@ -22,65 +22,65 @@ __all__ = ["BoundedReward", "RewardModel", "SurvivalReward", "read_rows", "rewar
 
 @dataclass(frozen=True)
 class RewardModel(ABC):
-    """Reads a reward off an outcome; it may learn from outcomes, in arrays that the orchestrator keeps."""
+    """Computes a reward from an outcome; it may learn from outcomes, with state held by the orchestrator."""
 
     id: ClassVar[str]
 
     @property
     def schema(self) -> Schema:
-        """State arrays; none unless a model learns."""
+        """State arrays; empty for a model without state."""
         return {}
 
     @abstractmethod
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
-        """A reward in [0, 1], or ``None`` where the outcome teaches nothing about it. Changes nothing."""
+        """Reward in [0, 1], or ``None`` if the outcome says nothing about it. No side effects."""
 
     def learn(self, state: Arrays, agent: int, outcome: Outcome) -> None:  # noqa: B027
-        """Take the outcome in, after it was read. The default learns nothing."""
+        """Update the state with an outcome, after :meth:`read`. The default has no state."""
 
     def spec(self) -> dict[str, Any]:
-        """Settings as plain JSON values."""
+        """Settings as JSON values; :func:`reward_from_spec` is the inverse."""
         return {"id": self.id, **asdict(self)}
 
 
 @dataclass(frozen=True)
 class BoundedReward(RewardModel):
-    """The reward the caller gave.
+    """The reward reported by the caller.
 
-    A ``timeout`` without one reached the agent's own limit: the agent did not complete in time, and that earns zero.
-    Any other censored outcome (the caller hung up or had a shorter ``deadline`` of its own, nobody reported) says
-    nothing about the reward and teaches nothing.
+    A ``timeout`` without a reward means that the agent exceeded its own time limit; its reward is zero. Any other
+    censored outcome (the caller disconnected or had a shorter ``deadline``, nobody reported) carries no reward and is
+    not learned from.
     """
 
     id: ClassVar[str] = "bounded"
 
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
-        """``outcome.reward``, required of a completed outcome; zero at the agent's own limit."""
+        """``outcome.reward``, which a completed outcome must have; zero if the agent exceeded its time limit."""
         if outcome.event and outcome.reward is None:
             raise InvalidInputError("outcome.reward", "is missing", "pass a reward in [0, 1]")
         return 0.0 if self.ran_out(outcome) else outcome.reward
 
     @staticmethod
     def ran_out(outcome: Outcome) -> bool:
-        """Whether an outcome without a reward ended at the agent's own limit."""
+        """Whether an outcome without a reward ended at the agent's own time limit."""
         return not outcome.event and outcome.reward is None and (outcome.reason or "").strip().lower() == "timeout"
 
 
 @dataclass(frozen=True)
 class SurvivalReward(RewardModel):
-    """R = delta * S(T): what an outcome earns by when it came, from right-censored times (paper, section 3.3).
+    """R = delta * S(T): a reward for speed, estimated from right-censored times (paper, section 3.3).
 
     Parameters
     ----------
     curve
-        The S inside the reward. ``pooled``: that of all agents together, so that faster agents earn more. ``own``: the
-        agent's own, as the paper prints it; then S(T) is uniform whatever the agent's speed, and agents differ only
+        Which survival curve S to use. ``pooled``: that of all agents, so that faster agents get more. ``own``: that of
+        the agent, as in the paper; then S(T) is uniform for every agent whatever its speed, and agents differ only
         through censoring and failures.
     censored
-        What a timeout earns: what it is ``expected`` to earn had we waited on, or ``zero`` as in the paper. A crash
-        earns zero either way.
+        Reward of a timeout: ``expected``, the conditional expectation given the time so far, or ``zero`` as in the
+        paper. A crash gets zero in both cases.
     capacity
-        Distinct times kept per curve.
+        Maximal number of distinct times per curve.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class SurvivalReward(RewardModel):
 
     @property
     def schema(self) -> Schema:
-        """A life table per agent and one of all agents together."""
+        """A life table per agent and one pooled over all agents."""
         own = {f"own_{name}": field for name, field in self._fit.schema.items()}
         pooled = {
             f"pooled_{name}": replace(field, per_agent=False, shape=(1, *field.shape))
@@ -120,7 +120,7 @@ class SurvivalReward(RewardModel):
         return own | pooled
 
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
-        """The reward under the curves as they were before this outcome."""
+        """Reward under the curves before this outcome."""
         if outcome.elapsed_s is None:
             raise InvalidInputError("outcome.elapsed_s", "is missing", "a survival reward needs the elapsed time")
         own, pooled = (self._fit.model(_view(state, prefix)) for prefix in ("own_", "pooled_"))
@@ -128,14 +128,14 @@ class SurvivalReward(RewardModel):
         return live_reward(own.select(agent), outcome, reference=reference, censored=self.censored)
 
     def learn(self, state: Arrays, agent: int, outcome: Outcome) -> None:
-        """Add the time to both tables."""
+        """Add the time to the agent's and the pooled life table."""
         cause = int(cause_of(outcome))
         self._fit.update(_view(state, "own_"), np.float64(outcome.elapsed_s), cause, agent=agent)
         self._fit.update(_view(state, "pooled_"), np.float64(outcome.elapsed_s), cause, agent=0)
 
 
 def read_rows(model: RewardModel, state: Arrays, agent: Ints, outcomes: Sequence[Outcome]) -> Floats:
-    """Rewards of one outcome per row of a batch, read and learned row by row; NaN where one teaches nothing."""
+    """Read and learn one outcome per row of a batch; returns rewards, NaN where an outcome has none."""
     rewards = np.full(len(outcomes), np.nan)
     for row, outcome in enumerate(outcomes):
         part = row_views(state, (row,))

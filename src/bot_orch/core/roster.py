@@ -1,4 +1,4 @@
-"""The agents that take part, in order, and what a task looks like to them."""
+"""The ordered set of registered agents, and the observation they give for a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Roster"]
 
 @dataclass(frozen=True)
 class Roster:
-    """Agents with names of their own, at least one.
+    """A non-empty sequence of agents with unique names.
 
     Examples
     --------
@@ -43,29 +43,29 @@ class Roster:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Places by name."""
+        """Index by name."""
         return {name: index for index, name in enumerate(self.names)}
 
     @cached_property
     def cost(self) -> Floats:
-        """Stated costs, (M,)."""
+        """Configured costs, (M,)."""
         costs = np.array([agent.cost for agent in self.agents], dtype=float)
         costs.flags.writeable = False
         return costs
 
     @cached_property
     def described(self) -> bool:
-        """Whether any agent came with a profile."""
+        """Whether any agent has a configured profile."""
         return any(agent.profile is not None for agent in self.agents)
 
     def find(self, agent_id: str) -> int:
-        """The place of an agent that must be there."""
+        """Index of an agent; raises ``UnknownAgentError`` if it is not registered."""
         if agent_id not in self.index:
             raise UnknownAgentError("agent.id", f"{agent_id!r} is not registered", f"choose from {self.names}")
         return self.index[agent_id]
 
     def mask(self, eligible: Collection[str] | None) -> Bools | None:
-        """Who may be chosen, (M,); None means everybody."""
+        """Boolean mask of eligible agents, (M,); None means all."""
         if eligible is None:
             return None
         if isinstance(eligible, str):
@@ -78,13 +78,13 @@ class Roster:
         return mask
 
     def comparing(self, engine: Engine) -> Engine:
-        """The engine, able to compare the profiles that agents came with."""
+        """An engine whose alignment fits the agents' configured profiles."""
         for agent in self.agents:
             engine = engine.comparing(f"agents.{agent.id}.profile", agent.profile)
         return engine
 
     def waiting(self, pending: Iterable[Decision]) -> Floats:
-        """How many choices of each agent wait for their outcome, (M,)."""
+        """Number of pending decisions per agent, (M,)."""
         counts = np.zeros(len(self.names))
         for decision in pending:
             if decision.agent in self.index:
@@ -92,7 +92,7 @@ class Roster:
         return counts
 
     def place(self, decision: Decision, values: Floats) -> Floats:
-        """Values of the agents there were at a decision, for those there are now; zero for newcomers."""
+        """Reorder per-agent values of a decision to the current agents; zero for agents added since."""
         if decision.agents == self.names:
             return values
         by_name = dict(zip(decision.agents, values.tolist(), strict=True))
@@ -101,7 +101,7 @@ class Roster:
     def observation(
         self, engine: Engine, task: Task, t: int, eligible: Collection[str] | None, pending: Floats
     ) -> Observation:
-        """What is known of a task before the choice of round ``t`` (from 1); nothing is changed."""
+        """The observation of a task before the choice in round ``t`` (from 1); no side effects."""
         alignment = engine.alignment
         reference, profiles = None, None
         if alignment is not None:
@@ -112,7 +112,7 @@ class Roster:
         return Observation(t, self.cost, context, self.mask(eligible), reference, profiles, pending=pending)
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:
-        """Profiles known beforehand, embedded; those that a task brings go before the agents' own."""
+        """Embedded profiles known in advance; those of the task take precedence over the agents'."""
         if not (task.profiles or self.described):
             return None
         known = np.full((len(self.names), alignment.geometry.width), np.nan)

@@ -1,4 +1,4 @@
-"""What determines decisions: one frozen value, written down as plain JSON."""
+"""Settings that determine decisions: one immutable value with a JSON form."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Lambda = float | Literal["auto"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of an orchestrator; see :class:`bot_orch.Orchestrator` for what each means.
+    """Settings of an orchestrator; :class:`bot_orch.Orchestrator` documents each field.
 
-    A policy that does not use alignment has lambda 0. Where lambda calibrates itself, distances have no units.
+    For a policy without alignment lambda is 0. With lambda ``auto``, distances are always in reference units.
 
     Examples
     --------
@@ -62,18 +62,18 @@ class Settings:
                 object.__setattr__(self, "alignment", replace(self.alignment, units=units))
 
     def chosen_units(self) -> Units:
-        """The units of an alignment that the first measure chooses."""
+        """Units for a default alignment."""
         return "reference" if self.lambda_ == "auto" else self.units or "reference"
 
     def learned_under(self) -> tuple[Any, ...]:
-        """What the learned state depends on; everything else may change without forgetting."""
+        """Settings on which the learned state depends; changing any other keeps the state valid."""
         alignment = self.alignment
         if isinstance(alignment, Alignment):
             alignment = replace(alignment, units="reference")
         return self.policy, self.n_features, alignment, self.reward
 
     def spec(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """JSON values; :meth:`from_spec` is the inverse."""
         if isinstance(self.alignment, GivenDistances):
             raise InvalidInputError("alignment", "is given from outside", "only an experiment can use it")
         return {

@@ -1,4 +1,4 @@
-"""What an orchestrator remembers, and how it is written down: one versioned JSON document, bit for bit."""
+"""State of an orchestrator and its lossless, versioned JSON form."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OLDER = (1,)
 
 @dataclass(slots=True)
 class State:
-    """A fold over events: which agents there are, what was learned, which outcomes are awaited.
+    """Registered agents, learned arrays and pending decisions: a fold over the events so far.
 
-    ``parts`` holds the arrays of each learner: ``policy`` always, and those of alignment once there is one.
+    ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
     """
 
     agents: tuple[Agent, ...]
@@ -35,7 +35,7 @@ class State:
     seq: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """JSON values; :meth:`from_dict` is the inverse."""
         return {
             "agents": [agent_to_dict(agent) for agent in self.agents],
             "parts": {name: encode(arrays) for name, arrays in self.parts.items()},
@@ -57,13 +57,13 @@ class State:
         )
 
     def fingerprint(self) -> str:
-        """A hash of everything, equal for equal states."""
+        """A hash of the whole state, equal for equal states."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def parse(text: str) -> dict[str, Any]:
-    """A saved document, checked for its format and version."""
+    """Parse a saved document and check its format and version."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -79,7 +79,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
-    """Version 1: the floor was that of each agent, and a fixed lambda multiplied distances in native units."""
+    """Upgrade version 1, where the floor was per agent and a fixed lambda multiplied distances in native units."""
     settings, n = document["settings"], len(document["state"]["agents"])
     settings["floor"] = min(1.0, settings["floor"] * n)
     settings["units"] = None if settings["lambda"] == "auto" else "native"
@@ -87,7 +87,7 @@ def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def agent_to_dict(agent: Agent) -> dict[str, Any]:
-    """Plain JSON values."""
+    """JSON values; :func:`agent_from_dict` is the inverse."""
     return {"id": agent.id, "cost": agent.cost, "profile": None if agent.profile is None else agent.profile.to_dict()}
 
 

@@ -1,4 +1,4 @@
-"""Alignment: references, distances, units, and the lambda that multiplies them."""
+"""Alignment: references, distances, their units, and the adaptive weight lambda."""
 
 from bot_orch.core.alignment.model import Alignment, GivenDistances, Units, Watch
 from bot_orch.core.alignment.reference import Reference

@@ -1,10 +1,10 @@
-"""lambda="auto": a budget on unit-free distances, and lambda as its dual variable.
+"""lambda="auto": a budget on relative distances, and lambda as its dual variable.
 
-Distances up to halfway between what the closest quarter of the agents show and somebody else's answer cost nothing.
-Agents that have not shown enough yet count as close, so that cheats that come first do not set the standard. Beyond the
-budget an agent pays lambda for its excess, and lambda rises each time an excess is accepted. Where all agents are
-aligned, or all are far, nobody pays. An agent is judged by its lower confidence distance: seen twice, it is not
-condemned.
+The budget lies halfway between the distance of the closest quarter of the agents and 1, the distance of an answer to
+another task. Distances within the budget cost nothing. Agents with too few outcomes count as close, so that misaligned
+agents that come first do not set the budget. Beyond the budget the cost is lambda times the excess, and lambda rises
+each time an agent with an excess is chosen. If all agents are aligned, or all are far, no agent has a cost. The excess
+uses the lower confidence distance, so that few outcomes do not suffice to penalise an agent.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from bot_orch.core.alignment.units import Relative, closest_share
 
 __all__ = ["AutoLambda"]
 
-_PSEUDO_AGENTS = 2.0  # while few agents are known, so many that are closer still take part in the budget
-_QUICK, _STEEP = 30.0, 10.0  # an excess of 1 / 30 raises lambda as one of 1 does, until lambda is 10
+_PSEUDO_AGENTS = 2.0  # weight, in agents, of the prior that shrinks the budget while few agents are known
+_QUICK, _STEEP = 30.0, 10.0  # below lambda = 10, an excess of 1 / 30 already gives the full step
 
 
 @dataclass(frozen=True, slots=True)
 class AutoLambda:
-    """The dual variable, and who pays.
+    """The dual variable lambda and the alignment cost it implies.
 
     Parameters
     ----------
     start
-        lambda before anything has happened.
+        Initial lambda.
     rate
-        By how much lambda rises when an excess of 1 or more is accepted.
+        Largest step of lambda per chosen agent with an excess.
     """
 
     start: float = 1.0
@@ -39,14 +39,14 @@ class AutoLambda:
 
     @property
     def schema(self) -> Schema:
-        """The dual variable."""
+        """One array, ``lambda``."""
         return {"lambda": Field(per_agent=False, fill=self.start)}
 
     def budget(self, distance: Floats, known: Bools) -> Floats:
-        """The distance that costs nothing, ``batch + (1,)``: halfway from the closest quarter of agents to 1.
+        """The largest distance without cost, ``batch + (1,)``: halfway from the closest quarter of the agents to 1.
 
-        While few agents are known, two pseudo-agents that are closer still keep the first, if they cheat, from
-        setting the standard.
+        While few agents are known, two closer pseudo-agents shrink the budget, so that misaligned agents that come
+        first do not set it.
 
         Examples
         --------
@@ -61,18 +61,18 @@ class AutoLambda:
         return np.asarray(0.5 * (closest * (count + _PSEUDO_AGENTS * closest) / (count + _PSEUDO_AGENTS) + 1.0))
 
     def excess(self, found: Relative) -> Floats:
-        """What every agent's lower confidence distance exceeds the budget by, less what all of them do."""
+        """Excess of every agent's lower confidence distance over the budget, minus the smallest excess."""
         above = np.where(found.known, np.maximum(found.lower - self.budget(found.mean, found.known), 0.0), 0.0)
         return above - np.minimum.reduce(above, axis=-1, keepdims=True)
 
     def penalty(self, state: Arrays, excess: Floats) -> Floats:
-        """Lambda times excess."""
+        """Alignment cost: lambda times the excess."""
         return np.asarray(state["lambda"][..., None] * excess)
 
     def accept(self, state: Arrays, excess: Floats) -> None:
-        """An agent with this excess, ``batch``, was chosen.
+        """Raise lambda after an agent with this excess, ``batch``, was chosen.
 
-        An excess much smaller than 1 takes a large lambda; it comes to it in a few steps.
+        A small excess needs a large lambda to matter, so steps are enlarged while lambda is below 10.
         """
         steps = np.where(state["lambda"] < _STEEP, _QUICK, 1.0) * excess
         state["lambda"] += self.rate * np.minimum(steps, 1.0)

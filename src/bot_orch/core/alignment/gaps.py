@@ -1,4 +1,4 @@
-"""Gaps: how far each agent's outputs lie from the references of their own tasks."""
+"""Gaps: distances between each agent's outputs and the references of the same tasks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bot_orch.transport.geometries.base import Geometry
 __all__ = ["Gaps"]
 
 _Z = 1.645  # one-sided 95 %
-_USUAL_SPREAD = 0.25  # of a unit: the least spread that few gaps are taken to have
-_SMALL = 0.8  # what the normal approximation may miss of a mean of few outcomes, in units of spread / n
+_USUAL_SPREAD = 0.25  # in units: lower bound on the prior standard deviation of gaps
+_SMALL = 0.8  # small-sample correction of the normal approximation, in units of spread / n
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Distances between outputs and the references of their own tasks, agent by agent, and the unit they are told in.
+    """Distances between outputs and the references of the same tasks, per agent, and the unit for them.
 
     State arrays have leading batch dimensions: ``batch + (M,)``, those of the unit ``batch``.
 
@@ -28,7 +28,7 @@ class Gaps:
     width
         Length of an embedded reference.
     due
-        How many references of tasks without outcome are kept; an outcome later than that teaches no gap.
+        Number of references kept for tasks without an outcome; a later outcome gives no gap.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Gaps:
         }
 
     def see_reference(self, state: Arrays, geometry: Geometry, reference: Floats, round_: int) -> None:
-        """Keep the embedded references ``batch + (q,)`` of a round until its outcomes come; NaN where there is none."""
+        """Store the embedded references ``batch + (q,)`` of a round until its outcomes arrive; NaN where missing."""
         known: Bools = finite_rows(reference)
         if not known.any():
             return
@@ -75,7 +75,7 @@ class Gaps:
         state["due_round"][..., slot] = np.where(known, round_, state["due_round"][..., slot])
 
     def see_output(self, state: Arrays, geometry: Geometry, agent: Ints, output: Floats, round_: int) -> None:
-        """Compare embedded outputs ``batch + (q,)`` with the references of their round, where those are still kept."""
+        """Compare embedded outputs ``batch + (q,)`` with the references of their round, if those are still stored."""
         slot = round_ % self.due
         known: Bools = finite_rows(output) & (state["due_round"][..., slot] == round_)
         if known.any():
@@ -84,13 +84,13 @@ class Gaps:
             self.see_gap(state, agent, np.where(known, gap, np.nan))
 
     def see_unit(self, state: Arrays, apart: Floats, known: Bools | None = None) -> None:
-        """The distance between the references of two different tasks."""
+        """Record the distance between the references of two different tasks."""
         seen = np.isfinite(apart) if known is None else known
         state["apart"] += np.where(seen, apart, 0.0)
         state["pairs"] += seen
 
     def see_gap(self, state: Arrays, agent: Ints, gap: Floats) -> None:
-        """The distance between an output of ``agent`` and the reference of its task; NaN teaches nothing."""
+        """Record the distance between an output of ``agent`` and the reference of its task; NaN is ignored."""
         at = (*np.indices(np.shape(agent), sparse=True), agent)
         known = np.isfinite(gap)
         state["count"][at] += known
@@ -99,17 +99,17 @@ class Gaps:
         state["square"][at] += step * np.where(known, gap - state["gap"][at], 0.0)
 
     def unit(self, state: Arrays) -> Floats:
-        """How far references of different tasks lie apart on average, ``batch + (1,)``; 0 while unknown."""
+        """Mean distance between references of different tasks, ``batch + (1,)``; 0 while unknown."""
         return np.asarray(state["apart"] / np.maximum(state["pairs"], 1.0))[..., None]
 
     def mean(self, state: Arrays, unit: Floats) -> Floats:
-        """Mean distance of every agent in units of ``unit``; zero for an agent never seen."""
+        """Mean gap of every agent divided by ``unit``; zero for an agent without outcomes."""
         return in_units(state["gap"], unit)
 
     def lower(self, state: Arrays, unit: Floats) -> Floats:
-        """Lower confidence distance of every agent; zero for an agent seen less than twice.
+        """Lower confidence distance of every agent; zero with fewer than two outcomes.
 
-        The spread of few gaps is told from those of all agents, and taken for a quarter of a unit at least.
+        The standard deviation is shrunk towards that of all agents, which is taken as at least a quarter of a unit.
         """
         n = state["count"]
         spread = np.sqrt(state["square"] / np.maximum(n - 1.0, 1.0))

@@ -1,7 +1,7 @@
-"""W_t(i): how far each agent's outcomes lie from what the task wants, learned one outcome at a time.
+"""W_t(i): the distance of each agent's outcomes to the reference of the task, learned online.
 
-Every array has leading batch dimensions: none in the live router, ``(seeds,)`` in a replay. NaN rows stand for what one
-element of a batch lacks: a task without a reference, an outcome without an output.
+Every array has leading batch dimensions: none in the live router, ``(seeds,)`` in a replay. NaN rows mark missing
+values of one batch element: a task without a reference, an outcome without an output.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ __all__ = ["Alignment", "GivenDistances", "Units", "Watch"]
 
 Parts = dict[str, Arrays]
 Units = Literal["reference", "native"]
-_DUE = 256  # tasks whose outcome is awaited and whose reference is kept
+_DUE = 256  # references kept for tasks without an outcome
 
 
 @dataclass(frozen=True, slots=True)
 class GivenDistances:
-    """Alignment whose distances are laid out beforehand, as in the paper's experiments; they count as they are."""
+    """Alignment with precomputed distances in native units, as in the paper's experiments."""
 
     units: Literal["native"] = "native"
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """When to call it drift: ``recent`` outcomes of an agent (or tasks) against the ``older`` ones before them."""
+    """Drift test: ``recent`` outcomes of an agent (or tasks) against ``older`` ones, at level ``alpha``."""
 
     recent: int = 32
     older: int = 96
@@ -56,27 +56,27 @@ class Watch:
 
 @dataclass(frozen=True)
 class Alignment:
-    """How alignment costs are found.
+    """How alignment distances are computed.
 
     Parameters
     ----------
     geometry
-        How outcomes compare.
+        Metric on outcome distributions.
     memory
-        What an agent's profile remembers of its outputs.
+        Which past outputs an agent's profile includes.
     reference
-        Where references come from.
+        Source of the references.
     distance
-        ``lower`` (the default): the lower confidence distance, so that an agent seen twice is not condemned.
-        ``plug_in``: the distance as the paper computes it. Also ``debiased`` and ``upper``.
+        ``lower`` (the default): the lower confidence distance, so that few outcomes do not penalise an agent.
+        ``plug_in``: the plug-in distance of the paper. Also ``debiased`` and ``upper``.
     level
         Confidence level of ``lower`` and ``upper``.
     watch
-        Watch agents' outputs and the stream of tasks for drift; None switches it off.
+        Drift test for agents' outputs and for task references; None disables it.
     units
-        ``reference`` (the default): against the variability of the reference itself, so that lambda means the same
-        everywhere. Where tasks bring their own references, an output is then compared with that of its own task.
-        ``native``: distances as the geometry measures them, as in the paper.
+        ``reference`` (the default): relative to the variability of the reference, so that lambda is comparable across
+        geometries. If tasks have references, each output is then compared with the reference of its own task.
+        ``native``: distances of the geometry, as in the paper.
 
     Examples
     --------
@@ -118,9 +118,9 @@ class Alignment:
 
     @classmethod
     def for_measure(cls, measure: Measure, units: Units = "reference") -> Self:
-        """The alignment used when nobody chose one, by the kind of the first measure that was seen.
+        """The default alignment for the type of the first measure.
 
-        A cloud of one point is an embedding of one output: moments by coordinate are then exact and far cheaper than
+        A cloud of one point is the embedding of one output: coordinatewise moments are then exact and much cheaper than
         projections.
         """
         geometry: Geometry
@@ -138,18 +138,18 @@ class Alignment:
 
     @cached_property
     def bank(self) -> ProfileBank:
-        """Profiles of all agents."""
+        """Store of all agents' outcome profiles."""
         return ProfileBank(self.geometry, self.memory)
 
     @cached_property
     def gaps(self) -> Gaps | None:
-        """Distances of outputs to the references of their own tasks, where those are the unit."""
+        """Gaps between outputs and the references of the same tasks; None with other units or reference sources."""
         by_task = self.units == "reference" and self.reference.source == "task"
         return Gaps(self.geometry.width, _DUE) if by_task else None
 
     @cached_property
     def monitors(self) -> dict[str, DriftMonitor]:
-        """What watches for drift: agents' outputs and the stream of tasks."""
+        """Drift monitors of agents' outputs and of task references."""
         if self.watch is None:
             return {}
         outcomes = DriftMonitor(self.geometry, self.watch.recent, self.watch.older, self.watch.alpha)
@@ -157,43 +157,43 @@ class Alignment:
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State arrays, part by part. With gaps no profiles are kept: an output is compared once, with its own task."""
+        """State schemas by part. Gaps replace profiles: each output is compared once, with its own task's reference."""
         parts: dict[str, Schema] = {"gaps": self.gaps.schema} if self.gaps is not None else {"bank": self.bank.schema}
         parts["reference"] = self.reference.schema(self.geometry)
         parts["pool"] = self.reference.pool_schema(self.geometry)
         return parts | {name: monitor.schema for name, monitor in self.monitors.items()}
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
-        """State in which nothing has been seen."""
+        """Initial state for ``n_agents`` agents."""
         return {name: allocate(schema, batch, n_agents) for name, schema in self.schemas.items()}
 
     def detail(self, parts: Parts, given: Floats | None, profiles: Floats | None = None) -> Distances | None:
-        """Every agent's distance with its uncertainty, from learned profiles; None when there is no reference.
+        """Distance of every agent's learned profile with its uncertainty; None without a reference.
 
         Parameters
         ----------
         given
-            Embedded references that the tasks brought, ``batch + (q,)``; NaN rows where a task has none.
+            Embedded references of the tasks, ``batch + (q,)``; NaN rows for tasks without one.
         profiles
-            Embedded profiles known beforehand, ``batch + (M, q)``; NaN rows where none is known.
+            Embedded profiles known in advance, ``batch + (M, q)``; NaN rows where unknown.
         """
         nu = self._reference(parts, given)
         if nu is None:
             return None
         judged = nu if nu.ndim == parts["bank"]["embedding"].ndim or np.isfinite(nu).all() else nu[..., None, :]
-        if judged is not nu:  # tasks without a reference: nobody is judged there
+        if judged is not nu:  # some tasks have no reference: NaN rows give distance 0
             judged = np.broadcast_to(judged, parts["bank"]["embedding"].shape)
         return self.bank.distances(parts["bank"], judged, profiles=profiles, level=self.level)
 
     def distances(self, parts: Parts, given: Floats | None, profiles: Floats | None = None) -> Floats:
-        """W of every agent, in the units of :attr:`units`; zero for an agent of whom nothing is known."""
+        """W of every agent in :attr:`units`; zero for an agent without outcomes or profile."""
         if self.units == "reference":
             return self.relative(parts, given, profiles).pick(self.distance)
         found = self.detail(parts, given, profiles)
         return np.zeros(parts["bank"]["seen"].shape) if found is None else found.pick(self.distance)
 
     def relative(self, parts: Parts, given: Floats | None, profiles: Floats | None = None) -> Relative:
-        """Every agent's distance against the variability of the reference."""
+        """Every agent's distance relative to the variability of the reference."""
         if self.gaps is not None:
             return self._of_gaps(self.gaps, parts["gaps"], given, profiles)
         found = self.detail(parts, given, profiles)
@@ -204,7 +204,7 @@ class Alignment:
         return Relative(in_units(found.debiased, unit), in_units(found.lower, unit), known)
 
     def _of_gaps(self, own: Gaps, gaps: Arrays, given: Floats | None, profiles: Floats | None) -> Relative:
-        """Outputs against the references of their own tasks; profiles known beforehand against this one's."""
+        """Relative distances from gaps; profiles known in advance are compared with the current task's reference."""
         exact, certain = self._of_given(given, profiles, gaps["count"].shape)
         known = (gaps["count"] >= 2.0) | certain
         shown = np.where(certain, exact, gaps["gap"])
@@ -214,7 +214,7 @@ class Alignment:
         return Relative(mean, np.where(certain, exact, own.lower(gaps, unit)), known)
 
     def _of_given(self, given: Floats | None, profiles: Floats | None, shape: tuple[int, ...]) -> tuple[Floats, Bools]:
-        """Distances of profiles known beforehand to this task's reference, and where both are known."""
+        """Distances of profiles known in advance to the current task's reference, and a mask where both are known."""
         if given is None or profiles is None:
             return np.zeros(shape), np.zeros(shape, dtype=bool)
         certain = finite_rows(profiles) & finite_rows(given)[..., None]
@@ -225,13 +225,13 @@ class Alignment:
         return self.reference.embedding(self.geometry, parts["reference"], parts["pool"], given)
 
     def _settled(self, unit: Floats, distances: Floats, known: Bools) -> Floats:
-        """The unit; where the reference is a single point, what agents show, at least a quarter of what is possible."""
+        """The unit; if the reference does not vary, agents' typical distance, at least a quarter of the diameter."""
         if self.geometry.natural_unit:
             return unit
         return settled_unit(unit, distances, known, 0.25 * float(getattr(self.geometry, "diameter", 0.0)))
 
     def _variability(self, nu: Floats | None) -> Floats:
-        """How far one outcome of the reference lies from it, ``batch + (1,)``; the mean over agents' own references."""
+        """Expected distance of one reference outcome to the reference, ``batch + (1,)``; averaged over agents' own ones."""
         if self.geometry.natural_unit:
             return np.full(1, self.geometry.natural_unit)
         if nu is None:
@@ -244,9 +244,9 @@ class Alignment:
         return np.asarray(np.add.reduce(np.where(known, spread, 0.0), axis=-2) / np.maximum(count, 1.0))
 
     def outcomes_of(self, outcome: Outcome) -> Floats | None:
-        """What an outcome shows, ``(K,) + outcome_shape``: its output, or its time where time is what is compared.
+        """Raw outcomes ``(K,) + outcome_shape``: the output, or the elapsed time for the lateness geometry.
 
-        An outcome that was cut off before the target says nothing; one cut off later is at least that late.
+        An outcome censored before the target is ignored; a later one counts with its elapsed time, a lower bound.
         """
         if outcome.output is not None:
             raw, weights = self.geometry.outcomes_of(outcome.output)
@@ -259,7 +259,7 @@ class Alignment:
         return np.array([outcome.elapsed_s]) if known else None
 
     def see_task(self, parts: Parts, given: Floats | None, round_: int = 0) -> None:
-        """Tasks with these embedded references, ``batch + (q,)``, were decided on in this round."""
+        """Record the embedded references, ``batch + (q,)``, of the tasks of this round."""
         if given is None:
             return
         self.reference.see_task(self.geometry, parts["reference"], given)
@@ -271,12 +271,12 @@ class Alignment:
     def see_outputs(
         self, parts: Parts, names: Sequence[str], agent: Ints, raw: Floats, reward: Floats, round_: int = 0
     ) -> None:
-        """Agents' outcomes on the tasks of a round, ``(K,) + batch + outcome_shape``; NaN where nothing was shown.
+        """Learn agents' outcomes of a round, ``(K,) + batch + outcome_shape``; NaN where there is no output.
 
         Parameters
         ----------
         reward
-            ``batch``; NaN where there is none.
+            ``batch``; NaN where missing.
         """
         shape = self.geometry.outcome_shape
         shown: Bools = np.isfinite(raw[0]).reshape(*np.shape(agent), -1).all(axis=-1)
@@ -297,19 +297,19 @@ class Alignment:
             )
 
     def check(self, name: str, measure: Measure | None) -> None:
-        """Refuse a measure of the wrong kind or size before anything is changed."""
+        """Raise an error on ``name`` if the measure has the wrong type or size."""
         if measure is not None:
             self.embed(name, measure)
 
     def embed(self, name: str, measure: Measure) -> Floats:
-        """A measure's embedding, (q,); an error names ``name``."""
+        """Embedding (q,) of a measure; errors refer to the field ``name``."""
         try:
             return self.geometry.embed(measure)
         except InvalidInputError as error:
             raise InvalidInputError(name, error.problem, error.remedy) from error
 
     def spec(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """JSON values; :meth:`from_spec` is the inverse."""
         watch = None if self.watch is None else [self.watch.recent, self.watch.older, self.watch.alpha]
         rest = {"distance": self.distance, "level": self.level, "watch": watch, "units": self.units}
         return {**self.bank.spec(), "reference": self.reference.spec(), **rest}
@@ -329,7 +329,7 @@ class Alignment:
 
 
 def _watch(monitor: DriftMonitor, state: Arrays, values: Floats, shown: Bools, agent: Ints | None = None) -> None:
-    """Let a monitor take one value per batch element that has one."""
+    """Update a drift monitor with one value per batch element in ``shown``."""
     if np.all(shown):
         monitor.update(state, values, agent)
         return

@@ -1,4 +1,4 @@
-"""nu_t: where the reference of a task comes from."""
+"""Sources of the reference distribution nu_t of a task."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _FEW, _ENOUGH = 10.0, 10.0
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Where references come from. None of the sources needs the answer of the current task.
+    """Source of references. No source needs the answer to the current task.
 
     Parameters
     ----------
     source
-        ``task``: each task brings its own (a task without one has no alignment cost). ``fixed``: one measure for
-        all, such as a calibration set. ``tasks``: the Wasserstein barycenter of the references that tasks brought.
-        ``accepted``: outputs whose reward reached ``threshold``. An agent is measured against those of the others, all
-        with the same say, so that one that wins the judge too often does not set its own standard (where embeddings
-        cannot be averaged, against all outputs alike). ``agent``: the pooled outputs of one trusted agent.
+        ``task``: each task has its own (a task without one has no alignment cost). ``fixed``: one measure for
+        all, such as a calibration set. ``tasks``: the Wasserstein barycenter of all task references so far.
+        ``accepted``: outputs with reward at least ``threshold``. An agent is compared with the mean profile of the other
+        agents, so that an agent favoured by the judge does not define its own reference (with all outputs together if
+        embeddings cannot be averaged). ``agent``: the pooled outputs of one trusted agent.
     memory
-        What a learned reference remembers: everything, a window, or the past with fading weight.
+        Memory of a learned reference: everything, a window, or exponentially decaying weights.
     """
 
     source: ReferenceSource = "task"
@@ -55,35 +55,35 @@ class Reference:
             raise InvalidInputError("reference.agent", "goes with source 'agent'", "pass both or neither")
 
     def schema(self, geometry: Geometry) -> Schema:
-        """State arrays of a learned reference; none otherwise. They are shared, not per agent."""
+        """State arrays of the barycenter for source ``tasks``, shared by all agents; empty otherwise."""
         if self.source == "tasks":
             return Barycenter(geometry, self.memory).schema
         return {}
 
     def pool(self, geometry: Geometry) -> ProfileBank | None:
-        """The profiles behind ``accepted`` and ``agent``."""
+        """Profile store for the sources ``accepted`` and ``agent``; None otherwise."""
         return ProfileBank(geometry, self.memory) if self.source in ("accepted", "agent") else None
 
     def pool_schema(self, geometry: Geometry) -> Schema:
-        """State arrays of the pool: one profile per agent, or one that agents coming and going do not touch."""
+        """State arrays of the pool: one profile per agent, or one shared profile."""
         pool = self.pool(geometry)
         if pool is None:
             return {}
         return pool.schema if self.by_agent(geometry) else _shared(pool.schema)
 
     def by_agent(self, geometry: Geometry) -> bool:
-        """Whether every agent has a reference of its own: the mean of what the others showed."""
+        """Whether every agent has its own reference: the mean of the other agents' profiles."""
         return self.source == "accepted" and isinstance(geometry, LinearGeometry | QuantileGeometry)
 
     def see_task(self, geometry: Geometry, state: Arrays, given: Floats | None) -> None:
-        """Tasks with these embedded references ``batch + (q,)`` arrived; NaN rows are tasks without one."""
+        """Learn the embedded references ``batch + (q,)`` of new tasks; NaN rows are tasks without one."""
         if self.source == "tasks" and given is not None:
             Barycenter(geometry, self.memory).update(state, given, where=finite_rows(given))
 
     def see_output(
         self, geometry: Geometry, pooled: Arrays, names: Sequence[str], agent: Ints, raw: Floats, reward: Floats
     ) -> None:
-        """Outcomes ``raw`` of agents, one per batch element, arrived with these rewards; NaN rows are none."""
+        """Learn one outcome per batch element with its reward; NaN rows are missing."""
         pool = self.pool(geometry)
         if pool is None:
             return
@@ -98,9 +98,9 @@ class Reference:
             pool.update(pooled, row, fill_missing(geometry, raw, shown), shown)
 
     def embedding(self, geometry: Geometry, state: Arrays, pooled: Arrays, given: Floats | None) -> Floats | None:
-        """The reference, embedded: ``batch + (q,)``, or one for each agent, ``batch + (M, q)``; None without one.
+        """Embedded reference ``batch + (q,)``, or one per agent ``batch + (M, q)``; None without one.
 
-        Rows of tasks without a reference, and of agents that cannot be judged yet, are NaN.
+        Rows are NaN for tasks without a reference and for agents without enough data of the others.
         """
         if self.source == "fixed":
             return None if self.measure is None else geometry.embed(self.measure)
@@ -131,7 +131,7 @@ class Reference:
         return found
 
     def spec(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """JSON values; :meth:`from_spec` is the inverse."""
         measure = None if self.measure is None else self.measure.to_dict()
         rest = {"threshold": self.threshold, "agent": self.agent}
         return {"source": self.source, "memory": self.memory.spec(), "measure": measure, **rest}
@@ -150,10 +150,9 @@ class Reference:
 
 
 def leave_one_out_mean(profiles: Floats, n: Floats) -> Floats:
-    """Leave-one-out mean ``(..., M, q)``: for every agent the barycenter of the others' profiles.
+    """Leave-one-out mean ``(..., M, q)``: for every agent the barycenter of the other agents' profiles.
 
-    Profiles of few outcomes weigh less.
-    NaN while the others have fewer than ten outcomes together.
+    A profile of n outcomes has weight n / (n + 10). NaN while the others have fewer than ten outcomes in total.
 
     Examples
     --------
@@ -168,7 +167,7 @@ def leave_one_out_mean(profiles: Floats, n: Floats) -> Floats:
 
 
 def fill_missing(geometry: Geometry, raw: Floats, shown: Bools) -> Floats:
-    """Outcomes with a valid one in the place of those that are missing; what fills the gap is masked out afterwards."""
+    """Replace missing outcomes by a valid placeholder; the caller masks them out later."""
     if shown.all():
         return raw
     first = raw[shown][0]

@@ -1,7 +1,7 @@
-"""Distances without units: an agent's distance divided by how much the reference itself varies.
+"""Relative distances: an agent's distance divided by the variability of the reference.
 
-So 0 means "the answer itself" and 1 "no closer than the answer to another task", whatever an embedding is measured in,
-and lambda means the same everywhere.
+0 means equal to the reference and 1 means as far as the answer to another task. The scale of the embedding cancels, so
+lambda is comparable across geometries.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from bot_orch.transport.noise import noise
 
 __all__ = ["Relative", "closest_share", "in_units", "own_variability", "settled_unit"]
 
-_ROOM = 4.0  # where references hardly vary: the unit, in distances of the closest eighth of the agents
-_RELATIVE_TOLERANCE = 1e-9  # a unit below this share of the distances counts as zero
+_ROOM = 4.0  # for references with little variability: the unit, as a multiple of the closest eighth's distance
+_RELATIVE_TOLERANCE = 1e-9  # a unit below this fraction of the mean distance counts as zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relative:
-    """Distances without units, ``batch + (M,)``: estimates, lower confidence distances, and whose are known."""
+    """Relative distances ``batch + (M,)``: estimate, lower confidence distance, and a mask of known agents."""
 
     mean: Floats
     lower: Floats
@@ -41,13 +41,13 @@ class Relative:
 
     @classmethod
     def nothing(cls, shape: tuple[int, ...]) -> Relative:
-        """Nobody is known."""
+        """Zero distances, with no agent known."""
         zeros = np.zeros(shape)
         return cls(zeros, zeros, np.zeros(shape, dtype=bool))
 
 
 def own_variability(geometry: Geometry, nu: Floats) -> Floats:
-    """How far one outcome drawn from a reference lies from it, in expectation; ``batch + (1,)``.
+    """Expected distance between a reference and one outcome drawn from it; ``batch + (1,)``.
 
     References are ``batch + (q,)``; NaN rows, for tasks without one, give 0.
     """
@@ -59,10 +59,10 @@ def own_variability(geometry: Geometry, nu: Floats) -> Floats:
 
 
 def settled_unit(unit: Floats, distance: Floats, known: Bools, least: float = 0.0) -> Floats:
-    """The unit that references give, ``batch + (1,)``, or what agents show where references hardly vary beside that.
+    """The unit from the references, ``batch + (1,)``, or from agents' distances if references hardly vary.
 
-    Where even the closest agents lie further off than the unit, there is room for the less exact; where references do
-    not vary at all, the unit is at least ``least``.
+    If even the closest agents are farther away than the unit, the unit grows with their distance. If references have no
+    variability, the unit is at least ``least``.
 
     Examples
     --------
@@ -78,12 +78,12 @@ def settled_unit(unit: Floats, distance: Floats, known: Bools, least: float = 0.
 
 
 def closest_share(distance: Floats, known: Bools, share: int = 4) -> Floats:
-    """What the closest ``1 / share`` of the agents shows, ``batch + (1,)``; zero for agents that are not known."""
+    """The ``1 / share`` quantile of agents' distances, ``batch + (1,)``; unknown agents count as zero."""
     ordered = np.sort(np.where(known, distance, 0.0), axis=-1)
     last = (distance.shape[-1] - 1) // share
     return ordered[..., last : last + 1]
 
 
 def in_units(values: Floats, unit: Floats) -> Floats:
-    """Values in units; zero where the unit is not known."""
+    """``values / unit``; zero where the unit is zero, that is, unknown."""
     return np.divide(values, unit, out=np.zeros(np.broadcast_shapes(values.shape, unit.shape)), where=unit > 0.0)
