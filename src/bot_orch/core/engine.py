@@ -146,7 +146,7 @@ class Engine:
         return {name: part | learned.get(name, {}) for name, part in self.start(n_agents).items()}
 
     def choosing(self, measure: Measure | None) -> Engine:
-        """This engine, or one whose default alignment is chosen from the type of ``measure`` if it has none yet."""
+        """The engine itself, or a copy with the default alignment for the type of ``measure`` if it has none yet."""
         if measure is None or self.alignment is not None:
             return self
         chosen = Alignment.for_measure(measure, self.settings.chosen_units())

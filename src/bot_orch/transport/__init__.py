@@ -60,7 +60,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The lock-in study lives with the experiments; its name here stays."""
+    """Keep ``lockin_shares`` importable from here; it moved to the experiments."""
     if name == "lockin_shares":
         return importlib.import_module("bot_orch.experiments.lockin.shares").lockin_shares
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

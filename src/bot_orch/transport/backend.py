@@ -1,6 +1,6 @@
-"""The hot loops, behind one switch: :func:`kernels` names the NumPy versions or their numba twins.
+"""Numerical kernels in NumPy, with a switch to compiled versions: :func:`kernels`.
 
-Every kernel exists twice with the same signature: here in NumPy, in :mod:`bot_orch.transport.fast` compiled.
+:mod:`bot_orch.transport.fast` has numba versions with the same signatures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["NUMPY", "Kernels", "kernels"]
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """A set of hot loops.
+    """A set of numerical kernels.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ class Kernels:
     l1, l2
         ``(bank (..., M, q), reference (..., q)) -> (..., M)``: the L1 or L2 distance of every agent's row.
     push_window
-        ``(ring, ordered, seen, embedding, rows, values, cells, scale) -> None``: puts one outcome per row into a
-        sliding window kept sorted, and refreshes the row's embedding. See :func:`push_window`.
+        ``(ring, ordered, seen, embedding, rows, values, cells, scale) -> None``: inserts one outcome per row into a
+        sorted sliding window and recomputes the row's embedding. See :func:`push_window`.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Kernels:
 
 
 def kernels(name: str = "auto") -> Kernels:
-    """The kernels called ``numpy`` or ``numba``; ``auto`` takes numba where it is installed.
+    """The kernels ``numpy`` or ``numba``; ``auto`` uses numba if it is installed.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def l1(bank: Floats, reference: Floats) -> Floats:
 
 
 def l2(bank: Floats, reference: Floats) -> Floats:
-    """Euclidean distance over the last axis; differences first, so that near profiles do not cancel."""
+    """Euclidean distance over the last axis; computed from differences to avoid cancellation for close profiles."""
     difference = bank - (reference if reference.ndim == 1 else reference[..., None, :])
     np.square(difference, out=difference)
     total: Floats = np.sqrt(difference @ _ones(difference.shape[-1]))
@@ -77,7 +77,7 @@ def l2(bank: Floats, reference: Floats) -> Floats:
 def push_window(
     ring: Floats, ordered: Floats, seen: Ints, embedding: Floats, rows: Ints, values: Floats, cells: int, scale: Floats
 ) -> None:
-    """Put ``values[b]`` into window ``rows[b]`` and refresh its embedding, all in place.
+    """Insert ``values[b]`` into window ``rows[b]`` and recompute its embedding, in place.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The profiles of all agents: learned one outcome at a time, compared with a reference in one array operation."""
+"""Outcome profiles of all agents: updated online, compared with a reference in one array operation."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["ProfileBank"]
 
 @dataclass(frozen=True)
 class ProfileBank:
-    """What agents' outcomes look like so far.
+    """Embedded outcome distributions (profiles) of all agents.
 
-    The bank holds no state itself: ``schema`` declares the arrays, so that :mod:`bot_orch.arrays` creates, saves,
-    restores, grows and shrinks them together with the rest of an orchestrator's state.
+    The bank itself holds no state: ``schema`` declares the arrays, so that :mod:`bot_orch.arrays` creates, saves,
+    restores and resizes them together with the rest of an orchestrator's state.
 
     Parameters
     ----------
     geometry
-        How outcomes compare.
+        Metric on outcome distributions.
     memory
-        What is remembered of them.
+        Which past outcomes a profile includes.
     kernels
-        Hot loops, see :func:`bot_orch.transport.backend.kernels`.
+        Numerical kernels, see :func:`bot_orch.transport.backend.kernels`.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class ProfileBank:
 
     @cached_property
     def schema(self) -> Schema:
-        """The arrays of a state."""
+        """State arrays: outcome counts, embeddings and those of the store."""
         return {
             "seen": Field(dtype="int64"),
             "embedding": Field(shape=(self.geometry.width,)),
@@ -71,7 +71,7 @@ class ProfileBank:
         }
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Arrays:
-        """A state in which nothing has been seen."""
+        """Initial state, without outcomes."""
         return allocate(self.schema, batch, n_agents)
 
     def update(self, state: Arrays, agent: int | Ints, outcome: npt.ArrayLike, where: Bools | None = None) -> None:
@@ -80,11 +80,11 @@ class ProfileBank:
         Parameters
         ----------
         agent
-            Who produced it: an index, or ``(...)`` indices for a batch.
+            The agent that produced it: an index, or ``(...)`` indices for a batch.
         outcome
             ``(...) + geometry.outcome_shape``.
         where
-            ``(...)``: batch elements that have an outcome this time; all of them unless told.
+            Mask ``(...)`` of batch elements with an outcome; all by default.
         """
         raw = self.geometry.check_outcome(outcome)
         seen = state["seen"]
@@ -110,13 +110,13 @@ class ProfileBank:
             rows, raw = rows[chosen], raw[chosen]
         flat: Arrays = {}
         for name, declared in self.schema.items():
-            state[name] = np.asarray(state[name], order="C")  # so that the flat view below writes through
+            state[name] = np.asarray(state[name], order="C")  # contiguous, so that the reshape below is a view
             flat[name] = state[name].reshape(-1, *declared.shape)
         self._store.push(flat, rows, raw, self.kernels)
         flat["seen"][rows] += 1
 
     def observe(self, state: Arrays, agent: int, output: Measure) -> None:
-        """Learn an observed measure: every sample or point of it counts as one outcome, labels as one."""
+        """Learn an observed measure: each sample or point is one outcome; a label distribution is one outcome."""
         outcomes, weights = self.geometry.outcomes_of(output)
         if np.ptp(weights) > 1e-12:
             raise InvalidInputError("outcome.output", "has unequal weights", "report its samples one by one")
@@ -124,7 +124,7 @@ class ProfileBank:
             self.update(state, agent, outcome)
 
     def embedding(self, state: Arrays) -> Floats:
-        """All profiles, ``(..., M, q)``; zeros where nothing has been seen."""
+        """All profiles, ``(..., M, q)``; zeros for agents without outcomes."""
         profiles: Floats = state["embedding"]
         return profiles
 
@@ -141,15 +141,15 @@ class ProfileBank:
         method: str = "clt",
         level: float = 0.90,
     ) -> Distances:
-        """W of every agent to the reference ``(..., q)``, or to one of its own ``(..., M, q)``, with its uncertainty.
+        """W of every agent to a common reference ``(..., q)`` or to its own ``(..., M, q)``, with uncertainty.
 
-        An agent whose own reference is NaN is treated like one never seen.
+        An agent whose own reference is NaN is treated as one without outcomes.
 
         Parameters
         ----------
         profiles
-            Distributions known beforehand: measures by agent, or embeddings ``(..., M, q)`` with NaN rows where nothing
-            is known. They replace what was learned and are not uncertain.
+            Distributions known in advance: measures by agent, or embeddings ``(..., M, q)`` with NaN rows where
+            unknown. They replace learned profiles and have no sampling error.
         method, level
             See :func:`bot_orch.transport.uncertainty.confidence`.
         """

@@ -1,8 +1,8 @@
 """Wasserstein barycenters: the distribution with the least average distance to several others.
 
-Which average that is depends on the order. Under W2 it minimises sum_k w_k W2^2 and quantile vectors are averaged [1]_;
-under W1 it minimises sum_k w_k W1 and every level takes the weighted median. Averaging distribution functions or
-probabilities gives the *mixture*, which is something else: two narrow peaks at 0 and 1 have a W2 barycenter with one
+The objective depends on the order. Under W2 it is sum_k w_k W2^2, and quantile vectors are averaged [1]_; under W1 it
+is sum_k w_k W1, and every quantile level takes the weighted median. Averaging distribution functions or
+probabilities gives the *mixture* instead: two narrow peaks at 0 and 1 have a W2 barycenter with one
 peak at 1/2, and a mixture with two.
 
 References
@@ -30,7 +30,7 @@ _TIE = 1e-12  # weights that sum to 1/2 up to rounding count as 1/2
 
 
 def rule(geometry: Geometry) -> str:
-    """How a geometry's barycenter is found: ``mean``, ``median``, ``simplex``, ``fixed_point`` or ``programme``."""
+    """Algorithm for a geometry's barycenter: ``mean``, ``median``, ``simplex``, ``fixed_point`` or ``programme``."""
     if isinstance(geometry, Bures):
         return "mean" if geometry.diagonal else "fixed_point"
     if isinstance(geometry, ZeroOneLabels):
@@ -47,7 +47,7 @@ def rule(geometry: Geometry) -> str:
 def barycenter(geometry: Geometry, embeddings: Floats, weights: Floats | None = None) -> Floats:
     """The embedding (q,) of the barycenter of measures with embeddings (K, q).
 
-    For :class:`Sliced` it is the barycenter of every projection.
+    For :class:`Sliced`, each projection has its own barycenter.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def weighted_median(points: Floats, weights: Floats) -> Floats:
 def simplex_median(points: Floats, weights: Floats) -> Floats:
     """The probability vector p (K,) with the least sum of weighted |p_j - points[j, k]|, points (K, n).
 
-    Coordinatewise medians need not sum to one. At the optimum all coordinates are quantiles of one common level; it is
-    found by bisection, and what is left is filled up within the flat parts.
+    Coordinatewise medians need not sum to one. At the optimum all coordinates are quantiles of one common level, which
+    bisection finds; the remaining mass is distributed over the flat parts of the objective.
     """
     low, high = 0.0, 1.0
     for _ in range(60):
@@ -142,7 +142,7 @@ def _gaussian(geometry: Bures, embeddings: Floats, w: Floats) -> Floats:
 
 
 def _programme(geometry: Geometry, embeddings: Floats, w: Floats) -> Floats:
-    """The least weighted L1 distance over probability vectors, as a linear programme."""
+    """Minimise the weighted L1 distance over probability vectors by linear programming."""
     from scipy.optimize import linprog
     from scipy.sparse import block_array, csr_array, eye_array
 
@@ -158,7 +158,7 @@ def _programme(geometry: Geometry, embeddings: Floats, w: Floats) -> Floats:
 
 
 def _plans(geometry: CostLabels, embeddings: Floats, w: Floats) -> Floats:
-    """The least weighted transport cost over probability vectors: one plan per measure, one linear programme."""
+    """Minimise the weighted transport cost over probability vectors: one linear programme with a plan per measure."""
     from scipy.optimize import linprog
     from scipy.sparse import block_array, csr_array, eye_array, kron
 

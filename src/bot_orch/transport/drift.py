@@ -1,8 +1,8 @@
-"""Drift without rewards: has a stream of outcomes, or of tasks, changed?
+"""Drift detection without rewards, for a stream of outcomes or of tasks.
 
-The distance between the recent and the older part of a stream is compared with the distances between random splits
-of the same outcomes. If nothing has changed every split is as likely as the true one, so the alarm rings with
-probability at most ``alpha`` per test, whatever the distribution (permutation test [1]_).
+A permutation test [1]_ compares the distance between the recent and the older part of a stream with the distances
+between random splits of the same outcomes. Without drift all splits are equally likely, so the false-alarm probability
+is at most ``alpha`` per test for every distribution.
 
 References
 ----------
@@ -28,22 +28,22 @@ __all__ = ["DriftMonitor", "DriftStudy", "drift_study"]
 
 @dataclass(frozen=True)
 class DriftMonitor:
-    """Compares every ``recent`` new outcomes of a stream with its first ``older`` ones, kept since start or last alarm.
+    """Compares each block of ``recent`` new outcomes with the first ``older`` ones since the start or the last alarm.
 
-    The older part stays put, so that a lasting change is tested again and again until it is found.
+    The older part is fixed until the next alarm, so that a lasting change is tested repeatedly.
 
     Parameters
     ----------
     on
         ``outcomes``: one stream per agent, of raw outcomes. ``tasks``: one stream, of embedded task distributions; the
-        average of recent embeddings is compared with that of older ones, the reference. To watch tasks against
-        a fixed reference, feed W(task, reference) to a monitor of ``Scalars`` outcomes.
+        mean of recent embeddings is compared with the mean of older ones. To monitor tasks against
+        a fixed reference, pass W(task, reference) to a monitor of ``Scalars`` outcomes.
     alpha
         Probability of a false alarm per test, that is at most ``alpha / recent`` per outcome.
     permutations
         Random splits per test; ``1 / (permutations + 1)`` must not exceed ``alpha``.
     key
-        Names the random splits; the same state always gives the same answer.
+        Key of the random splits; equal states give equal results.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class DriftMonitor:
 
     @cached_property
     def schema(self) -> Schema:
-        """The arrays of a state: per agent for outcomes, shared for tasks."""
+        """State arrays: per agent for outcomes, shared for tasks."""
         shape = self.geometry.outcome_shape if self.on == "outcomes" else (self.geometry.width,)
         each = self.on == "outcomes"
         return {
@@ -90,13 +90,13 @@ class DriftMonitor:
         }
 
     def start(self, n_agents: int = 1, batch: tuple[int, ...] = ()) -> Arrays:
-        """A state in which nothing has been seen."""
+        """Initial state, without outcomes."""
         return allocate(self.schema, batch, n_agents)
 
     def update(self, state: Arrays, value: npt.ArrayLike, agent: int | npt.ArrayLike | None = None) -> Bools:
-        """Take one outcome (or task embedding) per batch element, in place; True where the alarm rings now.
+        """Add one outcome (or task embedding) per batch element in place; returns a mask of new alarms.
 
-        After an alarm the stream starts afresh: what came before is no longer comparable.
+        An alarm resets the stream, because earlier outcomes are no longer comparable.
         """
         shape = self.schema["ring"].shape[1:]
         x = self.geometry.check_outcome(value) if self.on == "outcomes" else np.asarray(value, dtype=float)
@@ -131,14 +131,14 @@ class DriftMonitor:
         return rings
 
     def compare(self, pooled: Floats, test: int = 0) -> tuple[float, float]:
-        """The distance between the last ``recent`` and the other outcomes (oldest first), and its p-value."""
+        """Distance between the last ``recent`` and the other outcomes (oldest first), and its p-value."""
         n = len(pooled)
         rng = generator("drift", self.key, test)
         splits = rng.permuted(np.tile(np.arange(n), (self.permutations + 1, 1)), axis=1)
         splits[0] = np.arange(n)
         old, new = self._summaries(pooled, splits)
         w = self.geometry.distances(new[:, None, :], old)[:, 0]
-        slack = 1e-12 * max(float(w[0]), 1e-300)  # equal splits differ by rounding
+        slack = 1e-12 * max(float(w[0]), 1e-300)  # tolerance for rounding errors between equal splits
         return float(w[0]), float((w >= w[0] - slack).mean())
 
     def _summaries(self, pooled: Floats, splits: npt.NDArray[Any]) -> tuple[Floats, Floats]:
@@ -161,7 +161,7 @@ class DriftMonitor:
 
 @dataclass(frozen=True, slots=True)
 class DriftStudy:
-    """What a monitor did on simulated streams.
+    """Performance of a drift monitor on simulated streams.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class DriftStudy:
 
 
 def drift_study(monitor: DriftMonitor, streams: Floats, change: int) -> DriftStudy:
-    """Run a monitor of outcomes over streams ``(S, T) + outcome_shape`` whose distribution changes at time ``change``.
+    """Evaluate a monitor on streams ``(S, T) + outcome_shape`` whose distribution changes at time ``change``.
 
     Examples
     --------
@@ -207,5 +207,5 @@ def drift_study(monitor: DriftMonitor, streams: Floats, change: int) -> DriftStu
 
 
 def _flat(state: Arrays, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    state[name] = np.asarray(state[name], order="C")  # so that the flat view writes through
+    state[name] = np.asarray(state[name], order="C")  # contiguous, so that the reshape is a view
     return state[name].reshape(-1, *shape)

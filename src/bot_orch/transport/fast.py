@@ -1,6 +1,6 @@
-"""The hot loops compiled by numba (extra ``fast``); the same signatures and results as :mod:`.backend`.
+"""Kernels compiled by numba (extra ``fast``), with the signatures and results of :mod:`.backend`.
 
-numba is imported by :func:`load`, never when this module is.
+Only :func:`load` imports numba.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["load"]
 
 @lru_cache(maxsize=1)
 def load() -> Kernels:
-    """The compiled kernels; the first call of each compiles it, which takes a second or two.
+    """The compiled kernels; each compiles at its first call, which takes a second or two.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def load() -> Kernels:
         from numba import njit
     except ImportError as error:
         raise MissingExtraError("kernels('numba')", "fast") from error
-    relaxed = {"reassoc", "contract"}  # lets sums use vector registers; nan and inf keep their meaning
+    relaxed = {"reassoc", "contract"}  # allows vectorised sums; NaN and inf keep their semantics
     rows_l1: Any = njit(_rows_l1, fastmath=relaxed, error_model="numpy")
     rows_l2: Any = njit(_rows_l2, fastmath=relaxed, error_model="numpy")
     push: Any = njit(_push_window, error_model="numpy")
@@ -45,7 +45,7 @@ def load() -> Kernels:
 
 
 def _distances(njit: Any, rows: Any) -> Callable[[Floats, Floats], Floats]:
-    """From one bank and one reference to any leading dimensions."""
+    """Broadcast a kernel for one bank and one reference over leading dimensions."""
     empty = np.empty
 
     @njit  # type: ignore[untyped-decorator]
@@ -55,7 +55,7 @@ def _distances(njit: Any, rows: Any) -> Callable[[Floats, Floats], Floats]:
 
     def distances(bank: Floats, reference: Floats) -> Floats:
         if bank.ndim == 2 and reference.ndim == 1:
-            out = empty(bank.shape[0])  # made here: an array made by numba costs more than the rest of the call
+            out = empty(bank.shape[0])  # numba would spend more on this allocation than on the rest of the call
             rows(bank, reference, out)
             return out
         m, q = bank.shape[-2:]
@@ -125,7 +125,7 @@ def _push_window(
             old, new = ring[row, track, slot], values[b, track]
             ring[row, track, slot] = new
             low, high = 0, capacity
-            while low < high:  # where the leaving outcome stands
+            while low < high:  # binary search for the outcome that leaves the window
                 middle = (low + high) // 2
                 if window[middle] < old:
                     low = middle + 1

@@ -25,7 +25,7 @@ def total_variation(p: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
 
 
 def check_ground_cost(cost: npt.ArrayLike) -> Floats:
-    """A square, non-negative, finite cost matrix with a zero diagonal, or an error that says what is wrong."""
+    """Validate a cost matrix: square, non-negative, finite, zero diagonal."""
     c = np.array(cost, dtype=float)
     if c.ndim != 2 or c.shape[0] != c.shape[1]:
         raise InvalidInputError("ground_cost", f"has shape {c.shape}", "pass a K x K matrix")
@@ -37,7 +37,7 @@ def check_ground_cost(cost: npt.ArrayLike) -> Floats:
 
 
 def is_zero_one(cost: Floats) -> bool:
-    """Whether every move costs exactly one."""
+    """Whether the cost is 0 on the diagonal and 1 elsewhere."""
     return bool(np.array_equal(cost, 1.0 - np.eye(cost.shape[0])))
 
 
@@ -61,7 +61,7 @@ def label_distance(p: npt.ArrayLike, q: npt.ArrayLike, ground_cost: npt.ArrayLik
 
 def transport_plan_cost(a: Floats, b: Floats, c: Floats) -> tuple[float, Floats]:
     """The least cost of moving ``a`` to ``b`` and the Kantorovich potential on the side of ``a``, by HiGHS."""
-    from scipy.optimize import linprog  # slow to import, and needed only for costs without a closed form
+    from scipy.optimize import linprog  # slow import, needed only without a closed form
 
     m, n = c.shape
     constraints = np.vstack([np.kron(np.eye(m), np.ones((1, n))), np.kron(np.ones((1, m)), np.eye(n))])

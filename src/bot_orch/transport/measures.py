@@ -1,4 +1,4 @@
-"""Typed measures: the type says what the numbers mean, so that probabilities are never taken for samples."""
+"""Typed measures: the type distinguishes probabilities, samples, point clouds and Gaussians."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bot_orch.types import Measure
 
 __all__ = ["Cloud", "Gaussian", "Labels", "Samples", "measure_from_dict", "require"]
 
-_ROUNDING = 4.0 * float(np.finfo(float).eps)  # per number: a sum this close to one is one
+_ROUNDING = 4.0 * float(np.finfo(float).eps)  # tolerance per entry for a sum of one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Real numbers drawn from a distribution, with weights when they do not count alike.
+    """Real-valued samples of a distribution, with optional weights.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cloud:
-    """Points in R^d, one per row, with weights when they do not count alike.
+    """Points in R^d, one per row, with optional weights.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def measure_from_dict(document: Mapping[str, Any]) -> Labels | Samples | Cloud |
 
 
 def require(measure: Measure, *kinds: str) -> Any:
-    """The measure itself if it is of one of these kinds, else an error that names both."""
+    """Return the measure if it has one of these kinds; otherwise raise an error."""
     kind = getattr(measure, "kind", type(measure).__name__)
     if kind not in kinds:
         raise InvalidInputError(
@@ -209,7 +209,7 @@ def _normalised(name: str, p: Floats) -> Floats:
     total = float(p.sum())
     if abs(total - 1.0) > 1e-6:
         raise InvalidInputError(name, f"sum to {total:.6g}", "divide by their sum")
-    return p if abs(total - 1.0) <= _ROUNDING * p.size else p / total  # so that normalising twice changes nothing
+    return p if abs(total - 1.0) <= _ROUNDING * p.size else p / total  # makes normalisation idempotent
 
 
 def _positive(s: Floats) -> Floats:

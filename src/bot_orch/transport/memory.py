@@ -1,4 +1,4 @@
-"""What a profile remembers: everything, a sliding window, or the past with exponentially fading weight."""
+"""Memory of a profile: all outcomes, a sliding window, or exponentially decaying weights."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Memory"]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How past outcomes count. Use :meth:`everything`, :meth:`window` or :meth:`fading`.
+    """Weights of past outcomes. Use :meth:`everything`, :meth:`window` or :meth:`fading`.
 
     Parameters
     ----------
     mode
         ``all``, ``window`` or ``decay``.
     size
-        Length of the window; elsewhere the number of support points kept where counts do not suffice (quantiles).
-        Beyond it the two nearest points are merged and the state's ``error`` bounds the W1 distance this has cost.
+        Length of the window; in other modes the maximal number of support points of a quantile digest.
+        Beyond it the two nearest points are merged, and the state's ``error`` bounds the resulting W1 error.
     half_life
-        Outcomes after which a weight has halved (``decay``).
+        Number of later outcomes after which a weight has halved (``decay``).
 
     Examples
     --------
@@ -51,12 +51,12 @@ class Memory:
 
     @classmethod
     def everything(cls, size: int = 512) -> Self:
-        """All outcomes count alike."""
+        """All outcomes have equal weight."""
         return cls("all", size)
 
     @classmethod
     def window(cls, size: int = 256) -> Self:
-        """The last ``size`` outcomes count alike."""
+        """The last ``size`` outcomes have equal weight, older ones none."""
         return cls("window", size)
 
     @classmethod
@@ -66,7 +66,7 @@ class Memory:
 
     @property
     def factor(self) -> float:
-        """What every weight is multiplied by when an outcome arrives."""
+        """Decay factor of all weights per new outcome."""
         return 0.5 ** (1.0 / self.half_life) if self.mode == "decay" else 1.0
 
     def mass(self, seen: Ints) -> Floats:

@@ -1,4 +1,4 @@
-"""The sampling error of a plug-in distance, from embeddings alone: bias, standard deviation, small-sample term."""
+"""Sampling error of a plug-in distance, from embeddings alone: bias, standard deviation, small-sample term."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _deviation(p: Floats, f: Floats) -> Floats:
 
 
 def _with_reference(bank: Floats, target: Floats, root: Floats) -> Floats:
-    """Profiles with one outcome of the reference added, so that n equal outcomes are not taken for certainty."""
+    """Profiles with one pseudo-outcome of the reference, so that n equal outcomes do not give zero variance."""
     share = (1.0 / (1.0 + root**2))[..., None]
     mixed: Floats = bank + share * (target - bank)
     return mixed
@@ -85,7 +85,7 @@ def _cost_labels(geometry: CostLabels, bank: Floats, reference: Floats, value: F
 
 
 def _quantiles(geometry: QuantileGeometry, bank: Floats, target: Floats, value: Floats, root: Floats) -> Triple:
-    """Per track as for one-dimensional samples; orthogonal tracks add in squares, bases of a larger frame linearly."""
+    """One-dimensional errors per track; orthogonal tracks add in squares, different bases of a frame linearly."""
     tracks, cells, constant = geometry.n_tracks, geometry.cells, geometry.constant
     m = bank.reshape(*bank.shape[:-1], tracks, cells) / geometry.scale
     r = target.reshape(*target.shape[:-1], tracks, cells) / geometry.scale
@@ -116,7 +116,7 @@ def _scatter(m: Floats) -> Floats:
 
 
 def _potential(m: Floats, slope: Floats) -> Floats:
-    """The function with this slope at the cell means, up to a constant."""
+    """Kantorovich potential with this slope at the cell means, up to a constant."""
     steps = np.diff(m, axis=-1) * 0.5 * (slope[..., 1:] + slope[..., :-1])
     return np.concatenate([np.zeros((*m.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)
 
@@ -128,7 +128,7 @@ def _track_w1(m: Floats, r: Floats) -> Triple:
 
 
 def _track_w2(m: Floats, r: Floats) -> Triple:
-    """Here the first entry is n b0^2 and the second the deviation of the potential of W2^2."""
+    """Returns n b0^2, the standard deviation of the potential of W2^2, and the small-sample term."""
     cells = m.shape[-1]
     w = level_widths(cells)
     middle = 0.5 * (cosine_levels(cells)[1:] + cosine_levels(cells)[:-1])

@@ -1,7 +1,7 @@
 """Quantile functions as vectors: cell means on cosine-spaced levels.
 
 A sample is stored as the means of its quantile function Q over q cells [tau_j, tau_{j+1}] of the unit interval,
-tau_j = (1 - cos(pi j / q)) / 2: fine where tails live, coarse in the middle. By Jensen's inequality distances
+tau_j = (1 - cos(pi j / q)) / 2: fine in the tails, coarse in the middle. By Jensen's inequality distances
 between such vectors never exceed the distances between the quantile functions, and equal them when both functions
 are constant inside every cell [1]_.
 
@@ -60,7 +60,7 @@ def cell_means(ordered: Floats, n: Ints, cells: int) -> Floats:
     Parameters
     ----------
     ordered
-        (R, C), ascending; what follows the first n entries may be +inf.
+        (R, C), ascending; entries after the first n may be +inf.
     n
         (R,).
 

@@ -1,4 +1,4 @@
-"""References learned from the tasks themselves: global, sliding-window and exponentially weighted barycenters."""
+"""References learned from tasks: global, sliding-window and exponentially weighted barycenters."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["Barycenter"]
 class Barycenter:
     """The barycenter of the task distributions observed so far.
 
-    ``Memory.everything()`` gives the global one, ``Memory.window(n)`` that of the last n tasks,
-    ``Memory.fading(half_life)`` the exponentially weighted one. Streaming equals
-    :func:`~bot_orch.transport.barycenters.barycenter` of the same measures; exceptions: a global *median* keeps at most
-    ``memory.size`` support points per coordinate, and a fading one forgets tasks older than ``memory.size``.
+    ``Memory.everything()`` gives the global barycenter, ``Memory.window(n)`` that of the last n tasks,
+    ``Memory.fading(half_life)`` the exponentially weighted one. The online result equals
+    :func:`~bot_orch.transport.barycenters.barycenter` of the same measures, except that a global *median* keeps at most
+    ``memory.size`` support points per coordinate, and a fading one drops all but the last ``memory.size`` tasks.
 
     Examples
     --------
@@ -53,14 +53,14 @@ class Barycenter:
 
     @property
     def keeps(self) -> str:
-        """What is stored: a ``sum``, a ``ring`` of tasks, or a ``digest``."""
+        """Storage: a ``sum`` of embeddings, a ``ring`` of tasks, or a quantile ``digest``."""
         if rule(self.geometry) == "mean":
             return "sum" if self.memory.mode != "window" else "ring"
         return "digest" if self.memory.mode == "all" else "ring"
 
     @cached_property
     def schema(self) -> Schema:
-        """The arrays of a state; none is per agent."""
+        """State arrays; none is per agent."""
         q, size = self.geometry.width, self.memory.size
         shared = {"seen": Field(per_agent=False, dtype="int64")}
         if self.keeps == "sum":
@@ -74,13 +74,13 @@ class Barycenter:
         }
 
     def start(self, batch: tuple[int, ...] = ()) -> Arrays:
-        """A state in which no task has been seen."""
+        """Initial state, without tasks."""
         return allocate(self.schema, batch, 0)
 
     def update(self, state: Arrays, task: Measure | Floats, where: Bools | None = None) -> None:
-        """Observe a task's distribution, in place: a measure, or embeddings ``(..., q)`` for a batch.
+        """Add a task's distribution in place: a measure, or embeddings ``(..., q)`` for a batch.
 
-        ``where`` tells the batch elements that have one this time; all of them unless told.
+        ``where`` is the mask of batch elements with a task; all by default.
         """
         e = task if isinstance(task, np.ndarray) else self.geometry.embed(task)
         seen = state["seen"]
@@ -104,7 +104,7 @@ class Barycenter:
         state["seen"] = seen + 1
 
     def embedding(self, state: Arrays) -> Floats:
-        """The barycenter's embedding ``(..., q)``; an error before the first task."""
+        """Embedding ``(..., q)`` of the barycenter; raises an error before the first task."""
         seen, q = state["seen"], self.geometry.width
         if (seen == 0).any():
             raise InvalidInputError("reference", "has seen no task yet", "give the first task a reference")

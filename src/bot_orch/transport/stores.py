@@ -1,6 +1,6 @@
-"""Storage of outcome profiles with incremental updates: feature sums, sorted windows, digests, points.
+"""Storage of outcome profiles with incremental updates: feature sums, sorted windows, quantile digests, points.
 
-A store declares its arrays and pushes one outcome into each of some profiles (rows), in place. Arrays come flattened
+A store declares its arrays and adds one outcome to each of several profiles (rows) in place. Arrays are flattened
 over batch and agents: (N, ...).
 """
 
@@ -23,14 +23,14 @@ __all__ = ["DigestStore", "LinearStore", "PointStore", "ProfileStore", "WindowSt
 
 
 class ProfileStore(Protocol):
-    """Arrays of a profile, and how an outcome changes them."""
+    """Arrays of a profile and their update rule."""
 
     def fields(self) -> dict[str, Field]:
-        """The arrays, besides ``seen`` and ``embedding``."""
+        """The arrays other than ``seen`` and ``embedding``."""
         ...
 
     def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
-        """Outcome ``raw[b]`` enters profile ``rows[b]``; ``seen`` still counts the outcomes before it."""
+        """Add outcome ``raw[b]`` to profile ``rows[b]``; the caller increments ``seen`` afterwards."""
         ...
 
 
@@ -42,14 +42,14 @@ class LinearStore:
     memory: Memory
 
     def fields(self) -> dict[str, Field]:
-        """The sum, and for a window the outcomes that will leave it."""
+        """The sum, and for a window also its outcomes."""
         declared = {"total": Field(shape=(self.geometry.n_features,))}
         if self.memory.mode == "window":
             declared["ring"] = Field(shape=(self.memory.size, *self.geometry.outcome_shape))
         return declared
 
     def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
-        """Add the arriving features; fade, or take away the leaving ones."""
+        """Decay the sum, add the new features and subtract those that leave the window."""
         seen, total = arrays["seen"][rows], arrays["total"][rows] * self.memory.factor
         total += self.geometry.features(raw)
         if self.memory.mode == "window":
@@ -64,7 +64,7 @@ class LinearStore:
 
 @dataclass(frozen=True)
 class WindowStore:
-    """The last outcomes, in order of arrival and sorted."""
+    """A sliding window of outcomes, in order of arrival and sorted."""
 
     geometry: QuantileGeometry
     memory: Memory
@@ -75,7 +75,7 @@ class WindowStore:
         return {"ring": Field(shape=shape, fill=np.inf), "ordered": Field(shape=shape, fill=np.inf)}
 
     def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
-        """One kernel call."""
+        """Insert with the kernel ``push_window``."""
         geometry = self.geometry
         kernels.push_window(
             arrays["ring"],
@@ -91,13 +91,13 @@ class WindowStore:
 
 @dataclass(frozen=True)
 class DigestStore:
-    """Weighted support points, sorted; the nearest two merge when there are too many."""
+    """A digest of sorted, weighted support points; the nearest two merge beyond the capacity."""
 
     geometry: QuantileGeometry
     memory: Memory
 
     def fields(self) -> dict[str, Field]:
-        """Points, weights and the W1 distance that merging may have cost, times the total weight."""
+        """Points, weights and a bound on the W1 error of merging, times the total weight."""
         shape = (self.geometry.n_tracks, self.memory.size)
         return {
             "points": Field(shape=shape, fill=np.inf),
@@ -106,7 +106,7 @@ class DigestStore:
         }
 
     def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
-        """Fade, insert, merge if need be."""
+        """Decay the weights, insert the outcome, merge if the digest is full."""
         geometry = self.geometry
         points, weights = arrays["points"][rows], arrays["weights"][rows]
         points, weights, cost = digest_push(points, weights, geometry.tracks(raw), self.memory.factor)
@@ -118,7 +118,7 @@ class DigestStore:
 
 @dataclass(frozen=True)
 class PointStore:
-    """The last points as they are, for geometries that need them."""
+    """A ring of raw points, for geometries without an embedding."""
 
     geometry: CostCloud
     memory: Memory
@@ -128,7 +128,7 @@ class PointStore:
         return {"ring": Field(shape=(self.geometry.capacity, self.geometry.dimension))}
 
     def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
-        """Replace the oldest point, then weigh points by age."""
+        """Replace the oldest point and recompute the weights by age."""
         capacity = self.geometry.capacity
         seen = arrays["seen"][rows]
         arrays["ring"][rows, seen % capacity] = raw
@@ -137,7 +137,7 @@ class PointStore:
 
 
 def age_weights(seen: Ints, capacity: int, memory: Memory) -> Floats:
-    """Normalised weights ``(..., capacity)`` of the places of a ring that has taken ``seen`` entries."""
+    """Normalised weights ``(..., capacity)`` of the slots of a ring after ``seen`` entries."""
     age = (seen[..., None] - 1 - np.arange(capacity)) % capacity
     size = min(capacity, memory.size) if memory.mode == "window" else capacity
     weights = np.where((age < seen[..., None]) & (age < size), memory.factor**age, 0.0)
@@ -146,10 +146,10 @@ def age_weights(seen: Ints, capacity: int, memory: Memory) -> Floats:
 
 
 def digest_push(points: Floats, weights: Floats, arriving: Floats, factor: float) -> tuple[Floats, Floats, Floats]:
-    """Put one point into each sorted digest ``(..., C)``; returns points, weights and the cost of merging ``(...)``.
+    """Insert one point into each sorted digest ``(..., C)``; returns points, weights and the merging cost ``(...)``.
 
-    The pair that merges is the one whose merging moves the least mass times distance, 2 w v |x - y| / (w + v), to its
-    mean: that is the W1 distance (times total weight) between the digest before and after.
+    The merged pair minimises mass times distance to its mean, 2 w v |x - y| / (w + v), which is the W1 distance (times
+    total weight) between the digest before and after.
     """
     capacity = points.shape[-1]
     x = np.concatenate([points, arriving[..., None]], axis=-1).reshape(-1, capacity + 1)
@@ -179,7 +179,7 @@ def _merge_nearest(x: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def store_for(geometry: Geometry, memory: Memory) -> ProfileStore:
-    """The store that suits a geometry and a memory."""
+    """The store for a geometry and a memory; raises an error for unsupported combinations."""
     if isinstance(geometry, LinearGeometry):
         return LinearStore(geometry, memory)
     if isinstance(geometry, QuantileGeometry):

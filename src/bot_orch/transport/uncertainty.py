@@ -1,15 +1,15 @@
 """Uncertainty of distances: bias, confidence distances and sample size.
 
-The plug-in distance of an agent seen n times is too large even if the agent matches the reference perfectly: its n
-outcomes scatter. Left alone, this makes a policy that prefers small distances avoid agents that were unlucky early on.
+The plug-in distance from n outcomes is biased upwards: it is positive even if the agent matches the reference, because
+a sample scatters. Uncorrected, a policy that prefers small distances avoids agents with unlucky first outcomes.
 Every distance therefore comes with
 
 * ``b0``, its expected value when profile and reference are the same distribution;
 * a standard deviation, from the Kantorovich potential of the transport (central limit theorem for W [1]_);
-* lower and upper confidence distances; the lower one is what the orchestrator uses unless told otherwise.
+* lower and upper confidence distances; the orchestrator uses the lower one by default.
 
-``dkw`` bounds hold for every n without any limit theorem (Dvoretzky-Kiefer-Wolfowitz [2]_, Hoeffding), ``anytime`` ones
-for all n at once; both exist for bounded outcomes only, and are two to four times wider.
+``dkw`` bounds are valid for every finite n (Dvoretzky-Kiefer-Wolfowitz [2]_, Hoeffding), ``anytime`` bounds for all n
+simultaneously; both exist for bounded outcomes only and are two to four times wider.
 
 References
 ----------
@@ -43,13 +43,13 @@ class Distances:
     Attributes
     ----------
     value
-        The plug-in W. An agent without outcomes has 0: it gets no penalty.
+        The plug-in W; 0, and so no penalty, for an agent without outcomes.
     debiased
         sqrt(W^2 - b0^2), at least 0.
     lower, upper
-        Confidence distances; 0 and infinity for an agent never seen, or seen once where outcomes have no bounds.
+        Confidence distances; 0 and infinity without outcomes, or with a single one if outcomes are unbounded.
     n
-        Effective sample size; infinity where the profile is known beforehand.
+        Effective sample size; infinity for a profile known in advance.
     """
 
     value: Floats
@@ -83,9 +83,9 @@ def confidence(
     ----------
     method
         ``clt``: W - b0 - z sd - s/n and W + z sd + s'/n. For bounded outcomes s is 0.8 and s' is z^2 times the range
-        (room for a rare outcome not yet seen, as in Wilson's interval for a proportion). Without bounds both are
-        twice the integral of sqrt(F (1 - F)), and an outcome too rare to have been seen cannot be allowed for.
-        ``dkw`` or ``anytime``: guaranteed, for bounded outcomes.
+        (which allows for a rare unseen outcome, as in Wilson's interval for a proportion). Without bounds both are
+        twice the integral of sqrt(F (1 - F)), and rare unseen outcomes are not covered.
+        ``dkw`` or ``anytime``: finite-sample guarantees, for bounded outcomes.
     level
         Probability that the true distance lies between ``lower`` and ``upper``.
 
@@ -115,7 +115,7 @@ def confidence(
         raise InvalidInputError("method", f"is {method!r}", "pass 'clt', 'dkw' or 'anytime'")
     lower = np.maximum(lower, 0.0)
     debiased = np.sqrt(np.maximum(value * value - b0 * b0, 0.0))
-    blind = n < (1 if bounded else 2)  # one outcome without bounds says nothing about spread
+    blind = n < (1 if bounded else 2)  # one unbounded outcome does not determine a spread
     if blind.any():
         lower, upper = np.where(blind, 0.0, lower), np.where(blind, np.inf, upper)
         value, debiased = np.where(n > 0, value, 0.0), np.where(n > 0, debiased, 0.0)
@@ -132,7 +132,7 @@ def _normal_quantile(p: float) -> float:
 def _guaranteed(
     geometry: Geometry, bank: Floats, reference: Floats, n: Floats, alpha: float, anytime: bool
 ) -> tuple[Floats, Floats]:
-    """Confidence distances from a band that holds all coordinates of the true embedding at once."""
+    """Confidence distances from a simultaneous band for all coordinates of the true embedding."""
     n = np.maximum(n, 1.0)
     log = np.log(1.0 / alpha) + (np.log(n * (n + 1.0)) if anytime else 0.0)
     log = np.where(np.isfinite(n), log, 0.0)  # a known profile has no error

@@ -231,7 +231,7 @@ class Alignment:
         return settled_unit(unit, distances, known, 0.25 * float(getattr(self.geometry, "diameter", 0.0)))
 
     def _variability(self, nu: Floats | None) -> Floats:
-        """Expected distance of one reference outcome to the reference, ``batch + (1,)``; averaged over agents' own ones."""
+        """Expected distance of one reference outcome to the reference, ``batch + (1,)``; mean over agents' own ones."""
         if self.geometry.natural_unit:
             return np.full(1, self.geometry.natural_unit)
         if nu is None:

@@ -33,8 +33,8 @@ class Reference:
     source
         ``task``: each task has its own (a task without one has no alignment cost). ``fixed``: one measure for
         all, such as a calibration set. ``tasks``: the Wasserstein barycenter of all task references so far.
-        ``accepted``: outputs with reward at least ``threshold``. An agent is compared with the mean profile of the other
-        agents, so that an agent favoured by the judge does not define its own reference (with all outputs together if
+        ``accepted``: outputs with reward at least ``threshold``. An agent is compared with the mean profile of the
+        others, so that an agent favoured by the judge does not define its own reference (with all outputs together if
         embeddings cannot be averaged). ``agent``: the pooled outputs of one trusted agent.
     memory
         Memory of a learned reference: everything, a window, or exponentially decaying weights.

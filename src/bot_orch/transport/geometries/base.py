@@ -1,8 +1,8 @@
-"""What every geometry offers: embed a measure once, then all distances are one array operation.
+"""Base classes of geometries: measures are embedded once; all distances are then one array operation.
 
-A *geometry* says which outcomes it accepts and how far apart two of them are. It maps every measure to a vector such
-that the Wasserstein distance is a plain L1 or L2 distance between vectors (a few kinds without such a map solve a
-linear programme per pair, and remember the answer). Distances are always W, never a power of it.
+A *geometry* defines the accepted outcomes and the distance between them. It maps every measure to a vector such
+that the Wasserstein distance is an L1 or L2 distance between vectors (a few geometries without such a map solve a
+linear programme per pair and cache the result). Distances are always W, never a power of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REGISTRY: dict[str, type[Geometry]] = {}
 
 @dataclass(frozen=True)
 class Geometry(ABC):
-    """A way to measure how far apart outcome distributions are.
+    """A Wasserstein distance between outcome distributions, with an embedding.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Geometry(ABC):
     kind
         The kind of measure it accepts.
     natural_unit
-        A distance that means the same everywhere, where there is one; 0 elsewhere.
+        A fixed unit for relative distances, if the geometry has one; else 0.
     """
 
     name: ClassVar[str] = ""
@@ -56,7 +56,7 @@ class Geometry(ABC):
     @property
     @abstractmethod
     def order(self) -> int:
-        """P of W_p: 1 or 2."""
+        """The order p of W_p: 1 or 2."""
 
     @property
     @abstractmethod
@@ -66,7 +66,7 @@ class Geometry(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """q, the length of an embedding."""
+        """Length q of an embedding."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Geometry(ABC):
         return self.embed_outcomes(np.expand_dims(raw, raw.ndim - len(self.outcome_shape)))
 
     def check_outcome(self, outcome: npt.ArrayLike) -> Floats:
-        """Outcomes as floats ``(...) + outcome_shape``, or an error that says what is wrong."""
+        """Validate outcomes and convert them to floats ``(...) + outcome_shape``."""
         x = np.asarray(outcome, dtype=float)
         d = len(self.outcome_shape)
         if d and x.shape[-d:] != self.outcome_shape:
@@ -107,21 +107,21 @@ class Geometry(ABC):
         return kernels.l1(bank, reference) if self.order == 1 else kernels.l2(bank, reference)
 
     def spec(self) -> dict[str, Any]:
-        """Plain JSON values; :func:`geometry_from_spec` reads them back."""
+        """JSON values; :func:`geometry_from_spec` is the inverse."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"name": self.name, **{name: _plain(value) for name, value in values.items()}}
 
 
 @dataclass(frozen=True)
 class LinearGeometry(Geometry):
-    """Geometries whose embedding is a function of the mean of per-outcome features, so that counts suffice."""
+    """Geometries whose embedding is a function of the mean of per-outcome features, so that feature sums suffice."""
 
     store: ClassVar[str] = "linear"
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """How many features an outcome has."""
+        """Number of features per outcome."""
 
     @abstractmethod
     def features(self, outcomes: Floats) -> Floats:
@@ -143,7 +143,7 @@ class LinearGeometry(Geometry):
 
 @dataclass(frozen=True)
 class QuantileGeometry(Geometry):
-    """Geometries made of quantile functions along one or more tracks (directions)."""
+    """Geometries based on quantile functions along one or more tracks (directions)."""
 
     store: ClassVar[str] = "order"
     cells: int
@@ -151,16 +151,16 @@ class QuantileGeometry(Geometry):
     @property
     @abstractmethod
     def n_tracks(self) -> int:
-        """How many one-dimensional views there are."""
+        """Number L of tracks."""
 
     @property
     @abstractmethod
     def constant(self) -> float:
-        """What a track's coordinates are multiplied by."""
+        """Factor of all coordinates of a track."""
 
     @abstractmethod
     def tracks(self, outcomes: Floats) -> Floats:
-        """One-dimensional views ``(..., L)`` of outcomes ``(...) + outcome_shape``."""
+        """One-dimensional projections ``(..., L)`` of outcomes ``(...) + outcome_shape``."""
 
     @property
     def width(self) -> int:
@@ -169,7 +169,7 @@ class QuantileGeometry(Geometry):
 
     @cached_property
     def scale(self) -> Floats:
-        """Cell weights folded into the coordinates of one track, (cells,)."""
+        """Cell weights included in the coordinates of one track, (cells,)."""
         widths = level_widths(self.cells)
         return self.constant * (widths if self.order == 1 else np.sqrt(widths))
 
@@ -184,7 +184,7 @@ class QuantileGeometry(Geometry):
 
 @dataclass(frozen=True)
 class PointGeometry(Geometry):
-    """Geometries without an embedding: a small cloud is kept as it is and every pair is solved."""
+    """Geometries without an embedding: small clouds are stored as points, and each pair is solved exactly."""
 
     store: ClassVar[str] = "points"
 
@@ -230,7 +230,7 @@ def distance(geometry: Geometry, mu: Measure, nu: Measure) -> float:
 
 
 def check_order(order: int) -> None:
-    """Refuse anything but W1 and W2."""
+    """Raise an error unless ``order`` is 1 or 2."""
     if order not in (1, 2):
         raise InvalidInputError("order", f"is {order}", "pass 1 or 2")
 

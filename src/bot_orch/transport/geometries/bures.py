@@ -31,12 +31,12 @@ class Bures(LinearGeometry):
     """W2^2 = |m - m'|^2 + tr(S + S' - 2 (S^1/2 S' S^1/2)^1/2), exact between Gaussians [1]_.
 
     Between any two distributions with these moments it is a lower bound of W2 (Gelbrich). ``shrinkage`` pulls learned
-    covariances towards a multiple of the identity; it helps when samples are few, and costs the certificate.
+    covariances towards a multiple of the identity; it reduces variance for few samples but loses the certificate.
 
     Parameters
     ----------
     diagonal
-        Keep variances only: a plain L2 distance, still a lower bound of W2.
+        Use variances only: an L2 distance, still a lower bound of W2.
     clouds
         Accept point clouds (their moments) instead of Gaussians.
 
@@ -68,41 +68,41 @@ class Bures(LinearGeometry):
 
     @property
     def order(self) -> int:
-        """W2."""
+        """Always W2."""
         return 2
 
     @property
     def certificate(self) -> str:
-        """Exact between Gaussians, a lower bound between clouds, approximate once shrunk."""
+        """``exact`` for Gaussians, ``lower_bound`` for clouds or variances only, ``approximate`` with shrinkage."""
         if self.shrinkage:
             return "approximate"
         return "lower_bound" if self.clouds or self.diagonal else "exact"
 
     @property
     def width(self) -> int:
-        """Mean, then standard deviations or the covariance."""
+        """2 d (mean, standard deviations) or d + d^2 (mean, covariance)."""
         d = self.dimension
         return 2 * d if self.diagonal else d + d * d
 
     @property
     def n_features(self) -> int:
-        """x, then x * x or the outer product of x."""
+        """First and second moments; the same number as :attr:`width`."""
         return self.width
 
     @property
     def outcome_shape(self) -> tuple[int, ...]:
-        """A point."""
+        """A point, (d,)."""
         return (self.dimension,)
 
     def features(self, outcomes: Floats) -> Floats:
-        """First and second moments of a point."""
+        """x, then x * x or the outer product of x."""
         if self.diagonal:
             return np.concatenate([outcomes, outcomes * outcomes], axis=-1)
         outer = outcomes[..., :, None] * outcomes[..., None, :]
         return np.concatenate([outcomes, outer.reshape(*outcomes.shape[:-1], self.dimension**2)], axis=-1)
 
     def finish(self, means: Floats) -> Floats:
-        """Moments to mean and spread."""
+        """Mean and standard deviations, or mean and covariance, from moments."""
         d = self.dimension
         m = means[..., :d]
         if self.diagonal:
@@ -156,7 +156,7 @@ class Bures(LinearGeometry):
 def embedding_geometry(dimension: int, samples: int) -> Sliced | Bures:
     """The geometry for clouds in R^d with this many samples per agent.
 
-    A d x d covariance needs several samples per dimension; below ten the sliced distance is the safer lower bound.
+    A d x d covariance needs several samples per dimension; below ten the sliced distance is used.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Any ground cost, solved exactly: labels under a cost matrix, and small clouds of points."""
+"""Exact transport under any ground cost: labels with a cost matrix, and small point clouds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["CostCloud", "CostLabels"]
 class CostLabels(LabelGeometry):
     """Labels under any K x K ground distance c: W_p = (min over couplings of sum pi c^p)^(1/p), by linear programming.
 
-    Answers are remembered per pair. Where the cost is 0-1, ordered or a tree, the geometry of that name gives the
-    same number thousands of times faster.
+    Results are cached per pair. For 0-1, ordered and tree costs the specialised geometries give the same result
+    thousands of times faster.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class CostLabels(LabelGeometry):
 
     @cached_property
     def atoms(self) -> Floats:
-        """Probabilities are kept as they are."""
+        """The identity: embeddings are the probabilities."""
         return np.eye(len(self.cost))
 
     @cached_property
@@ -70,7 +70,7 @@ class CostLabels(LabelGeometry):
 @lru_cache(maxsize=4096)
 def _label_programme(cost: tuple[tuple[float, ...], ...], order: int, p: bytes, r: bytes) -> tuple[float, Floats]:
     a, b = np.frombuffer(p), np.frombuffer(r)
-    if a.tobytes() == b.tobytes() or not a.any():  # the same, or an agent of whom nothing has been seen
+    if a.tobytes() == b.tobytes() or not a.any():  # equal, or an agent without outcomes
         return 0.0, np.zeros(a.size)
     value, potential = transport_plan_cost(a / a.sum(), b / b.sum(), np.asarray(cost, dtype=float) ** order)
     return value ** (1.0 / order), potential
@@ -78,17 +78,17 @@ def _label_programme(cost: tuple[tuple[float, ...], ...], order: int, p: bytes, 
 
 @dataclass(frozen=True)
 class CostCloud(PointGeometry):
-    """Small clouds under any SciPy metric, exact: W_p = (min over couplings of sum pi c^p)^(1/p).
+    """Exact W_p between small clouds under any SciPy metric: W_p = (min over couplings of sum pi c^p)^(1/p).
 
     Equal numbers of equally weighted points are an assignment problem (SciPy); anything else is a linear programme,
-    solved by POT (extra ``transport``). Answers are remembered per pair.
+    solved by POT (extra ``transport``). Results are cached per pair.
 
     Parameters
     ----------
     dimension
-        d.
+        Number of coordinates d of a point.
     capacity
-        The most points a cloud may have; it is also the size of an agent's window.
+        Maximal number of points in a cloud, and size of an agent's window.
     metric
         A metric of :func:`scipy.spatial.distance.cdist`.
 
@@ -115,17 +115,17 @@ class CostCloud(PointGeometry):
 
     @property
     def certificate(self) -> str:
-        """Exact."""
+        """Always ``exact``."""
         return "exact"
 
     @property
     def width(self) -> int:
-        """A weight and d coordinates per point; empty places have weight zero."""
+        """A weight and d coordinates per point; empty slots have weight zero."""
         return self.capacity * (1 + self.dimension)
 
     @property
     def outcome_shape(self) -> tuple[int, ...]:
-        """A point."""
+        """A point, (d,)."""
         return (self.dimension,)
 
     def outcomes_of(self, measure: Measure) -> tuple[Floats, Floats]:
@@ -159,7 +159,7 @@ class CostCloud(PointGeometry):
         return np.concatenate(parts, axis=-1)
 
     def unpack(self, embedding: Floats) -> tuple[Floats, Floats]:
-        """Points (n, d) and weights (n,) of positive weight."""
+        """Points (n, d) with positive weights (n,)."""
         weights = embedding[: self.capacity]
         points = embedding[self.capacity :].reshape(self.capacity, self.dimension)
         return points[weights > 0], weights[weights > 0]

@@ -1,4 +1,4 @@
-"""Labels: 0-1, ordered and tree costs, where W1 is a plain L1 distance."""
+"""Labels under 0-1, ordered and tree costs, for which W1 is an L1 distance of embeddings."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["LabelGeometry", "OrderedLabels", "TreeLabels", "ZeroOneLabels"]
 
 @dataclass(frozen=True)
 class LabelGeometry(LinearGeometry):
-    """What label geometries share: an outcome is a label, or a probability for each of K labels."""
+    """Base class of label geometries: an outcome is a label or a probability vector over K labels."""
 
     kind: ClassVar[str] = "labels"
 
     @property
     def n_labels(self) -> int:
-        """K."""
+        """Number of labels K."""
         return int(self.atoms.shape[0])
 
     @cached_property
@@ -37,22 +37,22 @@ class LabelGeometry(LinearGeometry):
 
     @property
     def order(self) -> int:
-        """W1."""
+        """W1 by default."""
         return 1
 
     @property
     def certificate(self) -> str:
-        """Exact."""
+        """Always ``exact``."""
         return "exact"
 
     @property
     def width(self) -> int:
-        """Q."""
+        """Length q of the atoms."""
         return int(self.atoms.shape[1])
 
     @property
     def n_features(self) -> int:
-        """Q."""
+        """Same as :attr:`width`."""
         return self.width
 
     @property
@@ -61,7 +61,7 @@ class LabelGeometry(LinearGeometry):
         return (self.n_labels,)
 
     def features(self, outcomes: Floats) -> Floats:
-        """The embedding of a probability vector: its mixture of atoms."""
+        """Embedding of a probability vector: the mixture of atoms."""
         return outcomes @ self.atoms
 
     def check_outcome(self, outcome: npt.ArrayLike) -> Floats:
@@ -78,7 +78,7 @@ class LabelGeometry(LinearGeometry):
         return p
 
     def outcomes_of(self, measure: Measure) -> tuple[Floats, Floats]:
-        """The probability vector, once."""
+        """The probability vector as one outcome of weight 1."""
         p: Floats = require(measure, "labels").probabilities
         if p.shape != (self.n_labels,):
             raise InvalidInputError(
@@ -91,7 +91,7 @@ class LabelGeometry(LinearGeometry):
         return kernels.l1(bank, reference)
 
     def probabilities(self, embedding: Floats) -> Floats:
-        """The label probabilities ``(..., K)`` behind embeddings ``(..., q)``."""
+        """Label probabilities ``(..., K)`` from embeddings ``(..., q)``."""
         p: Floats = np.clip(embedding @ self._inverse[0] + self._inverse[1], 0.0, 1.0)
         return p
 
@@ -108,7 +108,7 @@ class LabelGeometry(LinearGeometry):
 
 @dataclass(frozen=True)
 class ZeroOneLabels(LabelGeometry):
-    """Every confusion costs one: W1 is the total variation, half the L1 distance of probabilities.
+    """0-1 cost: W1 is the total variation distance, half the L1 distance of probabilities.
 
     Examples
     --------
@@ -126,13 +126,13 @@ class ZeroOneLabels(LabelGeometry):
 
     @cached_property
     def atoms(self) -> Floats:
-        """Half the unit vectors."""
+        """Unit vectors times 1/2."""
         return 0.5 * np.eye(self.labels)
 
 
 @dataclass(frozen=True)
 class OrderedLabels(LabelGeometry):
-    """Labels at places on a line (grades, severities): W1 is the L1 distance of distribution functions.
+    """Labels at positions on a line (grades, severities): W1 is the L1 distance of distribution functions.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class TreeLabels(LabelGeometry):
     Parameters
     ----------
     parents
-        The parent of every node; the root (one) has -1. Every node is a label; leave probability 0 where none is meant.
+        The parent of every node; -1 for the single root. Every node is a label; unused ones get probability 0.
     lengths
         The length of the edge to the parent; ignored at the root.
 

@@ -1,4 +1,4 @@
-"""Seconds against a service-level target: what comes in time is alike, what comes late is as far as it is late."""
+"""Latency against a service-level target: outcomes in time are equal, late ones differ by their lateness."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["Lateness"]
 class Lateness(Scores):
     """W1 between distributions of lateness, (seconds - target) / target within [0, ``high``].
 
-    The distance of an agent to :attr:`on_time` is its mean lateness in targets: 0 for an agent that keeps the target, 1
-    for one that needs twice as long or longer. Where lambda calibrates itself, a quarter of a target late on average is
-    the unit: as far as somebody else's answer.
+    The distance of an agent to :attr:`on_time` is its mean lateness in multiples of the target: 0 for an agent that
+    meets the target, 1 for one that takes twice as long or longer. The unit of relative distances is a mean lateness of
+    a quarter of the target.
 
     Parameters
     ----------
     target_s
         Seconds within which an outcome counts as in time.
     high
-        Lateness beyond which it makes no difference; 1 is one target late.
+        Cap on lateness; 1 means late by one target.
 
     Examples
     --------
@@ -53,11 +53,11 @@ class Lateness(Scores):
 
     @property
     def on_time(self) -> Samples:
-        """The reference of a service-level target."""
+        """Reference distribution: every outcome exactly at the target."""
         return Samples([self.target_s])
 
     def lateness(self, seconds: Floats) -> Floats:
-        """In targets, within the bounds."""
+        """Lateness in multiples of the target, clipped to [0, ``high``]."""
         return np.asarray(np.clip((np.asarray(seconds) - self.target_s) / self.target_s, 0.0, self.high))
 
     def features(self, outcomes: Floats) -> Floats:
@@ -65,7 +65,7 @@ class Lateness(Scores):
         return super().features(self.lateness(outcomes))
 
     def check_outcome(self, outcome: npt.ArrayLike) -> Floats:
-        """Any number of seconds."""
+        """Seconds, zero or more."""
         x = Geometry.check_outcome(self, outcome)
         if (x < 0.0).any():
             raise InvalidInputError("outcome", "is a negative time", "pass seconds")

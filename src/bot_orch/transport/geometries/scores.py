@@ -1,4 +1,4 @@
-"""Bounded scores: distribution functions on a grid, W1."""
+"""Bounded scores: W1 from distribution functions on a grid."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Scores(LinearGeometry):
     Parameters
     ----------
     on_grid
-        Promise that scores lie on the grid (stars, percentages, 0-1 rewards); it is checked, and the certificate
-        becomes ``exact``.
+        Require scores on the grid (stars, percentages, 0-1 rewards); others are rejected, and the certificate
+        is ``exact``.
 
     Examples
     --------
@@ -53,12 +53,12 @@ class Scores(LinearGeometry):
 
     @property
     def order(self) -> int:
-        """W1."""
+        """Always W1."""
         return 1
 
     @property
     def certificate(self) -> str:
-        """Exact on the grid, else a lower bound."""
+        """``exact`` on the grid, else ``lower_bound``."""
         return "exact" if self.on_grid else "lower_bound"
 
     @property
@@ -73,12 +73,12 @@ class Scores(LinearGeometry):
 
     @property
     def outcome_shape(self) -> tuple[int, ...]:
-        """A number."""
+        """A scalar, ()."""
         return ()
 
     @property
     def diameter(self) -> float:
-        """The largest distance there is."""
+        """The largest possible distance."""
         return self.high - self.low
 
     @property
@@ -87,7 +87,7 @@ class Scores(LinearGeometry):
         return (self.high - self.low) / self.cells
 
     def features(self, outcomes: Floats) -> Floats:
-        """The part of every cell that lies above the score: the integral of 1{x <= t} over the cell."""
+        """Integral of 1{x <= t} over every cell: the part of the cell above the score."""
         x = (np.asarray(outcomes)[..., None] - self.low) / self.step
         if self.on_grid:
             x = np.rint(x)

@@ -27,12 +27,12 @@ class Sliced(QuantileGeometry):
     With L directions forming a tight frame, |x - y|^2 = (d / L) sum_k (u_k . (x - y))^2, so
     W2^2 >= (d / L) sum_k W2^2(u_k . mu, u_k . nu). For W1 the sum over directions is divided by the largest value
     sum_k |u_k . v| can take on the unit sphere: sqrt(d) for a frame, 1 / sin(pi / 2L) in the plane. Both are lower
-    bounds of the true distance [1]_; a translation by v measures |v| in W2.
+    bounds of the true distance [1]_; a translation by v has W2 distance |v|.
 
     Parameters
     ----------
     seed
-        Which random orthonormal frame.
+        Seed of the random orthonormal frame.
 
     References
     ----------
@@ -64,7 +64,7 @@ class Sliced(QuantileGeometry):
 
     @property
     def certificate(self) -> str:
-        """A lower bound."""
+        """Always ``lower_bound``."""
         return "lower_bound"
 
     @cached_property
@@ -79,7 +79,7 @@ class Sliced(QuantileGeometry):
 
     @property
     def n_tracks(self) -> int:
-        """L."""
+        """Number L of directions."""
         return _PLANE if self.dimension == 2 else self.dimension
 
     @property
@@ -93,11 +93,11 @@ class Sliced(QuantileGeometry):
 
     @property
     def outcome_shape(self) -> tuple[int, ...]:
-        """A point."""
+        """A point, (d,)."""
         return (self.dimension,)
 
     def tracks(self, outcomes: Floats) -> Floats:
-        """Projections on the frame."""
+        """Projections onto the frame."""
         return outcomes @ self.frame
 
     def outcomes_of(self, measure: Measure) -> tuple[Floats, Floats]:
