@@ -1,4 +1,4 @@
-"""Policies: one module each. To write one, subclass :class:`Policy` or :class:`EstimatorPolicy`."""
+"""Bandit policies, one module each. A new one subclasses :class:`Policy` or :class:`EstimatorPolicy`."""
 
 from bot_orch.policies.base import Choice, EstimatorPolicy, Feedback, Policy, Situation
 from bot_orch.policies.choice import argmax_ties, best_probabilities, draw, softmax

@@ -1,7 +1,7 @@
-"""What a policy is: it turns what is known into a probability per agent, and learns from what came back.
+"""Policy interface: map state and situation to a probability per agent, and learn from feedback.
 
-A policy never draws. It returns the full probability vector; one shared function draws from it. So the propensity of
-every decision is exact, whatever the policy, and can be tested by counting.
+A policy never draws. It returns the full probability vector, and one shared function draws from it. Propensities are
+therefore exact for every policy and can be tested by counting.
 
 All arrays carry leading batch dimensions: online ``(M,)``, in an experiment ``(seeds, M)``.
 """
@@ -22,7 +22,7 @@ __all__ = ["Choice", "EstimatorPolicy", "Feedback", "Policy", "Situation", "no_e
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known before the choice.
+    """Information available before the choice.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class Situation:
     context
         Features of the task, for contextual policies.
     pending
-        How many choices of each agent still wait for their outcome; ``None`` means none.
+        Number of decisions per agent without an outcome; ``None`` means none.
     cost
-        The part of the penalty that was known beforehand, the agents' prices; ``None`` means none.
+        The part of the penalty that is the agents' expected cost; ``None`` means none.
     """
 
     t: int
@@ -50,7 +50,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Probabilities, and the two parts of the score that the policy contributes."""
+    """Propensities, and the policy's two score terms: estimate and exploration bonus."""
 
     propensities: Floats
     estimate: Floats
@@ -59,7 +59,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What came back. Under bandit feedback one agent per row is observed; under full feedback all are.
+    """Observed rewards. Under bandit feedback one agent per row is observed, under full feedback all are.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ class Feedback:
     agent
         Index of the chosen agent, shape ``batch``.
     observed
-        Whose reward is known, ``batch + (M,)``.
+        Mask of agents with a known reward, ``batch + (M,)``.
     reward
         Rewards, ``batch + (M,)``; meaningless where not observed.
     propensities, penalty, context
-        As they were when the decision was made.
+        Values at decision time.
     """
 
     t: int
@@ -85,14 +85,14 @@ class Feedback:
 
 
 class Policy(ABC):
-    """Base class. A subclass is a frozen dataclass of settings; its state lives in arrays that the caller owns."""
+    """Base class. A subclass is a frozen dataclass of settings; the caller owns the state arrays."""
 
     id: ClassVar[str]
     uses_alignment: ClassVar[bool] = True
 
     @abstractmethod
     def schema(self, n_features: int) -> Schema:
-        """The state arrays this policy keeps."""
+        """State arrays of this policy."""
 
     @abstractmethod
     def choose(self, state: Arrays, situation: Situation) -> Choice:
@@ -100,28 +100,28 @@ class Policy(ABC):
 
     @abstractmethod
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Learn, changing ``state`` in place."""
+        """Learn from feedback; updates ``state`` in place."""
 
 
 def no_exploration(estimate: Floats) -> Floats:
-    """A zero exploration term of the right shape."""
+    """A zero exploration term with the shape of ``estimate``."""
     return np.zeros_like(estimate)
 
 
 class EstimatorPolicy(Policy):
-    """A policy over a plug-in estimator: the subclass writes only the choice."""
+    """A policy with a plug-in reward estimator: a subclass implements only :meth:`choose`."""
 
     estimator: Estimator
 
     def schema(self, n_features: int) -> Schema:
-        """The estimator's arrays."""
+        """State arrays of the estimator."""
         return self.estimator.schema()
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """The estimator's update."""
+        """Update the estimator with the observed rewards."""
         self.estimator.update(state, feedback.observed, feedback.reward)
 
     def seen(self, state: Arrays, situation: Situation) -> Floats:
-        """Rewards behind each estimate, choices still waiting for their outcome included."""
+        """Number of rewards behind each estimate, plus pending decisions."""
         count = self.estimator.count(state)
         return count if situation.pending is None else count + situation.pending

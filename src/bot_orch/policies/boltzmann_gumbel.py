@@ -1,4 +1,4 @@
-"""Boltzmann-Gumbel exploration: a softmax whose temperature shrinks agent by agent."""
+"""Boltzmann-Gumbel exploration: a softmax with a temperature per agent that decreases with its count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BoltzmannGumbel"]
 
 @dataclass(frozen=True, slots=True)
 class BoltzmannGumbel(EstimatorPolicy):
-    """argmax of mean_i + (scale / sqrt(n_i)) * Gumbel noise, each agent once first [1]_.
+    """argmax of mean_i + (scale / sqrt(n_i)) * Gumbel noise, after each agent was chosen once [1]_.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Choice rules: from scores to probabilities, and from probabilities to a draw."""
+"""Choice rules: probabilities from scores, and draws from probabilities."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = [
     "with_uniform_share",
 ]
 
-#: Exploration bonus of an agent without outcomes. Finite, so that it can be stored and so that the best aligned of
-#: several unseen agents goes first.
+#: Exploration bonus of an agent without outcomes. It is finite, so that it can be stored and so that the best aligned
+#: of several such agents is chosen first.
 UNSEEN = 1e9
 
 
@@ -87,7 +87,7 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
 
 
 def draw(p: Floats, u: npt.ArrayLike) -> Ints:
-    """The agent whose slice of [0, 1) holds ``u``; one draw per row.
+    """Inverse-CDF draw: the agent whose interval of [0, 1) contains ``u``; one per row.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def best_of_family(
 ) -> Floats:
     """P(agent i has the largest value) when agent i's value is ``location_i + scale_i * Z`` and Z has ``cdf``.
 
-    The grid spans what the maximum can plausibly be: from the largest lower end to the largest upper end.
+    The grid spans the plausible range of the maximum: from the largest lower end to the largest upper end.
     """
     left, right = location - reach[0] * scale, location + reach[1] * scale
     if eligible is not None:
@@ -153,8 +153,8 @@ def _unit_grid(points: int) -> Floats:
     return grid
 
 
-# Reductions along a short last axis cost NumPy several times what the same work costs column by column. Below eight
-# columns both add from left to right, so the results are the same to the last bit.
+# For a short last axis, NumPy reductions are several times slower than a loop over columns. Below eight columns both
+# add from left to right, so the results are bitwise equal.
 _FEW_COLUMNS, _MANY_ROWS = 8, 64
 
 

@@ -1,4 +1,4 @@
-"""Epsilon-greedy: the best estimate, or with probability epsilon a uniformly random agent."""
+"""Epsilon-greedy: the agent with the best estimate, or a uniformly random one with probability epsilon."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["EpsilonGreedy"]
 
 @dataclass(frozen=True, slots=True)
 class EpsilonGreedy(EstimatorPolicy):
-    """(1 - epsilon_t) on the best estimate, epsilon_t spread evenly."""
+    """Probability (1 - epsilon_t) on the best estimate, epsilon_t spread evenly over eligible agents."""
 
     epsilon: Schedule = field(default_factory=lambda: Constant(0.1))
     estimator: Estimator = field(default_factory=Mean)
     id: ClassVar[str] = "epsilon-greedy"
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """A mixture of greedy and uniform."""
+        """Mixture of the greedy and the uniform distribution."""
         estimate = self.estimator.estimate(state)
         epsilon = min(1.0, self.epsilon(situation.t))
         greedy = argmax_ties(estimate - situation.penalty, situation.eligible)

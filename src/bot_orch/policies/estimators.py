@@ -1,4 +1,4 @@
-"""Estimates of each agent's reward: the paper's moving average, its history correction, and plain means."""
+"""Estimators of each agent's reward: the paper's moving average with history term, and means."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = [
 
 
 class Estimator(ABC):
-    """Keeps what is needed to estimate rewards, agent by agent."""
+    """Online estimator of the reward of every agent."""
 
     id: ClassVar[str]
 
     @abstractmethod
     def schema(self) -> Schema:
-        """State arrays."""
+        """State arrays of the estimator."""
 
     @abstractmethod
     def estimate(self, state: Arrays) -> Floats:
@@ -43,17 +43,17 @@ class Estimator(ABC):
 
     @abstractmethod
     def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
-        """Take in the observed rewards, in place."""
+        """Add the observed rewards; updates ``state`` in place."""
 
 
 class History(ABC):
-    """f_i(R_1..t-1), the history term that Algorithm 2 adds and the paper leaves open."""
+    """f_i(R_1..t-1), the history term of Algorithm 2, which the paper does not specify."""
 
     id: ClassVar[str]
 
     @abstractmethod
     def correction(self, total: Floats, last: Floats, count: Floats) -> Floats:
-        """The correction given the sum, the last and the number of past rewards of every agent."""
+        """History term from the sum, the last and the number of past rewards of every agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class NoHistory(History):
     id: ClassVar[str] = "none"
 
     def correction(self, total: Floats, last: Floats, count: Floats) -> Floats:
-        """Zero."""
+        """Zero for every agent."""
         return np.zeros_like(total)
 
 
@@ -95,7 +95,7 @@ class LastReward(History):
 class EMA(Estimator):
     """rhat <- alpha * rhat + (1 - alpha) * R + f, the estimate of Algorithms 1 (f = 0) and 2.
 
-    With a constant alpha it keeps a standard deviation of sigma * sqrt((1 - alpha) / (1 + alpha)) for ever.
+    With constant alpha its standard deviation converges to sigma * sqrt((1 - alpha) / (1 + alpha)), not to zero.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class EMA(Estimator):
         return not isinstance(self.history, NoHistory)
 
     def schema(self) -> Schema:
-        """Estimate and count; sums and last rewards only when a history term needs them."""
+        """Estimate and count; with a history term also sums and last rewards."""
         fields = {"rhat": Field(fill=self.initial), "count": Field()}
         return fields | {"total": Field(), "last": Field()} if self._remembers else fields
 
@@ -146,7 +146,7 @@ class EMA(Estimator):
 
 @dataclass(frozen=True, slots=True)
 class Mean(Estimator):
-    """The running mean of everything seen, together with ``prior`` imaginary rewards of one half."""
+    """The running mean of all rewards and of ``prior`` pseudo-rewards of 1/2."""
 
     prior: float = 0.0
     id: ClassVar[str] = "mean"
@@ -160,7 +160,7 @@ class Mean(Estimator):
         return {"total": Field(), "count": Field()}
 
     def estimate(self, state: Arrays) -> Floats:
-        """``total / count``; zero before the first reward when there is no prior."""
+        """``total / count`` including the prior; zero before the first reward without a prior."""
         weight = state["count"] + self.prior
         return (state["total"] + 0.5 * self.prior) / np.where(weight > 0.0, weight, 1.0)
 
@@ -176,7 +176,7 @@ class Mean(Estimator):
 
 @dataclass(frozen=True, slots=True)
 class Discounted(Estimator):
-    """Means in which a reward loses weight by ``gamma`` with every later round, whoever was chosen."""
+    """Discounted means: every round multiplies the weights of past rewards of all agents by ``gamma``."""
 
     gamma: float = 0.99
     id: ClassVar[str] = "discounted"
@@ -198,7 +198,7 @@ class Discounted(Estimator):
         return state["count"]
 
     def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
-        """Decay everything, then add."""
+        """Discount all sums and counts, then add the new rewards."""
         state["total"] *= self.gamma
         state["count"] *= self.gamma
         state["total"] += np.where(observed, reward, 0.0)
@@ -207,7 +207,7 @@ class Discounted(Estimator):
 
 @dataclass(frozen=True, slots=True)
 class Windowed(Estimator):
-    """Means over the last ``window`` rounds, whoever was chosen in them."""
+    """Mean per agent over the last ``window`` rounds, whichever agents they chose."""
 
     window: int = 200
     id: ClassVar[str] = "windowed"
@@ -217,13 +217,13 @@ class Windowed(Estimator):
             raise InvalidInputError("window", f"is {self.window}", "pass a whole number, 1 or more")
 
     def schema(self) -> Schema:
-        """A ring of the last rewards per agent (with its mask), their running sums, and the ring's position."""
+        """Ring buffer of rewards per agent with a mask, running sums, and the ring position."""
         ring = Field(shape=(self.window,))
         position = Field(per_agent=False, dtype="int64")
         return {"ring": ring, "mask": ring, "total": Field(), "count": Field(), "position": position}
 
     def estimate(self, state: Arrays) -> Floats:
-        """``total / count``, zero where the window holds none."""
+        """``total / count``; zero without rewards in the window."""
         return state["total"] / np.maximum(state["count"], 1.0)
 
     def count(self, state: Arrays) -> Floats:
@@ -231,9 +231,9 @@ class Windowed(Estimator):
         return state["count"]
 
     def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
-        """Overwrite the oldest round. Sums are recomputed at every wrap, so rounding does not build up."""
+        """Overwrite the oldest round. Sums are recomputed at every wrap to avoid accumulated rounding errors."""
         position = state["position"]
-        if position.ndim and np.ptp(position):  # rows of a batch that have seen unequally many rounds
+        if position.ndim and np.ptp(position):  # rows of a batch with different numbers of rounds
             for row in np.ndindex(position.shape):
                 self.update(row_views(state, row), observed[row], reward[row])
             return

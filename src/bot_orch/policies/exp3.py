@@ -1,4 +1,4 @@
-"""EXP3 and EXP3-IX: adversarial bandits, alignment added where the agent is chosen."""
+"""EXP3 and EXP3-IX for adversarial bandits; the alignment penalty enters the choice, not the losses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["EXP3", "EXP3IX"]
 class EXP3(Policy):
     """Exponential weights over importance-weighted losses of the reward, with a probability floor [1]_.
 
-    Alignment is known before the choice, so it need not be learned: the weights carry the reward only, and the
-    penalty of this round is subtracted from the score, scaled like ``eta_align``.
+    Alignment is known before the choice, so it need not be learned: the weights depend on rewards only, and the
+    penalty of this round, times ``eta_align``, is subtracted from the logits.
 
     References
     ----------
@@ -33,7 +33,7 @@ class EXP3(Policy):
     id: ClassVar[str] = "exp3"
 
     def schema(self, n_features: int) -> Schema:
-        """Cumulative losses."""
+        """Cumulative importance-weighted losses."""
         return {"loss": Field()}
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
@@ -49,7 +49,7 @@ class EXP3(Policy):
         state["loss"] += np.where(feedback.observed, (1.0 - feedback.reward) / p, 0.0)
 
     def denominator(self, feedback: Feedback) -> Floats:
-        """What a loss is divided by."""
+        """Importance weight denominator: the propensity."""
         return np.maximum(feedback.propensities, 1e-12)
 
 
@@ -67,5 +67,5 @@ class EXP3IX(EXP3):
     id: ClassVar[str] = "exp3-ix"
 
     def denominator(self, feedback: Feedback) -> Floats:
-        """Propensity plus gamma."""
+        """Importance weight denominator: the propensity plus gamma."""
         return feedback.propensities + self.gamma

@@ -19,18 +19,18 @@ __all__ = ["ExponentialWeights", "ImportanceWeighted"]
 class ExponentialWeights(Policy):
     """w_{t+1}(i) = w_t(i) * exp(eta_t * (R_t(i) - lambda * W_t(i))), for full feedback.
 
-    The penalty enters when the outcome is learned, as the theorem states it. Under bandit feedback unobserved agents
-    keep their weight, which is biased; :class:`ImportanceWeighted` is the correct version.
+    The penalty enters the update, as in the theorem. Under bandit feedback unobserved agents
+    keep their weight, which is biased; use :class:`ImportanceWeighted` there.
 
-    Use a constant ``eta``: with a decreasing schedule this update, as the theorem prints it, weighs late rounds less
-    and can have linear regret against the best fixed agent (experiment ``theory-regret``).
+    Use a constant ``eta``: with a decreasing schedule this update, as printed in the theorem, gives late rounds less
+    weight and can have linear regret against the best fixed agent (experiment ``theory-regret``).
     """
 
     eta: Schedule = field(default_factory=lambda: Constant(0.1))
     id: ClassVar[str] = "exp-weights"
 
     def schema(self, n_features: int) -> Schema:
-        """Log weights."""
+        """Log weights of all agents."""
         return {"log_weight": Field()}
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
@@ -40,22 +40,22 @@ class ExponentialWeights(Policy):
         return Choice(p, log_weight.copy(), no_exploration(log_weight))
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Multiply the weights."""
+        """Multiplicative weights update."""
         gain = np.where(feedback.observed, self.gain(feedback), 0.0)
         state["log_weight"] += self.eta(feedback.t) * gain
         state["log_weight"] -= np.maximum.reduce(state["log_weight"], axis=-1, keepdims=True)
 
     def gain(self, feedback: Feedback) -> Floats:
-        """Utility of every observed agent."""
+        """Reward minus penalty."""
         return feedback.reward - feedback.penalty
 
 
 @dataclass(frozen=True, slots=True)
 class ImportanceWeighted(ExponentialWeights):
-    """Exponential weights under bandit feedback: losses divided by their propensity, so that they are unbiased.
+    """Exponential weights under bandit feedback, with unbiased importance-weighted losses.
 
     ``ceiling`` is an upper bound on R - lambda * W; the loss is ``ceiling - u >= 0``. ``floor`` bounds propensities
-    from below, so that no single loss can be huge.
+    from below, which bounds the importance weights.
     """
 
     ceiling: float = 1.0
@@ -71,5 +71,5 @@ class ImportanceWeighted(ExponentialWeights):
     def gain(self, feedback: Feedback) -> Floats:
         """Minus the importance-weighted loss."""
         loss = self.ceiling - (feedback.reward - feedback.penalty)
-        known = np.logical_and.reduce(feedback.observed, axis=-1, keepdims=True)  # full feedback needs no weights
+        known = np.logical_and.reduce(feedback.observed, axis=-1, keepdims=True)  # full feedback: no weights
         return -loss / np.where(known, 1.0, np.maximum(feedback.propensities, 1e-12))

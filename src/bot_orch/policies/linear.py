@@ -13,7 +13,7 @@ __all__ = ["LinearPolicy"]
 
 
 class LinearPolicy(Policy):
-    """Disjoint ridge regressions on (1, x). Without features each reduces to a shrunken mean."""
+    """Disjoint ridge regressions on (1, x); without features each is a shrunken mean."""
 
     ridge: float
 
@@ -27,7 +27,7 @@ class LinearPolicy(Policy):
         }
 
     def predict(self, state: Arrays, context: Floats | None) -> tuple[Floats, Floats]:
-        """Mean and x' A^-1 x, for every agent."""
+        """Predicted mean and leverage x' A^-1 x of every agent."""
         x = _with_intercept(state, context)
         mean = np.add.reduce(state["theta"] * x[..., None, :], axis=-1)
         leverage = np.einsum("...i,...mij,...j->...m", x, state["inverse"], x)

@@ -20,7 +20,7 @@ __all__ = ["LinTS"]
 class LinTS(LinearPolicy):
     """P(agent i is best) when x'theta_i has the posterior N(x'theta_i, scale^2 x' A_i^-1 x).
 
-    Agents' posteriors are independent, so the probability is a one-dimensional integral: no sampling is needed.
+    Agents' posteriors are independent, so the probability is a one-dimensional integral and needs no sampling.
     """
 
     scale: float = 0.5
@@ -28,7 +28,7 @@ class LinTS(LinearPolicy):
     id: ClassVar[str] = "lints"
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """Probability matching."""
+        """Probability of being the best agent, by quadrature."""
         mean, leverage = self.predict(state, situation.context)
         sd = np.maximum(self.scale * np.sqrt(leverage), 1e-9)
         return Choice(best_of_family(mean - situation.penalty, sd, ndtr, situation.eligible), mean, sd)

@@ -29,7 +29,7 @@ class LinUCB(LinearPolicy):
     id: ClassVar[str] = "linucb"
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """All probability on the largest upper bound."""
+        """All probability on the largest upper confidence bound."""
         mean, leverage = self.predict(state, situation.context)
         bonus = self.scale * np.sqrt(leverage)
         return Choice(argmax_ties(mean + bonus - situation.penalty, situation.eligible), mean, bonus)

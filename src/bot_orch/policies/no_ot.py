@@ -12,7 +12,7 @@ __all__ = ["NoOT"]
 
 @dataclass(frozen=True, slots=True)
 class NoOT(Bot):
-    """Softmax over the reward estimate alone; the pipeline gives it no alignment term."""
+    """Softmax over the reward estimate alone, without the alignment term."""
 
     id: ClassVar[str] = "no-ot"
     uses_alignment: ClassVar[bool] = False

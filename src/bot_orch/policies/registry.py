@@ -1,4 +1,4 @@
-"""Names and settings: find a policy by name, write one down as plain data, read it back."""
+"""Policy registry: construction by name, and (de)serialisation of settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _extra: dict[str, type[Policy]] = {}
 
 
 def available_policies() -> dict[str, type[Policy]]:
-    """Every policy by name: those in this package, found by looking, and those registered by plugins.
+    """All policies by name: those of this package and registered ones.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def available_policies() -> dict[str, type[Policy]]:
 
 
 def register_policy(cls: type[Policy]) -> type[Policy]:
-    """Make a policy of your own known by its ``id``; usable as a class decorator."""
+    """Register a custom policy under its ``id``; usable as a class decorator."""
     if cls.id in available_policies() and available_policies()[cls.id] is not cls:
         raise InvalidInputError("policy.id", f"{cls.id!r} is taken", "choose another id")
     _extra[cls.id] = cls
@@ -44,7 +44,7 @@ def register_policy(cls: type[Policy]) -> type[Policy]:
 
 
 def make_policy(name: str, **settings: Any) -> Policy:
-    """A policy by name, with settings; a bare number stands for a constant schedule.
+    """Construct a policy by name; a number is converted to a constant schedule.
 
     Examples
     --------
@@ -60,12 +60,12 @@ def make_policy(name: str, **settings: Any) -> Policy:
 
 
 def policy_name(policy: Policy) -> str:
-    """The versioned id that decisions carry, such as ``bot@1``."""
+    """Versioned id stored in decisions, such as ``bot@1``."""
     return f"{policy.id}@{_VERSION}"
 
 
 def to_spec(thing: Any) -> Any:
-    """Settings as plain JSON values, nested parts included."""
+    """Settings as JSON values, including nested estimators and schedules."""
     for family, base in _FAMILIES.items():
         if isinstance(thing, base) and is_dataclass(thing):
             params = {f.name: to_spec(getattr(thing, f.name)) for f in fields(thing)}
@@ -120,5 +120,5 @@ def _concrete(base: type) -> list[Any]:
 
 
 def _is_public(cls: type) -> bool:
-    # ``slots=True`` builds a second class and leaves the first among the subclasses until it is collected
+    # ``slots=True`` creates a second class; the first stays in __subclasses__() until it is garbage-collected
     return getattr(sys.modules[cls.__module__], cls.__name__, cls) is cls

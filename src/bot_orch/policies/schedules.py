@@ -1,4 +1,4 @@
-"""How a learning rate or temperature changes with the round number."""
+"""Schedules of a learning rate or temperature over rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Constant", "InverseTime", "LogGrowth", "Power", "Schedule", "as_sche
 
 
 class Schedule(ABC):
-    """A positive number for every round t = 1, 2, ..."""
+    """A positive value for every round t = 1, 2, ..."""
 
     id: ClassVar[str]
 
@@ -24,7 +24,7 @@ class Schedule(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Schedule):
-    """The same value always."""
+    """The same value in every round."""
 
     value: float
     id: ClassVar[str] = "constant"
@@ -77,7 +77,7 @@ class InverseTime(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class LogGrowth(Schedule):
-    """``scale * (1 + log t)``: an inverse temperature that grows, so that exploration fades.
+    """``scale * (1 + log t)``: an increasing inverse temperature, so that exploration decreases.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class LogGrowth(Schedule):
 
 
 def as_schedule(value: float | Schedule) -> Schedule:
-    """A bare number is a constant schedule."""
+    """Convert a number to a constant schedule."""
     return value if isinstance(value, Schedule) else Constant(float(value))
 
 

@@ -1,4 +1,4 @@
-"""The Robbins-Monro recursion of theorem item 4: weights that move a step towards a softmax."""
+"""The Robbins-Monro recursion of theorem item 4: weights move by steps towards a softmax."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SoftmaxRecursion(EstimatorPolicy):
     """phi_{t+1} = phi_t + eta_t * (softmax(sharpness * (r - lambda * W)) - phi_t), drawing from phi.
 
     Under full feedback r is the vector of realised rewards, as in the paper's proof; under bandit feedback it is the
-    running estimate. ``phi`` holds weights rather than probabilities of fixed length, so that agents may come and go.
+    running estimate. ``phi`` holds unnormalised weights, so that agents can be added and removed.
     """
 
     step: Schedule = field(default_factory=lambda: InverseTime(1.0, 1.0))
@@ -34,7 +34,7 @@ class SoftmaxRecursion(EstimatorPolicy):
         return {**EstimatorPolicy.schema(self, n_features), "phi": Field(fill=1.0)}
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """Draw from phi."""
+        """Normalised weights phi."""
         estimate = self.estimator.estimate(state)
         p = softmax(np.log(np.maximum(state["phi"], 1e-300)), situation.eligible)
         return Choice(p, estimate, no_exploration(estimate))

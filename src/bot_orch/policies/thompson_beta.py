@@ -20,7 +20,7 @@ __all__ = ["ThompsonBeta"]
 class ThompsonBeta(EstimatorPolicy):
     """P(agent i is best) under independent Beta posteriors shifted by the penalty.
 
-    Rewards in [0, 1] count as fractional successes. The probability is found by quadrature on ``points`` cells and
+    Rewards in [0, 1] count as fractional successes. The probability is computed by quadrature on ``points`` cells and
     the agent is drawn from it, so propensities are exact and match sampling from the posterior up to the grid.
     """
 
@@ -30,7 +30,7 @@ class ThompsonBeta(EstimatorPolicy):
     id: ClassVar[str] = "thompson-beta"
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """Probability matching."""
+        """Probability of being the best agent, by quadrature."""
         n = self.estimator.count(state)
         wins = self.estimator.estimate(state) * n
         a, b = self.prior + wins, self.prior + np.maximum(n - wins, 0.0)

@@ -27,7 +27,7 @@ class ThompsonGaussian(EstimatorPolicy):
     id: ClassVar[str] = "thompson-gaussian"
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """Probability matching."""
+        """Probability of being the best agent, by quadrature."""
         n = self.estimator.count(state)
         weight = n + self.prior_count
         mean = (n * self.estimator.estimate(state) + self.prior_count * self.prior_mean) / weight

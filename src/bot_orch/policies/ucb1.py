@@ -17,7 +17,7 @@ __all__ = ["UCB1"]
 
 @dataclass(frozen=True, slots=True)
 class UCB1(EstimatorPolicy):
-    """argmax of mean_i + scale * sqrt(2 ln n / n_i), each agent once first [1]_.
+    """argmax of mean_i + scale * sqrt(2 ln n / n_i), after each agent was chosen once [1]_.
 
     References
     ----------
@@ -29,7 +29,7 @@ class UCB1(EstimatorPolicy):
     id: ClassVar[str] = "ucb1"
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """All probability on the largest upper bound."""
+        """All probability on the largest upper confidence bound."""
         estimate, n = self.estimator.estimate(state), self.seen(state, situation)
         total = np.maximum(np.add.reduce(n, axis=-1, keepdims=True), 1.0)
         radius = self.scale * np.sqrt(2.0 * np.log(total) / np.maximum(n, 1e-12))

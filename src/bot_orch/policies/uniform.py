@@ -1,4 +1,4 @@
-"""Random choice, the naive baseline."""
+"""Uniformly random choice, the baseline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Uniform"]
 
 @dataclass(frozen=True, slots=True)
 class Uniform(EstimatorPolicy):
-    """Every eligible agent with the same probability, whatever was learned."""
+    """Equal probability for every eligible agent, independent of estimates."""
 
     estimator: Estimator = field(default_factory=Mean)
     id: ClassVar[str] = "random"

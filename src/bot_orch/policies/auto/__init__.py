@@ -1,4 +1,4 @@
-"""The policy ``auto``: its estimates, how it explores, what it remembers."""
+"""The policy ``auto``: Gaussian-process reward estimates with coupled RandUCB exploration."""
 
 from bot_orch.policies.auto.policy import Auto
 

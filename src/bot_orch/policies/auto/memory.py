@@ -1,13 +1,13 @@
-"""A memory of past tasks that predicts every agent's reward on a new one: Gaussian-process regression with replay.
+"""Online Gaussian-process regression with bounded memory: predicts every agent's reward on a new task.
 
-Rewards are modelled as mean + g(x) + h_i(x): what the task is worth to anybody, and what agent i adds. Both are
-Gaussian processes whose covariance falls with the distance between tasks and, in a drifting prior, with the time
-between them. g cancels in the choice but takes the difficulty of tasks out of the noise.
+Rewards are modelled as mean + g(x) + h_i(x): a task effect common to all agents, and the effect of agent i. Both are
+Gaussian processes whose covariance decreases with the distance between tasks and, in a drifting prior, with the time
+between them. g cancels in the choice but removes the difficulty of tasks from the noise.
 
-The coefficients of the prediction solve a linear system that grows with every outcome. It is never solved at once:
-every outcome brings one exact step for a small block of coefficients, its own and a few old ones in turn (block
-coordinate descent), so that no round costs more than the capacity of the memory allows. When the memory is full, old
-outcomes are merged: a window would lose what was learnt of the agents that are not chosen any more.
+The coefficients of the prediction solve a linear system that grows with every outcome. It is solved incrementally by
+block coordinate descent: each outcome triggers one exact step for a small block of coefficients, its own and a few old
+ones in rotation, so that the cost per round is bounded by the capacity. When the memory is full, old outcomes are
+merged; a sliding window would lose the data of agents that are no longer chosen.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _LEAST_NOISE, _NOISE_RATE, _EARLY, _UNDER_DRIFT = 1e-4, 0.005, 200.0, 0.4
 
 @dataclass(frozen=True, slots=True)
 class GaussianProcessPrior:
-    """Variances of the parts of a reward, in units of the variance of its noise.
+    """Prior variances of the components of a reward, relative to the noise variance.
 
     Parameters
     ----------
     agent, agent_drift
-        Differences between agents that hold everywhere: for good, and for a while.
+        Agent effects common to all tasks: permanent and temporary.
     task, drift
-        What a task is worth to anybody: by its features, and by when it comes.
+        Task effects common to all agents: by features and by time.
     agent_task, agent_task_drift
-        What an agent adds on tasks like this one: for good, and for a while.
+        Interaction of agent and task features: permanent and temporary.
     apart
-        Whether every feature is measured in its own standard deviations. Otherwise all are measured in one unit, so
-        that those that vary more count more, as in principal components.
+        Whether every feature is scaled by its own standard deviation. Otherwise all share one scale, so
+        that features with more variance have more influence, as with principal components.
     """
 
     agent: float
@@ -54,16 +54,16 @@ class GaussianProcessPrior:
 
     @property
     def drifts(self) -> bool:
-        """Whether anything holds only for a while."""
+        """Whether any component is temporary."""
         return self.agent_drift + self.drift + self.agent_task_drift > 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the memory says about a task, ``batch + (M,)``.
+    """Predicted rewards on a task, ``batch + (M,)``.
 
-    ``variance`` is in units of noise. ``unknown`` is the share that the prior has in what is known of an agent as such,
-    wherever it was seen; 1 for an agent never seen.
+    ``variance`` is relative to the noise variance. ``unknown`` is the weight of the prior in an agent's estimate,
+    counting its outcomes on all tasks; 1 for an agent without outcomes.
     """
 
     value: Floats
@@ -73,23 +73,23 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class GaussianProcessMemory:
-    """Several priors over one memory, weighted by how well each has predicted.
+    """Model average over several priors on one memory, weighted by predictive performance.
 
     Parameters
     ----------
     priors
-        The models that are averaged.
+        Priors of the averaged models.
     reach
-        Distance, in standard deviations of the features, at which the likeness of two tasks has fallen to 1/e.
+        Length scale: distance, in standard deviations of the features, at which the covariance has fallen to 1/e.
     lifetime
-        Rounds after which the likeness of two moments has fallen to 1/e, where a prior drifts.
+        Time scale of drifting priors: rounds after which the covariance has fallen to 1/e.
     capacity
-        Rows of the memory, one per outcome until they are used up. From then on old outcomes of an agent that are alike
-        share a row; while a drifting prior foresees better, the oldest row is dropped instead.
+        Rows of the memory, one per outcome until it is full. Then similar old outcomes of an agent share a row; while a
+        drifting prior predicts better, the oldest row is dropped instead.
     block
-        Coefficients renewed per outcome.
+        Coefficients updated per outcome.
     evidence_memory
-        What remains, a round later, of the evidence for or against a prior.
+        Discount factor per round of the log evidence of a prior.
     """
 
     priors: tuple[GaussianProcessPrior, ...]
@@ -101,10 +101,10 @@ class GaussianProcessMemory:
     evidence_memory: float = 0.995
 
     def schema(self, n_features: int) -> Schema:
-        """State arrays."""
+        """State arrays; all but ``uid`` are shared by the agents."""
         n, e = self.capacity, len(self.priors)
         return {
-            "uid": Field(fill=-1.0, dtype="int64"),  # who an outcome belongs to, stable when agents come and go
+            "uid": Field(fill=-1.0, dtype="int64"),  # agent ids that stay valid when agents are added or removed
             "n_uids": Field(per_agent=False, dtype="int64"),
             "seen": Field(per_agent=False, dtype="int64"),
             "cursor": Field(per_agent=False, dtype="int64"),
@@ -114,7 +114,7 @@ class GaussianProcessMemory:
             "owner": Field(per_agent=False, shape=(n,), fill=-1.0, dtype="int64"),
             "round": Field(per_agent=False, shape=(n,)),
             "reward": Field(per_agent=False, shape=(n,)),
-            "weight": Field(per_agent=False, shape=(n,), fill=1.0),  # outcomes that a row stands for
+            "weight": Field(per_agent=False, shape=(n,), fill=1.0),  # number of outcomes merged into a row
             "alpha": Field(per_agent=False, shape=(n, e)),
             "evidence": Field(per_agent=False, shape=(e,)),
             "mean": Field(per_agent=False, fill=0.5),
@@ -128,7 +128,7 @@ class GaussianProcessMemory:
         return normal
 
     def predict(self, state: Arrays, context: Floats | None, t: int, pending: Floats | None = None) -> Prediction:
-        """Every agent's reward on a task, averaged over the priors; ``pending`` choices count as seen."""
+        """Every agent's reward on a task, averaged over the priors; ``pending`` decisions reduce the variance."""
         flat, batch = _flatten(state)
         n, m = min(int(flat["seen"][0]), self.capacity), flat["uid"].shape[-1]
         weights, parts = self.weights(flat), self._parts(context is not None)
@@ -154,7 +154,7 @@ class GaussianProcessMemory:
         return Prediction(value.reshape(shape), variance.reshape(shape), 1.0 / (1.0 + own * times).reshape(shape))
 
     def learn(self, state: Arrays, agent: Ints, reward: Floats, context: Floats | None, t: int) -> None:
-        """Take in one outcome per batch element, in place."""
+        """Learn one outcome per batch element; updates ``state`` in place."""
         flat, _ = _flatten(state)
         seen = int(flat["seen"][0])
         place, n = seen % self.capacity, min(seen + 1, self.capacity)
@@ -181,10 +181,10 @@ class GaussianProcessMemory:
         return np.array(rows)
 
     def _likeness(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[dict[bool, Floats], Floats]:
-        """How alike the queries (B, J, d) are to what is remembered, as tasks, (B, J, n), and in time, (1, J, n).
+        """Kernels between the queries (B, J, d) and the memory: by features, (B, J, n), and by time, (1, J, n).
 
-        Tasks are compared in one unit or in each feature's own, as the priors want it. Rows of a batch step together,
-        so that time is the same for all of them.
+        The feature kernel has one entry per scaling that the priors use: common or per feature. All rows of a batch
+        share the same rounds.
         """
         recent = np.exp(-np.abs(when[:, None] - flat["round"][:1, None, :n]) / self.lifetime)
         if query is None:
@@ -196,7 +196,7 @@ class GaussianProcessMemory:
         return {apart: _near(query, points, _scale(flat, self.reach, apart)) for apart in wanted}, recent
 
     def _fit(self, flat: Arrays, n: int, turn: Ints, context: Floats | None) -> tuple[Floats, Floats]:
-        """Fitted values (B, J, E) of the outcomes in turn, and their covariance with noise, (B, E, J, J)."""
+        """Fitted values (B, J, E) of the outcomes ``turn``, and their covariance with noise, (B, E, J, J)."""
         query = None if context is None else flat["x"][:, turn]
         nears, recent = self._likeness(flat, n, query, flat["round"][0, turn])
         owner, alpha, parts = flat["owner"], flat["alpha"][:, :n], self._parts(context is not None)
@@ -224,7 +224,7 @@ class GaussianProcessMemory:
         return fitted, gram
 
     def _make_room(self, flat: Arrays, place: int, contextual: bool) -> None:
-        """Merge two old outcomes, so that the row at ``place`` can be used again; under drift, give up the oldest."""
+        """Free the row ``place`` by merging two old outcomes; under drift, drop the oldest instead."""
         old = (place + np.arange(max(self.capacity // 2, 2))) % self.capacity
         points = None
         if contextual:
@@ -235,7 +235,7 @@ class GaussianProcessMemory:
         merge_oldest(flat, old, min(self.block, len(old)), points, lasting)
 
     def _weigh(self, flat: Arrays, fitted: Floats, reward: Floats, seen: int) -> None:
-        """How well each prior foresaw the newest outcome, and how large the noise is."""
+        """Update the evidence of each prior and the noise variance with the newest prediction error."""
         error = reward[:, None] - flat["mean"][:, None] - fitted
         mixed = np.add.reduce(self.weights(flat) * error, axis=-1)
         flat["noise"] += max(1.0 / (seen + 10.0), _NOISE_RATE) * (mixed * mixed - flat["noise"])
@@ -246,19 +246,19 @@ class GaussianProcessMemory:
 
 
 def _own(parts: Floats, near: Floats, recent: Floats) -> Floats:
-    """Covariance of what an agent adds, (B, n)."""
+    """Covariance of the agent effect, (B, n)."""
     kernel: Floats = parts[0] + parts[1] * recent + near * (parts[2] + parts[3] * recent)
     return kernel
 
 
 def _common(parts: Floats, near: Floats, recent: Floats) -> Floats:
-    """Covariance of what a task is worth to anybody, (B, n)."""
+    """Covariance of the common task effect, (B, n)."""
     kernel: Floats = parts[4] * recent + parts[5] * near
     return kernel
 
 
 def _flatten(state: Arrays) -> tuple[Arrays, tuple[int, ...]]:
-    """Views with all batch dimensions in one."""
+    """Views with all batch dimensions flattened into one."""
     batch = state["uid"].shape[:-1]
     rows = math.prod(batch)
     return {name: array.reshape(rows, *array.shape[len(batch) :]) for name, array in state.items()}, batch
@@ -281,14 +281,14 @@ def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Float
 
 
 def _near(query: Floats, points: Floats, scale: Floats) -> Floats:
-    """Likeness (B, J, n) of points after scaling: exp of minus their distance."""
+    """Exponential kernel (B, J, n) of scaled points: exp(-distance)."""
     return np.asarray(np.exp(-np.sqrt(squared_distances(query * scale, points * scale))))
 
 
 def _scale(flat: Arrays, reach: float, apart: bool) -> Floats:
-    """What features are multiplied by, (B, 1, d), so that a task lies 1 / reach from their mean.
+    """Feature scale factors (B, 1, d), so that a typical task has distance 1 / reach from the mean.
 
-    ``apart``: every feature has its own scale and an equal part in the distance. Otherwise one scale is common to all.
+    ``apart``: every feature has its own scale and contributes equally. Otherwise all share one scale.
     """
     variance = _variance(flat)
     known = variance > 1e-18 * flat["x_mean"] ** 2
@@ -302,9 +302,9 @@ def _scale(flat: Arrays, reach: float, apart: bool) -> Floats:
 
 
 def _variance(state: Arrays) -> Floats:
-    """Of the features, ``batch + (d,)``.
+    """Variance of the features, ``batch + (d,)``.
 
-    Early on it is taken around zero: tasks that come in families look more alike at first than they are.
+    Early on it is computed around zero, because the first tasks, if grouped by family, vary less than later ones.
     """
     seen = np.maximum(state["seen"], 1.0)[..., None]
     variance: Floats = state["x_square"] / seen + _EARLY / (_EARLY + seen) * state["x_mean"] ** 2
@@ -312,7 +312,7 @@ def _variance(state: Arrays) -> Floats:
 
 
 def _turn(flat: Arrays, place: int, n: int, block: int) -> Ints:
-    """Whose coefficients are renewed: the newest outcome's and, in turn, those of ``block - 1`` others."""
+    """Rows whose coefficients are updated: the newest and ``block - 1`` others in rotation."""
     others, rest = min(block, n) - 1, max(n - 1, 1)
     first = int(flat["cursor"][0])
     flat["cursor"][:] = (first + others) % rest
@@ -320,7 +320,7 @@ def _turn(flat: Arrays, place: int, n: int, block: int) -> Ints:
 
 
 def _places(flat: Arrays, n: int) -> Ints:
-    """The index of the agent behind every outcome, plus B times M + 1; M for agents that have left."""
+    """Agent index of every outcome (M for removed agents), offset by ``row * (M + 1)`` for :func:`_sum_by`."""
     uid = flat["uid"]
     m, rows = uid.shape[-1], np.arange(len(uid))[:, None]
     table = np.full((len(uid), int(flat["n_uids"].max()) + 1), m)

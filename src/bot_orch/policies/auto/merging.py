@@ -1,9 +1,9 @@
-"""Room in a full memory: old outcomes of one agent on tasks that are alike become one that counts for more.
+"""Compression of a full memory: similar old outcomes of one agent are merged into one weighted row.
 
-The ring of a memory overwrites its oldest row. Dropped outright, that row takes two things along: what is known of
-agents that are seldom chosen now, and its coefficient, whose share in all predictions the others take over only as they
-are renewed. Merging keeps both: rewards and features are averaged, so that a linear model loses nothing, and
-coefficients add up, as they do in the exact solution where the tasks are the same.
+The ring buffer overwrites its oldest row. Dropping that row would lose the data of rarely chosen agents and its
+coefficient, whose contribution to all predictions returns only as other coefficients are updated. Merging keeps both:
+rewards and features are averaged, which is lossless for a linear model, and coefficients are added, which is exact for
+equal tasks.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints
 
 __all__ = ["merge_oldest", "squared_distances"]
 
-_HEAVIEST = 4.0  # outcomes that a row counts for at most: what is older fades, so that a changed world can be learnt
-_APART = 1e-3  # squared distance between equal tasks: of those, the lightest merge first
+_HEAVIEST = 4.0  # maximal weight of a row, so that old data is forgotten eventually
+_APART = 1e-3  # added to squared distances, so that among equal tasks the rows of least weight merge first
 
 
 def merge_oldest(flat: Arrays, old: Ints, n_candidates: int, points: Floats | None, where: Bools) -> None:
-    """Free row ``old[0]``, in the batch elements ``where``, by merging one of the oldest rows into another.
+    """Free row ``old[0]`` in the batch elements ``where`` by merging two rows of one agent.
 
-    The pair is the one of one agent that Ward's criterion [1]_ merges first: the first is among ``n_candidates``, the
-    second among all ``old``. If the first is not the oldest, the oldest moves to its row, so that an agent's only
-    outcome stays. Where no two belong together, nothing happens and the oldest is lost.
+    The pair minimises Ward's criterion [1]_; the first is among the ``n_candidates`` oldest, the second among all
+    ``old``. If the first is not the oldest row, the oldest moves to its place, so that an agent's only outcome is kept.
+    If no two rows have the same agent, nothing is merged and the oldest is lost.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def merge_oldest(flat: Arrays, old: Ints, n_candidates: int, points: Floats | No
     old
         Rows that may be merged, oldest first.
     points
-        Features of their tasks, scaled, (B, len(old), d); ``None`` if all tasks are alike.
+        Scaled features of their tasks, (B, len(old), d); ``None`` without features.
 
     References
     ----------
@@ -43,19 +43,19 @@ def merge_oldest(flat: Arrays, old: Ints, n_candidates: int, points: Floats | No
     rows = np.flatnonzero(where & np.isfinite(cost[np.arange(len(best)), best]))
     first, second = np.divmod(best[rows], len(old))
     _merge(flat, rows, old[first], old[second])
-    for name in ("x", "reward", "owner", "alpha", "weight"):  # not "round": a batch has one clock
+    for name in ("x", "reward", "owner", "alpha", "weight"):  # not "round", which all rows of a batch share
         flat[name][rows, old[first]] = flat[name][rows, old[0]]
 
 
 def squared_distances(query: Floats, points: Floats) -> Floats:
-    """(B, J, n), between (B, J, d) and (B, n, d)."""
+    """Squared Euclidean distances (B, J, n) between (B, J, d) and (B, n, d)."""
     squares = np.add.reduce(points * points, axis=-1)[:, None, :]
     far = np.add.reduce(query * query, axis=-1)[:, :, None] + squares - 2.0 * (query @ points.swapaxes(1, 2))
     return np.asarray(np.maximum(far, 0.0))
 
 
 def _costs(flat: Arrays, old: Ints, n_candidates: int, points: Floats | None) -> Floats:
-    """What the sum of squares within rows grows by, (B, n_candidates, len(old)); infinite where agents differ."""
+    """Increase of the within-row sum of squares, (B, n_candidates, len(old)); infinite for different agents."""
     weight, owner = flat["weight"][:, old], flat["owner"][:, old]
     some = np.arange(n_candidates)
     far = 0.0 if points is None else squared_distances(points[:, some], points)

@@ -1,4 +1,4 @@
-"""auto: the policy to use when there is no reason to use another."""
+"""auto: the default policy."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _DRIFTING = GaussianProcessPrior(
 
 @dataclass(frozen=True, slots=True)
 class Auto(Policy):
-    """P(agent i is best for this task), from a memory of past tasks that weighs lasting against drifting models.
+    """Coupled RandUCB over Gaussian-process estimates averaged over stationary and drifting models.
 
     Rewards are estimated by :class:`~bot_orch.policies.auto.memory.GaussianProcessMemory`; with features the estimate
     depends on the task, without them it is a shrunken mean. An agent's score is its estimate, minus its penalty, plus a
-    random number of standard deviations that is the same for all agents: see :func:`coupled_randucb`. Before any
-    outcome, an agent is expected to be worth its price; otherwise an expensive one would not be tried.
+    random multiple of its standard deviation; the multiple is common to all agents: see :func:`coupled_randucb`. The
+    exploration bonus includes the cost times the weight of the prior; otherwise an expensive agent would not be tried.
 
     Parameters
     ----------
     scale
-        How optimistic: the root mean square of that random number.
+        Degree of optimism: the root mean square of that random multiple.
     forgetting
-        Whether a drifting model takes part; it gains weight only where it predicts better.
+        Whether to include a drifting model; it gains weight only if it predicts better.
     capacity, block
-        Outcomes remembered one by one, and coefficients renewed per outcome. Beyond the capacity old outcomes that are
-        alike are merged.
+        Number of rows of the memory, and coefficients updated per outcome. Beyond the capacity similar old outcomes are
+        merged.
 
     Examples
     --------
@@ -66,11 +66,11 @@ class Auto(Policy):
             raise InvalidInputError("capacity, block", problem, "pass at least 2 and 1")
 
     def schema(self, n_features: int) -> Schema:
-        """The memory's arrays."""
+        """State arrays of the memory."""
         return _memory(self).schema(n_features)
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
-        """Probability matching."""
+        """Probability of having the largest randomised upper confidence bound."""
         if not _in_step(state):
             return _by_rows(self, state, situation)
         found = _memory(self).predict(state, situation.context, situation.t, situation.pending)
@@ -82,7 +82,7 @@ class Auto(Policy):
         return Choice(p, found.value, sd + trust)
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
-        """Remember the chosen agent's outcome, or everybody's under full feedback."""
+        """Learn the chosen agent's outcome, or all agents' under full feedback."""
         memory, m = _memory(self), feedback.observed.shape[-1]
         everybody = feedback.observed.all() and m > 1
         for agent in range(m) if everybody else [feedback.agent]:
@@ -99,9 +99,9 @@ class Auto(Policy):
 def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
     """Coupled RandUCB [1]_: P(agent i has the largest ``location + |Z| * sd``), one standard normal Z for all agents.
 
-    Each agent is a line over the size of Z. It is on top between its last crossing with a flatter line and its first
-    crossing with a steeper one, so its probability is a difference of two values of a
-    distribution function: no sampling.
+    As a function of |Z| each score is a line. An agent has the largest score between its last crossing with a flatter
+    line and its first crossing with a steeper one, so its probability is a difference of two values of a distribution
+    function and needs no sampling.
 
     References
     ----------
@@ -115,7 +115,7 @@ def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None)
     """
     if eligible is not None:
         location = np.where(eligible, location, -np.inf)
-    rise = sd[..., :, None] - sd[..., None, :]  # how much steeper the row's agent is than the column's
+    rise = sd[..., :, None] - sd[..., None, :]  # slope of the row's agent minus that of the column's
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = location[..., None, :] - location[..., :, None]
         cross = gap / rise
@@ -131,7 +131,7 @@ def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None)
 
 
 def _in_step(state: Arrays) -> bool:
-    """Whether all rows of a batch have seen outcomes of the same rounds, so that they can be told about together."""
+    """Whether all rows of a batch hold outcomes of the same rounds, so that one vectorised update is possible."""
     seen = state["seen"]
     if seen.size == 1:
         return True
@@ -141,7 +141,7 @@ def _in_step(state: Arrays) -> bool:
 
 
 def _by_rows(policy: Auto, state: Arrays, s: Situation) -> Choice:
-    """One row of a batch after the other."""
+    """Choose row by row, for batches whose rows are not in step."""
     batch = state["seen"].shape
 
     def part(values: npt.NDArray[Any] | None, row: tuple[int, ...]) -> Any:
