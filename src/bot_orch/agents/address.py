@@ -1,8 +1,7 @@
-"""Which addresses an agent may have. Agent URLs come from configuration only; this is the second lock.
+"""Address checks against server-side request forgery. Agent URLs come from configuration only; this is a second check.
 
-A URL is checked when it is read (:func:`check_url`), and every address its name resolves to is checked again each time
-a connection is made (:func:`check_address`). The connection goes to the addresses that were checked, so a name that
-resolves to something else a moment later (DNS rebinding) gains nothing.
+A URL is checked when the configuration is read (:func:`check_url`), and every resolved address is checked again for
+each connection (:func:`check_address`). The connection uses the checked addresses, which prevents DNS rebinding.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _METADATA = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::2
 
 
 def address_problem(address: str, *, allow_private: bool = False) -> str | None:
-    """Why this IP address may not be called, or ``None`` if it may.
+    """The reason why this IP address is not allowed, or ``None`` if it is.
 
-    ``allow_private`` admits loopback, private and shared (carrier-grade) addresses. Link-local, cloud metadata,
-    multicast, reserved and unspecified addresses are never admitted.
+    ``allow_private`` allows loopback, private and shared (carrier-grade) addresses. Link-local, cloud metadata,
+    multicast, reserved and unspecified addresses are never allowed.
 
     Examples
     --------
@@ -56,14 +55,14 @@ def address_problem(address: str, *, allow_private: bool = False) -> str | None:
 
 
 def check_address(address: str, *, allow_private: bool = False) -> None:
-    """Raise :class:`CallFailure` if a resolved address may not be called."""
+    """Raise :class:`CallFailure` if a resolved address is not allowed."""
     problem = address_problem(address, allow_private=allow_private)
     if problem:
         raise CallFailure(Ending.REFUSED_ADDRESS, f"the agent's host resolves to an address that {problem}")
 
 
 def check_url(url: str, *, allow_private: bool = False, field: str = "base_url") -> str:
-    """The URL without a trailing slash if an agent may have it, else an error that says what to do.
+    """Validate an agent's URL; returns it without a trailing slash.
 
     Examples
     --------
@@ -96,7 +95,7 @@ def _check_host(host: str, *, bracketed: bool, allow_private: bool, field: str) 
     bare = host.rstrip(".")
     if bracketed or _NUMERIC.match(bare.rpartition(".")[2]):
         problem = address_problem(host, allow_private=allow_private)
-        if problem == "is not an IP address":  # inet_aton would read 2130706433, 0x7f.1 and 0177.0.0.1 as 127.0.0.1
+        if problem == "is not an IP address":  # inet_aton parses 2130706433, 0x7f.1 and 0177.0.0.1 as 127.0.0.1
             raise InvalidInputError(field, f"has the host {host!r}, an unusual number", "write a.b.c.d, or a name")
         if problem:
             raise InvalidInputError(field, f"has the host {host!r}, which {problem}", allow)
@@ -107,7 +106,7 @@ def _check_host(host: str, *, bracketed: bool, allow_private: bool, field: str) 
 
 
 def _embedded(ip: _IPAddress) -> list[_IPAddress]:
-    """IPv4 addresses that an IPv6 address stands for: mapped, compatible, 6to4, Teredo, NAT64."""
+    """IPv4 addresses embedded in an IPv6 address: mapped, compatible, 6to4, Teredo, NAT64."""
     if isinstance(ip, ipaddress.IPv4Address):
         return []
     found: list[_IPAddress | None] = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
@@ -117,7 +116,7 @@ def _embedded(ip: _IPAddress) -> list[_IPAddress]:
 
 
 def _is_compatible(ip: ipaddress.IPv6Address) -> bool:
-    return int(ip) >> 32 == 0 and int(ip) > 1  # ::a.b.c.d, neither :: nor ::1
+    return int(ip) >> 32 == 0 and int(ip) > 1  # ::a.b.c.d, except :: and ::1
 
 
 def _problem(ip: _IPAddress, allow_private: bool) -> str | None:
@@ -136,7 +135,7 @@ def _problem(ip: _IPAddress, allow_private: bool) -> str | None:
             return "is reserved"
         return private if ip.is_private or ip in _SHARED or not ip.is_global else None
     if ip.ipv4_mapped is not None or ip in _NAT64 or _is_compatible(ip):
-        return None  # judged by the address inside
+        return None  # the embedded IPv4 address decides
     if ip.is_loopback or ip.is_site_local or ip in _UNIQUE_LOCAL:
         return private
     if ip not in _GLOBAL_UNICAST:

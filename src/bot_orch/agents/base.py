@@ -1,4 +1,4 @@
-"""Requests, replies and failures that every kind of agent shares."""
+"""Requests, replies and failures common to all kinds of agents."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """One piece of work for one agent.
+    """A request to one agent.
 
     Parameters
     ----------
     id
-        The caller's name for the request; jitter and simulated draws are keyed by it.
+        The caller's identifier; it also keys jitter and simulated draws.
     text
         The task as plain text.
     messages
-        The task as a chat; made from ``text`` if empty.
+        The task as chat messages; built from ``text`` if empty.
     params
-        Further settings for the agent (``temperature``, ``max_tokens``, ...), passed on as they are.
+        Further parameters (``temperature``, ``max_tokens``, ...), passed to the agent unchanged.
     deadline_s
-        How long the *caller* will wait, in seconds from now; ``None`` for as long as the agent's own timeouts allow.
+        The *caller's* deadline, in seconds from now; ``None`` leaves only the agent's own timeouts.
     stream
-        Whether the caller wants the answer piece by piece.
+        Whether the caller wants a streamed answer.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens counted by the agent; zero where it does not count."""
+    """Token counts reported by the agent; zero if it reports none."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -72,7 +72,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at one agent, as the log keeps it. A call with retries has several."""
+    """One attempt at calling one agent, as logged. A call with retries has several."""
 
     agent: str
     request_id: str
@@ -85,36 +85,36 @@ class Attempt:
     cost_usd: float = 0.0
 
     def outcome(self, reward: float | None = None) -> Outcome | None:
-        """What to learn from it; ``None`` if the agent was never asked."""
+        """The outcome to learn from; ``None`` if the agent was not called."""
         return _outcome(self.ending, self.elapsed_s, reward)
 
 
 @dataclass(frozen=True, slots=True)
 class CallReply:
-    """A whole answer.
+    """A complete answer.
 
     Parameters
     ----------
     text
         The answer as text.
     output
-        The answer as a JSON value, where it is more than text.
+        The answer as a JSON value, if it is more than text.
     usage, cost_usd
-        Tokens, and what they cost at the agent's price.
+        Token counts, and their cost at the agent's price.
     elapsed_s, first_byte_s
-        Time spent waiting for the agent, in all and until its first byte (of a stream: the first piece with a part of
-        the answer in it); a slow reader of a stream is not charged to the agent.
+        Time spent waiting for the agent, in total and until its first byte (for a stream: the first chunk with
+        content). The time of a slow reader of a stream does not count.
     status
-        HTTP status, where there is one.
+        HTTP status, if any.
     raw
-        The upstream JSON document as received, for a gateway that passes it on.
+        The upstream JSON document as received, for a gateway to forward.
     extra
-        What the agent says about itself (a simulated agent: ``reward``, ``quality``, ``label``).
+        Additional data from the agent (a simulated agent: ``reward``, ``quality``, ``label``).
     attempts
-        Every try this answer took, the last one included.
+        All attempts for this answer, including the last.
     reward, measure
-        What the answer earned in [0, 1], and what it was as a measure. Only code of the operator's own can say so here
-        (a Python function, a simulated agent's judge): what a program or an endpoint sends never sets its own reward.
+        Reward in [0, 1], and the answer as a measure. Only the operator's own code sets them (a Python function, a
+        simulated agent's judge); a program or an endpoint never sets its own reward.
     """
 
     text: str = ""
@@ -137,26 +137,26 @@ class CallReply:
             raise InvalidInputError("reply.measure", "is no measure", "pass Labels, Samples, ... of bot_orch.transport")
 
     def outcome(self, reward: float | None = None) -> Outcome:
-        """The completed outcome, with the reward once somebody has judged the answer."""
+        """The completed outcome, with the given reward or that of the reply."""
         reward = self.reward if reward is None else reward
         return Outcome.completed(reward, elapsed_s=self.elapsed_s, output=self.measure)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a streamed answer. The last one carries the whole ``reply``; a stream without it raised.
+    """A chunk of a streamed answer. The last one has the complete ``reply``; a stream without it raised an error.
 
     Parameters
     ----------
     text
-        What it adds to the answer's text.
+        Text to append to the answer.
     raw
-        An OpenAI-compatible event's JSON as received, for a gateway that passes it on. Such events bring their own
-        role, finish reasons and token counts; ``None`` for a piece that is only text.
+        JSON of an OpenAI-compatible event as received, for a gateway to forward. Such events include
+        role, finish reasons and token counts; ``None`` for a chunk with only text.
     reply
-        The whole answer, in the last piece.
+        The complete answer, in the last chunk.
     more
-        Whether ``raw`` holds a part of the answer beside ``text``: a tool call, a finish reason, another choice.
+        Whether ``raw`` has content other than ``text``: a tool call, a finish reason, another choice.
 
     Examples
     --------
@@ -171,23 +171,23 @@ class Chunk:
 
     @property
     def begins(self) -> bool:
-        """Whether an answer has begun with it: a role or an empty text alone promises nothing."""
+        """Whether the chunk has content; a role or an empty text alone does not count."""
         return bool(self.text) or self.more or self.reply is not None
 
 
-class CallFailure(BotOrchError):  # noqa: N818  an attempt that ended without an answer is not always an error
-    """A call ended without a whole answer.
+class CallFailure(BotOrchError):  # noqa: N818  an attempt without an answer is not always an error
+    """A call ended without a complete answer.
 
     Parameters
     ----------
     ending
-        The label: how it ended; ``ending.meaning`` says what to learn from it.
+        How it ended; ``ending.meaning`` defines its effect on learning.
     message
-        For people and logs; never holds the prompt, the answer or a secret.
+        Text for people and logs; it never contains the prompt, the answer or a secret.
     started
-        Whether the agent may have begun the work; if not, asking again is always safe.
+        Whether the agent may have started the work; if not, a retry is always safe.
     raw
-        The first kilobytes of an upstream's error document, for the caller only; it may quote the prompt.
+        The first kilobytes of the upstream error document, for the caller only; it may quote the prompt.
     """
 
     def __init__(
@@ -214,23 +214,23 @@ class CallFailure(BotOrchError):  # noqa: N818  an attempt that ended without an
         self.attempts = attempts
 
     def outcome(self) -> Outcome | None:
-        """What to learn from it: censored or failed, by ``reason``; ``None`` if the agent was never asked."""
+        """The outcome to learn from, censored or failed by ``reason``; ``None`` if the agent was not called."""
         return _outcome(self.ending, self.elapsed_s, None)
 
 
 @runtime_checkable
 class AgentRunner(Protocol):
-    """Asks one agent. Raises :class:`CallFailure`, and ``asyncio.CancelledError`` where the caller cancels.
+    """Calls one agent. Raises :class:`CallFailure`, and ``asyncio.CancelledError`` if the caller cancels.
 
-    Close a stream that is not read to its end (``contextlib.aclosing``), so that the agent is told at once.
+    Close a stream that is not read to its end (``contextlib.aclosing``), so that the agent is cancelled at once.
     """
 
     async def call(self, request: CallRequest) -> CallReply:
-        """The whole answer."""
+        """Call the agent and return the complete answer."""
         ...
 
     def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """The answer piece by piece; the last piece carries the reply."""
+        """Stream the answer; the last chunk has the reply."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The circuit breaker: refuses calls to an agent that keeps failing, and probes it again after a while.
+"""Circuit breaker: rejects calls to an agent after repeated failures, and probes it after a pause.
 
 ::
 
@@ -6,8 +6,8 @@
                                      ^                            |
                                      +-------- a probe fails -----+   (and stays open twice as long)
 
-A pure state machine over a clock that is handed in. Every permit remembers the state it was given in: an answer to a
-call from before the breaker opened neither closes it nor opens it again.
+A pure state machine with an injected clock. Every permit stores the state in which it was issued: the end of a call
+from before the breaker opened neither closes it nor opens it again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from bot_orch.errors import InvalidInputError
 __all__ = ["Breaker", "BreakerSettings", "BreakerState", "BreakerView", "Clock", "Permit"]
 
 Clock = Callable[[], float]
-"""Seconds that never run backwards, from any origin."""
+"""Monotonic seconds from any origin."""
 
 
 class BreakerState(StrEnum):
-    """Closed lets calls through, open refuses them, half-open lets a few through to see."""
+    """Closed admits calls, open rejects them, half-open admits a few probes."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -35,16 +35,16 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerSettings:
-    """When to open, for how long, and what it takes to close.
+    """Thresholds and durations of a circuit breaker.
 
     Parameters
     ----------
     failures
-        Failures in a row that open it.
+        Consecutive failures that open it.
     open_s, longest_open_s
-        How long it stays open at first; doubled, up to the longest, each time the probes fail.
+        Initial time in the open state; doubled after each failed probe, up to the longest.
     probes
-        Calls let through at a time while half-open, and successes needed to close.
+        Concurrent calls admitted while half-open, and successes needed to close.
     """
 
     failures: int = 5
@@ -61,7 +61,7 @@ class BreakerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to make one call; hand it back with the ending."""
+    """Permission for one call; pass it to :meth:`Breaker.settle` with the ending."""
 
     era: int
     probe: bool
@@ -69,7 +69,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class BreakerView:
-    """What a dashboard shows."""
+    """Snapshot of a breaker for the dashboard."""
 
     state: BreakerState
     failures: int
@@ -79,7 +79,7 @@ class BreakerView:
 
 
 class Breaker:
-    """The breaker of one agent.
+    """The circuit breaker of one agent.
 
     Examples
     --------
@@ -99,8 +99,8 @@ class Breaker:
         self.settings = settings
         self._clock = clock
         self._open_until: float | None = None  # None while closed
-        self._era = 0  # counts changes of state
-        self._failures = 0  # in a row
+        self._era = 0  # number of state changes
+        self._failures = 0  # consecutive
         self._probing = 0
         self._passed = 0
         self._reopened = 0
@@ -109,25 +109,25 @@ class Breaker:
 
     @property
     def state(self) -> BreakerState:
-        """The state at this moment."""
+        """The current state."""
         if self._open_until is None:
             return BreakerState.CLOSED
         return BreakerState.OPEN if self._clock() < self._open_until else BreakerState.HALF_OPEN
 
     def view(self) -> BreakerView:
-        """State and counters, for people."""
+        """Snapshot of state and counters."""
         wait = 0.0 if self._open_until is None else max(0.0, self._open_until - self._clock())
         return BreakerView(self.state, self._failures, wait, self._last, self._opened)
 
     def ready(self) -> bool:
-        """Whether :meth:`acquire` would give a permit now."""
+        """Whether :meth:`acquire` would return a permit now."""
         state = self.state
         return state is BreakerState.CLOSED or (
             state is BreakerState.HALF_OPEN and self._probing < self.settings.probes - self._passed
         )
 
     def acquire(self) -> Permit | None:
-        """Leave to make one call, or ``None``."""
+        """A permit for one call, or ``None`` if the breaker rejects it."""
         if not self.ready():
             return None
         probe = self._open_until is not None
@@ -135,7 +135,7 @@ class Breaker:
         return Permit(self._era, probe)
 
     def settle(self, permit: Permit | None, ending: Ending) -> None:
-        """Report how the permitted call ended. Endings that do not trip, other than completion, change nothing."""
+        """Report the ending of a permitted call. Endings that neither trip nor complete change nothing."""
         if permit is None or permit.era != self._era:
             return
         self._probing -= permit.probe

@@ -1,4 +1,4 @@
-"""HTTP connections to agents, through addresses that were checked. Imported only where an HTTP agent is used."""
+"""HTTP connections to agents through checked addresses. Imported only if an HTTP agent is used."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Lookup = Callable[[str, int, socket.AddressFamily], Awaitable[list[tuple[int, st
 
 
 async def lookup(host: str, port: int, family: socket.AddressFamily) -> list[tuple[int, str]]:
-    """The system's answer."""
+    """Resolve with the system resolver."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     return [(int(entry[0]), str(entry[4][0])) for entry in found]
 
 
 class PinningResolver(AbstractResolver):
-    """Resolves a name once per connection and lets through only addresses that may be called.
+    """Resolves a name once per connection and returns only allowed addresses.
 
-    One forbidden address among the answers refuses them all: a name that mixes public and private addresses is at
+    One forbidden address rejects the name: a name that mixes public and private addresses is at
     best misconfigured. The connector connects to the addresses returned here and does not resolve again.
     """
 
@@ -52,11 +52,11 @@ class PinningResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: the resolver has no resources."""
 
 
 def open_session(*, allow_private: bool, lookup: Lookup = lookup) -> aiohttp.ClientSession:
-    """A session without cookies, proxies, redirects of its own accord, compression or timeouts of its own."""
+    """A session without cookies, proxies, compression or timeouts."""
     resolver = PinningResolver(allow_private=allow_private, lookup=lookup)
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
     return aiohttp.ClientSession(
@@ -70,7 +70,7 @@ def open_session(*, allow_private: bool, lookup: Lookup = lookup) -> aiohttp.Cli
 
 
 async def body(response: aiohttp.ClientResponse, cap_bytes: int) -> AsyncGenerator[bytes, None]:
-    """The body as it arrives, cut off with a failure as soon as it exceeds the cap."""
+    """Yield the body as it arrives; raise ``TOO_LARGE`` as soon as it exceeds the cap."""
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise CallFailure(Ending.MALFORMED, "the answer is compressed, which was not asked for", status=response.status)
     size = response.content_length or 0
@@ -87,7 +87,7 @@ async def body(response: aiohttp.ClientResponse, cap_bytes: int) -> AsyncGenerat
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """What aiohttp raises, as a failure with a label. Messages name the kind of error, not the address."""
+    """Convert aiohttp errors to :class:`CallFailure`. Messages name the type of error, not the address."""
     try:
         yield
     except aiohttp.ClientConnectorError as error:

@@ -1,8 +1,8 @@
-"""How an attempt ended, and what each way of ending means for learning and for the circuit breaker.
+"""Endings of attempts, and their meaning for learning and for the circuit breaker.
 
-Two questions are kept apart. *Learning* asks what the ending says about the agent: still running when we looked away
-(censored), known never to complete (a failure), or nothing at all. The *breaker* asks whether the next caller should
-be spared: a caller's own mistake (4xx) or haste (a short deadline) must not take an agent away from everybody else.
+The two meanings are independent. For *learning*, an ending is censored (still running when observation stopped), a
+failure (will never complete), or uninformative. For the *breaker*, an ending counts against the agent or not: a
+caller's own mistake (4xx) or short deadline must not make an agent unavailable to others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["MEANING", "Ending", "Meaning"]
 
 
 class Ending(StrEnum):
-    """The label of one attempt; stored as it is in the log and in metrics."""
+    """How one attempt ended; the value appears in the log and in metrics."""
 
     COMPLETED = "completed"
     TIMEOUT_FIRST_BYTE = "timeout_first_byte"
@@ -46,26 +46,26 @@ class Ending(StrEnum):
 
     @property
     def meaning(self) -> Meaning:
-        """What it means: see :data:`MEANING`."""
+        """Entry of :data:`MEANING`."""
         return MEANING[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What one ending means.
+    """Meaning of one ending.
 
     Parameters
     ----------
     reason
-        The word stored as ``Outcome.reason``; a key of :data:`bot_orch.survival.causes.REASONS`.
+        Value of ``Outcome.reason``; a key of :data:`bot_orch.survival.causes.REASONS`.
     trips
         Whether it counts against the agent in the circuit breaker.
     retryable
-        Whether the same agent may succeed if asked again at once.
+        Whether an immediate retry with the same agent may succeed.
     attempted
-        Whether the agent was asked at all; if not, there is nothing to learn and no outcome to log.
+        Whether the agent was called at all; if not, there is no outcome.
     what
-        One sentence for people.
+        Short description for people.
     """
 
     reason: str
@@ -76,7 +76,7 @@ class Meaning:
 
     @property
     def cause(self) -> Cause:
-        """Completed, censored, or which competing failure."""
+        """Cause for survival models: completed, censored, or a competing failure."""
         return REASONS[self.reason]
 
 

@@ -1,4 +1,4 @@
-"""The guard in front of every agent: timeouts, concurrency, retries, price and the circuit breaker, in one place."""
+"""The guard around every agent: timeouts, concurrency limit, retries, price and circuit breaker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_HOLD_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class GuardView:
-    """What a dashboard shows of one agent."""
+    """Snapshot of one agent for the dashboard."""
 
     agent: str
     breaker: BreakerView
@@ -33,7 +33,7 @@ class GuardView:
 
 @dataclass(slots=True)
 class _Run:
-    """One call with its retries."""
+    """One call including its retries."""
 
     request: CallRequest
     deadline_at: float | None
@@ -42,7 +42,7 @@ class _Run:
 
 @dataclass(slots=True, eq=False)
 class _Try:
-    """One attempt that holds a concurrency slot and a permit of the breaker."""
+    """One attempt, which holds a concurrency slot and a breaker permit."""
 
     run: _Run
     watch: AttemptTimer
@@ -51,22 +51,22 @@ class _Try:
 
 
 class Guard:
-    """An agent that may be called: a runner behind its limits. Itself an :class:`AgentRunner`.
+    """A runner with limits, retries and a circuit breaker; it is an :class:`AgentRunner` too.
 
     Parameters
     ----------
     agent_id
         The agent's name.
     runner
-        What asks the agent.
+        Calls the agent.
     limits, retry, price, breaker
-        Its settings.
+        The agent's settings.
     clock
-        The breaker's clock.
+        Monotonic clock of the breaker.
     sleep
-        How to pause between tries.
+        Coroutine function for pauses between attempts.
     observer
-        Told of every attempt as it ends, cancelled ones included.
+        Called with every attempt when it ends, including cancelled ones.
     """
 
     def __init__(
@@ -94,19 +94,19 @@ class Guard:
 
     @property
     def available(self) -> bool:
-        """Whether a call made now would reach the agent; a router leaves out agents that are not."""
+        """Whether a call would be admitted now; routers exclude agents that are not available."""
         open_to_calls = self.breaker.ready() and self._clock() >= self._held_until and not self._closing
         return open_to_calls and (self.limits.wait_s > 0 or not self._places.locked())
 
     def view(self) -> GuardView:
-        """State at this moment, for people."""
+        """Snapshot of the current state."""
         held = max(0.0, self._held_until - self._clock())
         return GuardView(
             self.agent_id, self.breaker.view(), len(self._active), self.limits.concurrency, held, self.available
         )
 
     async def call(self, request: CallRequest) -> CallReply:
-        """The whole answer, after retries if need be."""
+        """Call the agent, with retries; returns the complete answer."""
         run = self._begin(request)
         while True:
             try:
@@ -118,7 +118,7 @@ class Guard:
             await self._sleep(pause)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """The answer piece by piece; retried only as long as nothing was passed on."""
+        """Stream the answer; retried only while no chunk has been yielded."""
         run = self._begin(replace(request, stream=True))
         while True:
             passed_on = False
@@ -135,7 +135,7 @@ class Guard:
             await self._sleep(pause)
 
     async def close(self) -> None:
-        """Refuse new calls, end calls in progress (as ``shutdown``) and release all resources."""
+        """Reject new calls, end calls in progress (as ``shutdown``) and release all resources."""
         self._closing = True
         for attempt in tuple(self._active):
             attempt.watch.end()
@@ -152,7 +152,7 @@ class Guard:
             return self._complete(attempt, reply)
 
     async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
-        """One attempt. Pieces before the first content are held back, so that another agent can still take over."""
+        """One attempt. Chunks before the first content are held back, so that another agent can still take over."""
         attempt = await self._admit(run)
         held: list[Chunk] = []
         with self._settling(attempt):
@@ -169,7 +169,7 @@ class Guard:
 
     @contextmanager
     def _settling(self, attempt: _Try) -> Iterator[None]:
-        """Report an attempt that fails; release its concurrency slot however it ends."""
+        """Report a failed attempt; always release its concurrency slot."""
         try:
             yield
         except BaseException as error:
@@ -191,7 +191,7 @@ class Guard:
         return chunk
 
     async def _admit(self, run: _Run) -> _Try:
-        """Acquire a concurrency slot and a permit, or refuse."""
+        """Acquire a concurrency slot and a permit, or raise a refusal."""
         if self._closing:
             raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: this process is stopping")
         if not run.attempts and self._clock() < self._held_until:
@@ -215,7 +215,7 @@ class Guard:
             raise self._refuse(run, Ending.REFUSED_BUSY) from None
 
     def _complete(self, attempt: _Try, reply: CallReply) -> CallReply:
-        """Price the reply, report it, and hand it back with its history."""
+        """Add cost, times and attempts to the reply, and report it."""
         if len(reply.text) > self.limits.max_reply_bytes:
             raise CallFailure(Ending.TOO_LARGE)
         watch, run = attempt.watch, attempt.run
@@ -225,7 +225,7 @@ class Guard:
         return replace(reply, attempts=tuple(run.attempts))
 
     def _fail(self, attempt: _Try, error: BaseException) -> CallFailure | None:
-        """Report how it ended; what to raise instead of ``error``, if not that itself."""
+        """Report the failure; returns the exception to raise instead of ``error``, or ``None`` to re-raise it."""
         if attempt.settled:
             return None
         failure = self._failure(error)
@@ -236,7 +236,7 @@ class Guard:
         failure.attempts = tuple(attempt.run.attempts)
         if failure.ending is Ending.RATE_LIMITED and failure.retry_after_s:
             self._held_until = self._clock() + min(failure.retry_after_s, _LONGEST_HOLD_S)
-        is_cancellation = not isinstance(error, Exception)  # which stays one
+        is_cancellation = not isinstance(error, Exception)  # must propagate unchanged
         return None if is_cancellation or failure is error else failure
 
     def _failure(self, error: BaseException) -> CallFailure:
@@ -274,7 +274,7 @@ class Guard:
             self.observer(entry)
 
     def _pause(self, failure: CallFailure, run: _Run) -> float | None:
-        """Seconds before the next try, or ``None`` to give up."""
+        """Seconds before the next attempt, or ``None`` to give up."""
         number, retry = len(run.attempts), self.retry
         safe = failure.ending.meaning.retryable and (retry.idempotent or not failure.started)
         if not safe or number >= retry.tries or not self.breaker.ready() or self._closing:

@@ -14,18 +14,18 @@ __all__ = ["Limits", "Price", "Retry"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Time, concurrency and size caps of one agent.
+    """Time, concurrency and size limits of one agent.
 
     Parameters
     ----------
     first_byte_s, total_s
-        Timeouts of one attempt; ``None`` for none (a person, say, has a deadline of their own).
+        Timeouts of one attempt; ``None`` for none (people have their own deadline).
     concurrency
-        Calls under way at a time.
+        Maximal number of concurrent calls.
     wait_s
-        How long a call may wait for a place before it is refused; 0 refuses at once, so that another agent is asked.
+        Maximal wait for a concurrency slot; 0 rejects at once, so that another agent can be called.
     max_request_bytes, max_reply_bytes
-        Size caps, the reply's counted as it arrives.
+        Size limits; the reply is measured as it arrives.
     """
 
     first_byte_s: float | None = 30.0
@@ -49,17 +49,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Asking the same agent again, after endings that a moment may cure (429, 5xx, connection).
+    """Retries with the same agent after transient failures (429, 5xx, connection).
 
     Parameters
     ----------
     tries
-        Attempts in all; 1 never retries.
+        Maximal number of attempts; 1 disables retries.
     pause_s, longest_pause_s
-        The pause doubles from the first to the longest, each shortened by up to half at random. An agent that asks
-        for more (``Retry-After``) than the longest is not asked again.
+        The pause doubles from the first to the longest, with jitter of up to half. An agent that asks
+        for more (``Retry-After``) than the longest is not retried.
     idempotent
-        Whether doing the work twice does no harm. If not, only calls that cannot have begun are repeated.
+        Whether repeating the work is harmless. If not, only calls that cannot have started are retried.
     """
 
     tries: int = 2
@@ -90,7 +90,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an agent costs, in US dollars.
+    """Price of an agent in US dollars.
 
     Examples
     --------
@@ -108,6 +108,6 @@ class Price:
                 raise InvalidInputError(f"price.{name}", f"is {getattr(self, name)}", "set zero or more")
 
     def cost(self, usage: Usage) -> float:
-        """The cost of one answered call; also of one expected to take so many tokens."""
+        """Cost of one answered call with this (actual or expected) token usage."""
         tokens = usage.input_tokens * self.input_usd_per_million + usage.output_tokens * self.output_usd_per_million
         return self.per_call_usd + tokens / 1e6

@@ -1,4 +1,4 @@
-"""Agent kinds by name, and an agent from its settings."""
+"""Registry of agent kinds, and construction of agents from settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS: Mapping[str, type[AgentSettings]] = MappingProxyType(
 def make_runner(
     agent_id: str, settings: AgentSettings, limits: Limits | None = None, queue: HumanQueue | None = None
 ) -> AgentRunner:
-    """The bare runner of an agent, without its guard."""
+    """Build the runner of an agent, without guard."""
     if isinstance(settings, OpenAISettings):
         return OpenAIRunner(settings, limits)
     if isinstance(settings, PythonSettings):
@@ -57,9 +57,9 @@ def make_agent(
     queue: HumanQueue | None = None,
     **options: Any,
 ) -> Guard:
-    """An agent ready to be called; ``options`` are those of :class:`Guard`.
+    """Build a guarded agent; ``options`` are those of :class:`Guard`.
 
-    A person's only time limit is ``answer_within_s``: the timeouts of machines are taken off.
+    For people the timeouts are disabled; their only time limit is ``answer_within_s``.
 
     Examples
     --------

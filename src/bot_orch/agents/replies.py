@@ -1,4 +1,4 @@
-"""Reading answers: JSON without surprises, and the shapes a program or an endpoint may answer in."""
+"""Parsing of answers: strict JSON, and the formats accepted from programs and endpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def encode(document: Mapping[str, Any], cap_bytes: int) -> bytes:
-    """The document as JSON bytes; refuses what is not JSON and what is larger than the cap."""
+    """Encode a document as JSON; raises ``REFUSED_REQUEST`` if it is not JSON or larger than the cap."""
     try:
         body = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError):  # also lone surrogates
@@ -32,7 +32,7 @@ def encode(document: Mapping[str, Any], cap_bytes: int) -> bytes:
 
 
 def request_document(request: CallRequest) -> dict[str, Any]:
-    """What a program gets on its standard input."""
+    """The document for a program's standard input."""
     return {
         "id": request.id,
         "text": request.plain(),
@@ -43,7 +43,7 @@ def request_document(request: CallRequest) -> dict[str, Any]:
 
 
 def load_json(data: bytes | str) -> Any:
-    """The value, or :class:`CallFailure` as ``malformed``; NaN and infinities are not JSON."""
+    """Parse JSON; raises :class:`CallFailure` (``malformed``) for anything else, including NaN and infinities."""
     try:
         return json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -76,7 +76,7 @@ def reply_from_value(value: Any, status: int | None = None) -> CallReply:
 
 
 def reply_from_completion(data: bytes, status: int) -> CallReply:
-    """The reply of an OpenAI-compatible endpoint that was asked not to stream."""
+    """The reply of an OpenAI-compatible endpoint without streaming."""
     document = load_json(data)
     try:
         message = document["choices"][0]["message"]
@@ -89,14 +89,14 @@ def reply_from_completion(data: bytes, status: int) -> CallReply:
 
 
 async def in_one_piece(reply: CallReply) -> AsyncGenerator[Chunk, None]:
-    """The stream of an agent that answers all at once; tool calls and finish reasons of a chat completion stay."""
+    """A stream with a single content chunk; tool calls and finish reasons of a chat completion are kept."""
     event = None if reply.raw is None else _as_event(reply.raw)
     yield Chunk(reply.text, raw=event, more=event is not None)
     yield Chunk(reply=reply)
 
 
 def _as_event(raw: bytes) -> bytes | None:
-    """A chat completion as the only event of its stream; ``None`` for any other document."""
+    """Convert a chat completion to a single stream event; ``None`` for any other document."""
     try:
         document = load_json(raw)
         choices = [_as_delta(choice) for choice in document["choices"]]
@@ -114,7 +114,7 @@ def _as_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def usage_from(value: Any) -> Usage:
-    """Token counts under either vocabulary; anything else counts as zero."""
+    """Token counts, as ``prompt_tokens``/``completion_tokens`` or ``input_tokens``/``output_tokens``; else zero."""
     if isinstance(value, Usage):
         return value
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Server-sent events, read incrementally."""
+"""Incremental parser of server-sent events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)  # a trailing \r may be h
 
 
 class EventReader:
-    r"""Turns bytes as they arrive into the data of whole events; comments and other fields are skipped.
+    r"""Converts a byte stream to the data of complete events; comments and other fields are skipped.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class EventReader:
         self._data: list[bytes] = []
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The data of the events that these bytes complete."""
+        """Add bytes; returns the data of the events they complete."""
         self._rest.append(data)
         if not (b"\n" in data or b"\r" in data or self._rest[0].endswith(b"\r")):
             return []

@@ -1,4 +1,4 @@
-"""The timeouts of one attempt: total, first byte and the caller's deadline."""
+"""Timeouts of one attempt: total, first byte and the caller's deadline."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 class AttemptTimer:
-    """Counts the time spent waiting for an agent, and ends the wait when a limit is reached.
+    """Measures the time spent waiting for an agent and enforces its timeouts.
 
-    Only time inside :meth:`wait` counts against the agent's own timeouts: a caller who reads a stream slowly does not
-    make the agent look slow. The caller's deadline runs all the time.
+    Only time inside :meth:`wait` counts against the agent's own timeouts, so that a slow reader of a stream does not
+    make the agent look slow. The caller's deadline is wall time.
 
     Parameters
     ----------
     limits
         The agent's timeouts.
     deadline_at
-        When the caller stops waiting, in loop time.
+        The caller's deadline in event loop time.
     """
 
     def __init__(self, limits: Limits, deadline_at: float | None = None) -> None:
@@ -39,7 +39,7 @@ class AttemptTimer:
         self.first_byte_s: float | None = None
 
     async def wait(self, ask: Callable[[], Awaitable[T]], *, first: bool = False) -> T:
-        """The result of ``ask()``; with ``first`` the first-byte timeout applies too."""
+        """Await ``ask()`` under the timeouts; with ``first`` the first-byte timeout applies too."""
         if self._ended:
             raise CallFailure(Ending.SHUTDOWN)
         bound, ending = self._bound(first)
@@ -49,7 +49,7 @@ class AttemptTimer:
             async with timer:
                 return await ask()
         except TimeoutError:
-            if not timer.expired():  # the agent's own TimeoutError is a crash, not our clock
+            if not timer.expired():  # raised by the agent itself: a crash
                 raise
             raise CallFailure(Ending.SHUTDOWN if self._ended else ending) from None
         finally:
@@ -57,13 +57,13 @@ class AttemptTimer:
             self.waited_s += self._now() - begun
 
     def end(self) -> None:
-        """Stop waiting now, because this process is stopping."""
+        """Stop waiting now, because the process is shutting down."""
         self._ended = True
         if self._timer is not None and not self._timer.expired():
             self._timer.reschedule(self._now())
 
     def mark_first_byte(self) -> None:
-        """The first piece of the answer has arrived."""
+        """Record the time of the first content."""
         if self.first_byte_s is None:
             self.first_byte_s = self.waited_s
 

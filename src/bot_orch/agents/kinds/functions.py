@@ -1,4 +1,4 @@
-"""Agents that are functions of a task, called by the program that routes."""
+"""Agents given as Python functions of a task, for :class:`bot_orch.Router`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Judge = Callable[[Task, Any], Verdict | Awaitable[Verdict]]
 
 
 def check_function(name: str, function: Function, agents: Collection[str]) -> None:
-    """Raise unless it is callable and belongs to one of ``agents``."""
+    """Raise an error unless the function is callable and ``name`` is one of ``agents``."""
     if name not in agents:
         raise UnknownAgentError(f"functions.{name}", "belongs to no agent", f"choose from {agents}")
     if not callable(function):
@@ -46,19 +46,19 @@ def is_async(function: Callable[..., Any] | None) -> bool:
 
 
 def check_sync(name: str, function: Callable[..., Any] | None) -> None:
-    """Raise if it can only be awaited."""
+    """Raise an error if the function is ``async``."""
     if is_async(function):
         raise InvalidInputError(name, "is async", "use acall")
 
 
 async def ask(function: Function, task: Task) -> Any:
-    """The answer; a function that is not ``async`` runs in a thread, and may return an awaitable."""
+    """Call the function; one that is not ``async`` runs in a thread and may return an awaitable."""
     answer = function(task) if is_async(function) else await asyncio.to_thread(function, task)
     return await answer if inspect.isawaitable(answer) else answer
 
 
 def ending_of(error: BaseException) -> Ending:
-    """How a call ended that raised ``error``; a :class:`CallFailure` says so itself.
+    """The ending for a call that raised ``error``; a :class:`CallFailure` carries its own.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def outcome_of(ending: Ending, elapsed_s: float) -> Outcome:
-    """What to learn from a call without an answer: a failure earns 0, one that was cut off says nothing about it.
+    """The outcome of a call without an answer: a failure has reward 0, a censored call has none.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def outcome_of(ending: Ending, elapsed_s: float) -> Outcome:
 
 @contextmanager
 def noting(decision: Decision) -> Iterator[None]:
-    """Whatever goes wrong after the answer, say which decision it belongs to."""
+    """Add the decision id as a note to any exception raised after the answer."""
     try:
         yield
     except BaseException as error:

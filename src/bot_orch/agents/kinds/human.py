@@ -1,4 +1,4 @@
-"""Agents that are people, behind a queue that implements :class:`HumanQueue`."""
+"""People as agents, reached through a :class:`HumanQueue`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["HumanAnswer", "HumanQueue", "HumanRunner", "HumanSettings"]
 
 @dataclass(frozen=True, slots=True)
 class HumanSettings:
-    """How long a task may wait for a person; nobody answering in time is a censored outcome."""
+    """Time limit for an answer; a task without an answer in time is a censored outcome."""
 
     answer_within_s: float = 3600.0
 
@@ -29,7 +29,7 @@ class HumanSettings:
 
 @dataclass(frozen=True, slots=True)
 class HumanAnswer:
-    """What a person decided: an answer, or a rejection with its reason."""
+    """A person's answer, or a rejection with its reason."""
 
     text: str = ""
     output: Any = None
@@ -39,14 +39,14 @@ class HumanAnswer:
 
 
 class HumanQueue(Protocol):
-    """What the runner needs of a queue. Leases, roles and screens are the queue's own business."""
+    """Queue interface for the runner. Leases, roles and user interface belong to the implementation."""
 
     async def enqueue(self, request: CallRequest, answer_within_s: float) -> str:
-        """Put the task before people; a ticket."""
+        """Enqueue the task; returns a ticket id."""
         ...
 
     async def answer(self, ticket: str) -> HumanAnswer:
-        """Wait until a person has decided."""
+        """Wait until a person has answered or rejected the ticket."""
         ...
 
     async def withdraw(self, ticket: str, ending: Ending) -> None:
@@ -55,14 +55,14 @@ class HumanQueue(Protocol):
 
 
 class HumanRunner:
-    """Asks people through a queue."""
+    """Runner that sends tasks to people through a queue."""
 
     def __init__(self, settings: HumanSettings, queue: HumanQueue) -> None:
         self._settings = settings
         self._queue = queue
 
     async def call(self, request: CallRequest) -> CallReply:
-        """The answer of whoever took the task."""
+        """Enqueue the task and wait for an answer."""
         ticket = await self._queue.enqueue(request, self._settings.answer_within_s)
         timer = asyncio.timeout(self._settings.answer_within_s)
         try:
@@ -81,9 +81,9 @@ class HumanRunner:
         return CallReply(answer.text, answer.output, extra={"by": answer.by, "ticket": ticket})
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """The answer in one piece."""
+        """Stream the answer as a single chunk."""
         async for chunk in in_one_piece(await self.call(request)):
             yield chunk
 
     async def close(self) -> None:
-        """The queue belongs to somebody else."""
+        """Do nothing: the caller owns the queue."""

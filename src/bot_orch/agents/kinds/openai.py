@@ -1,4 +1,4 @@
-"""Agents behind any OpenAI-compatible ``/chat/completions`` endpoint."""
+"""Models behind an OpenAI-compatible ``/chat/completions`` endpoint."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class OpenAISettings:
-    """Where the endpoint is.
+    """Connection settings of an endpoint.
 
     Parameters
     ----------
     base_url
-        Up to and with ``/v1``; from configuration only.
+        URL including ``/v1``; from configuration only.
     model
-        The model's name there.
+        Model name at the endpoint.
     api_key, headers
-        Sent with every call, never shown.
+        Sent with every call, excluded from ``repr``.
     allow_private
-        Whether it may be on this machine or a private network.
+        Whether the endpoint may be on this machine or a private network.
     stream_usage
-        Whether to ask for token counts at the end of a stream; turn off where an endpoint objects.
+        Whether to request token counts at the end of a stream; disable it for endpoints that reject the option.
     """
 
     base_url: str
@@ -67,18 +67,18 @@ class OpenAISettings:
                 raise InvalidInputError("api_key", "holds a line break or an odd character", "check the environment")
 
     def url(self) -> str:
-        """The address that is called."""
+        """URL of the chat completions endpoint."""
         base, question, query = check_url(self.base_url, allow_private=self.allow_private).partition("?")
         return f"{base.rstrip('/')}/chat/completions{question}{query}"
 
 
 class OpenAIRunner:
-    """Calls the endpoint over kept-alive connections."""
+    """Runner that calls the endpoint over persistent connections."""
 
     def __init__(self, settings: OpenAISettings, limits: Limits | None = None, lookup: Lookup | None = None) -> None:
         self._settings = settings
         self._limits = limits or Limits()
-        self._lookup = lookup or _connection().lookup  # says at once if aiohttp is missing
+        self._lookup = lookup or _connection().lookup  # fails early if aiohttp is missing
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._url = settings.url()
@@ -87,7 +87,7 @@ class OpenAIRunner:
             self._headers["Authorization"] = f"Bearer {settings.api_key}"
 
     async def call(self, request: CallRequest) -> CallReply:
-        """One request, one document."""
+        """Call without streaming."""
         payload = self._payload(request, stream=False)
         now = asyncio.get_running_loop().time
         begun = now()
@@ -98,7 +98,7 @@ class OpenAIRunner:
         return replace(reply, elapsed_s=now() - begun, first_byte_s=first_byte_s)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """One request, many events. Whole once the endpoint said so: ``[DONE]`` or a finish reason."""
+        """Call with streaming. The answer is complete after ``[DONE]`` or a finish reason in every choice."""
         payload = self._payload(request, stream=True)
         answer = StreamedAnswer(counts=asks_for_counts(request.params))
         async with self._exchange(payload, accept="text/event-stream") as (response, pieces):
@@ -116,7 +116,7 @@ class OpenAIRunner:
         yield Chunk(reply=answer.reply(response.status))
 
     async def close(self) -> None:
-        """Close every connection; calls under way end."""
+        """Close all connections; calls in progress end."""
         self._closed = True
         session, self._session = self._session, None
         if session is not None:
@@ -132,7 +132,7 @@ class OpenAIRunner:
         if stream:
             document["stream"] = True
             options = document.get("stream_options") or {}
-            if self._settings.stream_usage and isinstance(options, Mapping):  # to know what the call cost
+            if self._settings.stream_usage and isinstance(options, Mapping):  # needed for the cost
                 document["stream_options"] = {**options, "include_usage": True}
         else:
             document.pop("stream_options", None)
@@ -142,7 +142,7 @@ class OpenAIRunner:
     async def _exchange(
         self, payload: bytes, *, accept: str = "application/json", first_byte_s: float | None = None
     ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]], None]:
-        """Send, check the status, and hand over the body; whatever happens, the connection is given back."""
+        """Send the request, check the status and yield the body; always release the connection."""
         connection = _connection()
         session = self._open()
         timer = asyncio.timeout(first_byte_s)
@@ -160,7 +160,7 @@ class OpenAIRunner:
                 async with aclosing(connection.body(response, self._limits.max_reply_bytes)) as pieces:
                     yield response, pieces
             finally:
-                if not response.content.at_eof():  # what was not read cannot be skipped: give the connection up
+                if not response.content.at_eof():  # unread data: the connection cannot be reused
                     response.close()
 
     def _open(self) -> aiohttp.ClientSession:
@@ -173,7 +173,7 @@ class OpenAIRunner:
 
 
 async def _drain(pieces: AsyncGenerator[bytes, None]) -> None:
-    """Read on to the end of the body, if it is right there, so that the connection can be used again."""
+    """Read the rest of the body if it arrives promptly, so that the connection can be reused."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_S):
             async for _ in pieces:
@@ -197,7 +197,7 @@ async def _check_status(response: aiohttp.ClientResponse) -> None:
 
 
 async def _error_body(response: aiohttp.ClientResponse) -> bytes | None:
-    """The beginning of an error document, if it comes promptly; the status matters more than the words."""
+    """The beginning of the error document, or ``None`` if it does not arrive promptly."""
     try:
         async with asyncio.timeout(_ERROR_BODY_S):
             return await response.content.read(_ERROR_BODY_BYTES)
@@ -206,7 +206,7 @@ async def _error_body(response: aiohttp.ClientResponse) -> bytes | None:
 
 
 def _retry_after_s(text: str) -> float | None:
-    """Whole seconds only; the date form is rare and needs a wall clock."""
+    """Parse ``Retry-After`` in seconds; the rare date form, which needs a wall clock, is ignored."""
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 8 else None
 
 

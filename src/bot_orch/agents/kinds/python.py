@@ -1,4 +1,4 @@
-"""Agents that are Python functions, named by an import path."""
+"""Python functions as agents, given by import path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PythonSettings:
 
 
 def load_function(path: str) -> Callable[[CallRequest], Any]:
-    """Import the function.
+    """Import a function by its path ``package.module:function``.
 
     Examples
     --------
@@ -58,10 +58,10 @@ def load_function(path: str) -> Callable[[CallRequest], Any]:
 
 
 class PythonRunner:
-    """Calls the function: on the event loop if it is ``async``, else in a thread of its own.
+    """Runner that calls the function: on the event loop if it is ``async``, else in a new thread.
 
-    A thread cannot be killed. One whose caller has gone keeps its place under the concurrency cap until it returns,
-    so a function that hangs is refused further calls rather than given further threads.
+    A thread cannot be killed. After a timeout or cancellation it keeps its concurrency slot until it returns,
+    so that a hanging function gets no further calls instead of further threads.
     """
 
     def __init__(self, settings: PythonSettings | Callable[[CallRequest], Any], limits: Limits | None = None) -> None:
@@ -70,7 +70,7 @@ class PythonRunner:
         self._threads = 0
 
     async def call(self, request: CallRequest) -> CallReply:
-        """The function's answer."""
+        """Call the function and convert its result to a reply."""
         if _is(inspect.isasyncgenfunction, self._function):
             async with aclosing(self.stream(request)) as chunks:
                 return [chunk.reply async for chunk in chunks if chunk.reply][-1]
@@ -82,7 +82,7 @@ class PythonRunner:
             raise _crash(error) from error
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """What an ``async`` generator yields; any other function answers in one piece."""
+        """Stream the strings of an ``async`` generator; other functions give a single chunk."""
         if not _is(inspect.isasyncgenfunction, self._function):
             async for chunk in in_one_piece(await self.call(request)):
                 yield chunk
@@ -100,7 +100,7 @@ class PythonRunner:
         yield Chunk(reply=CallReply("".join(pieces)))
 
     async def close(self) -> None:
-        """Nothing to give back: threads are daemons."""
+        """Do nothing: threads are daemons."""
 
     async def _in_thread(self, request: CallRequest) -> Any:
         if self._threads >= self._limits.concurrency:
@@ -114,7 +114,7 @@ class PythonRunner:
                 result, failure = context.run(self._function, request), None
             except BaseException as error:
                 result, failure = None, _crash(error)
-            with suppress(RuntimeError):  # the loop is gone: nobody waits
+            with suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(deliver, result, failure)
 
         def deliver(result: Any, failure: CallFailure | None) -> None:

@@ -22,25 +22,25 @@ _GOOD: Mapping[str, float] = MappingProxyType({"good": 1.0})
 
 @dataclass(frozen=True, slots=True)
 class SimulatedSettings:
-    """A pretended agent.
+    """Parameters of a simulated agent.
 
     Parameters
     ----------
     seed
-        Same seed and request id, same latency, quality and answer.
+        Seed; equal seeds and request ids give equal latency, quality and answers.
     median_s, sigma
-        Its latency is log-normal.
+        Median and log standard deviation of the log-normal latency.
     quality, spread
-        What its answers are truly worth on average, in [0, 1], and how much they vary.
+        Mean and standard deviation of the true quality, in [0, 1].
     flattery
-        How much more than it is worth a judge gives it: above zero it games the judge.
+        Bias of the judge's reward above the true quality; positive for an agent that games the judge.
     profile
-        How its answers fall on labels, as weights; an agent that games the judge has labels nobody asked for.
+        Weights of the labels of its answers; an agent that games the judge has unwanted labels.
     crash, hang
-        Probabilities of crashing, and of never answering.
+        Probabilities of crashing and of never answering.
     drift_after, drift_over, drift_quality, drift_profile
-        From call number ``drift_after`` on, over ``drift_over`` calls, quality moves to ``drift_quality``; the
-        profile changes at the first of them.
+        From call number ``drift_after``, quality moves linearly to ``drift_quality`` over ``drift_over`` calls; the
+        profile changes at the first of them to ``drift_profile``.
     """
 
     seed: int = 0
@@ -82,15 +82,15 @@ class SimulatedSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """What one call will do."""
+    """Predetermined course of one call."""
 
     latency_s: float
-    ending: Ending | None  # None hangs
+    ending: Ending | None  # None: never answers
     reply: CallReply
 
 
 class SimulatedRunner:
-    """Simulates replies; ``reply.extra`` holds ``reward`` (what a judge would give), true ``quality`` and ``label``."""
+    """Runner with simulated replies; ``reply.extra`` has the judge's ``reward``, true ``quality`` and ``label``."""
 
     def __init__(
         self,
@@ -104,13 +104,13 @@ class SimulatedRunner:
         self._calls = 0
 
     async def call(self, request: CallRequest) -> CallReply:
-        """Wait, then answer, crash or hang."""
+        """Sleep for the latency, then answer, crash or hang."""
         script = self._script(request)
         await self._sleep(script.latency_s)
         return await self._end(script)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """The same answer word by word: the first after half the time, the rest evenly."""
+        """Stream the same answer word by word: the first after half the latency, the rest evenly."""
         script = self._script(request)
         await self._sleep(script.latency_s / 2)
         reply = await self._end(script)
@@ -121,7 +121,7 @@ class SimulatedRunner:
         yield Chunk(reply=reply)
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no resources."""
 
     def _script(self, request: CallRequest) -> _Script:
         s, call = self._settings, self._calls
@@ -143,7 +143,7 @@ class SimulatedRunner:
 
     async def _end(self, script: _Script) -> CallReply:
         if script.ending is None:
-            await asyncio.get_running_loop().create_future()  # until somebody loses patience
+            await asyncio.get_running_loop().create_future()  # until cancelled
         if script.ending is Ending.CRASHED:
             raise CallFailure(Ending.CRASHED)
         return script.reply

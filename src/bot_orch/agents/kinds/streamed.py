@@ -1,4 +1,4 @@
-"""A chat completion that arrives as events: what each one adds, and when the answer is whole."""
+"""Accumulation of a streamed chat completion from its events."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def asks_for_counts(params: Mapping[str, Any]) -> bool:
 
 
 class StreamedAnswer:
-    r"""A streamed answer as it grows. Events are passed on as received: ids, models and finish reasons are upstream's.
+    r"""Accumulator of a streamed answer. Events are forwarded as received, with the upstream's ids and finish reasons.
 
     Parameters
     ----------
     counts
-        Whether the caller asked for token counts; if not, an event that holds nothing else is kept back.
+        Whether the caller requested token counts; if not, an event with only token counts is not forwarded.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class StreamedAnswer:
         self.done = False
 
     def add(self, event: bytes) -> Chunk | None:
-        """The chunk of one event; ``None`` for the end mark, what follows it, and counts that nobody asked for."""
+        """The chunk for one event; ``None`` for ``[DONE]``, for later events, and for token counts not requested."""
         self.done = self.done or event.strip() == b"[DONE]"
         if self.done:
             return None
@@ -69,7 +69,7 @@ class StreamedAnswer:
         return Chunk("".join(text for text, _ in begun), raw=event, more=any(more for _, more in begun))
 
     def reply(self, status: int) -> CallReply:
-        """The whole answer, if the endpoint said that it is: by the end mark, or a finish reason in every choice."""
+        """The complete answer; raises ``TRUNCATED_STREAM`` without ``[DONE]`` or a finish reason in every choice."""
         if not (self.done or (self._seen and self._seen == self._finished)):
             raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
         if not self._seen:
@@ -77,7 +77,7 @@ class StreamedAnswer:
         return CallReply("".join(self._text), usage=self._usage, status=status)
 
     def _read(self, choice: Any) -> tuple[str, bool]:
-        """Text of one choice, and whether it holds any part of the answer; only the first choice counts as the text."""
+        """Text of one choice (only of the first choice), and whether the choice has content."""
         index = choice.get("index") or 0 if isinstance(choice, dict) else None
         if not isinstance(index, int):
             raise CallFailure(Ending.MALFORMED, "a choice is not an object with a number")

@@ -1,4 +1,4 @@
-"""Agents that are programs: one JSON document on standard input, one on standard output."""
+"""Programs as agents: one JSON document on standard input, one on standard output."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class SubprocessSettings:
-    """The program and its arguments; no shell is involved.
+    """The program and its arguments; no shell is used.
 
-    ``env`` is added to a small inherited environment (PATH, HOME, locale, time zone): the secrets of this process are
+    ``env`` extends a small inherited environment (PATH, HOME, locale, time zone); secrets of this process are
     not passed on.
     """
 
@@ -42,10 +42,10 @@ class SubprocessSettings:
 
 
 class SubprocessRunner:
-    """Starts the program anew for every call, in a process group of its own that ends with the call.
+    """Runner that starts the program for every call in a new process group, which ends with the call.
 
-    Whatever happens (timeout, cancellation, an answer too large, a regular end with helpers left behind) the whole
-    group is killed. A helper that makes itself a session of its own escapes; nothing short of a container prevents it.
+    The whole group is killed at the end of every call: after a timeout, a cancellation, an oversized answer, and also
+    after a normal exit. A child that starts its own session escapes; only a container prevents that.
     """
 
     def __init__(self, settings: SubprocessSettings, limits: Limits | None = None) -> None:
@@ -57,12 +57,12 @@ class SubprocessRunner:
         self._env = {**inherited, **settings.env}
 
     async def call(self, request: CallRequest) -> CallReply:
-        """What the program wrote, if it exited with status 0."""
+        """Run the program; returns its output if it exits with status 0."""
         payload = encode(request_document(request), self._limits.max_request_bytes)
         process = await self._start()
         self._running.add(process)
         try:
-            if self._closed:  # while it was starting
+            if self._closed:  # closed during start
                 raise CallFailure(Ending.SHUTDOWN)
             data = await self._converse(process, payload)
             code = await process.wait()
@@ -76,12 +76,12 @@ class SubprocessRunner:
         return reply_from_value(load_json(data))
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
-        """The answer in one piece."""
+        """Stream the answer as a single chunk."""
         async for chunk in in_one_piece(await self.call(request)):
             yield chunk
 
     async def close(self) -> None:
-        """Kill what still runs."""
+        """Kill all running programs."""
         self._closed = True
         for process in tuple(self._running):
             _kill_group(process)
@@ -95,7 +95,7 @@ class SubprocessRunner:
         )
         try:
             return await asyncio.shield(starting)
-        except asyncio.CancelledError:  # a program half started must not be left behind
+        except asyncio.CancelledError:  # do not leave a started program behind
             with suppress(OSError):
                 await _end(await starting)
             raise
@@ -103,7 +103,7 @@ class SubprocessRunner:
             raise CallFailure(Ending.CRASHED, f"cannot start: {type(error).__name__}", started=False) from None
 
     async def _converse(self, process: Process, payload: bytes) -> bytes:
-        """Write and read at the same time: a program may answer before it has read everything."""
+        """Write and read concurrently, because a program may answer before it has read all input."""
         writing = asyncio.ensure_future(_write(process, payload))
         try:
             return await self._read(process)
@@ -125,17 +125,17 @@ async def _write(process: Process, payload: bytes) -> None:
     pipe = process.stdin
     if pipe is None:
         return
-    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input
+    with suppress(BrokenPipeError, ConnectionResetError):  # the program may ignore its input
         pipe.write(payload)
         await pipe.drain()
-        pipe.close()  # not waited for: that could not be cancelled
+        pipe.close()  # no wait_closed(), which cannot be cancelled
 
 
 async def _end(process: Process) -> None:
     _kill_group(process)
     transport = process._transport  # type: ignore[attr-defined]
     for pipe in (transport.get_pipe_transport(0), transport.get_pipe_transport(1)):
-        if pipe is not None:  # else we would wait for one that an escaped helper holds, or that nobody reads any more
+        if pipe is not None:  # avoids waiting for a pipe held by an escaped child
             pipe.close()
     await process.wait()
     transport.close()
