@@ -1,7 +1,7 @@
-"""What every survival model can do, from three primitives.
+"""Base class of survival models.
 
-A model gives the cumulative hazard ``H(t)``, the log hazard ``log h(t)`` and the inverse of ``H``. Survival, quantiles,
-sampling and the likelihood of right-censored data follow from them.
+A model defines the cumulative hazard ``H(t)``, the log hazard ``log h(t)`` and the inverse of ``H``. Survival,
+quantiles, sampling and the likelihood of right-censored data follow from them.
 
 Parameters have leading batch dimensions and an agent axis, ``(..., M)``; times broadcast against them by NumPy's rules.
 Times are in seconds, hazards per second.
@@ -24,10 +24,10 @@ __all__ = ["Fit", "Observations", "SurvivalModel", "check_observations"]
 
 
 class SurvivalModel(ABC):
-    """S(t) = P(T > t) with everything that follows from it.
+    """A distribution of completion times with survival function S(t) = P(T > t).
 
-    A subclass is a frozen dataclass of float arrays. ``own_axes`` says how many trailing axes of a parameter belong
-    to the model itself (a table of rates, say); the others are batch and agents.
+    A subclass is a frozen dataclass of float arrays. ``own_axes`` gives the number of trailing axes of a parameter that
+    belong to the model itself (a table of rates, say); the others are batch and agents.
     """
 
     own_axes: ClassVar[Mapping[str, int]]
@@ -79,10 +79,10 @@ class SurvivalModel(ABC):
         return self.time_at(-np.log1p(-np.asarray(u, dtype=float)) / np.asarray(theta, dtype=float))
 
     def log_likelihood(self, t_s: npt.ArrayLike, event: npt.ArrayLike, entry_s: npt.ArrayLike = 0.0) -> Floats:
-        """The log-likelihood of each right-censored time; sum it yourself.
+        """Log-likelihood of each right-censored time (not summed).
 
         ``event * log h(t) - H(t) + H(entry)``: a completed time contributes its density, a censored one its survival;
-        ``entry_s`` is when we began to watch (left truncation).
+        ``entry_s`` is the start of observation (left truncation).
         """
         observed = np.where(np.asarray(event, dtype=bool), self.log_hazard(t_s), 0.0)
         return observed - self.cumulative_hazard(t_s) + self.cumulative_hazard(entry_s)
@@ -93,7 +93,7 @@ M = TypeVar("M", covariant=True)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit(Generic[M]):
-    """A maximum-likelihood fit: the model, how likely the data are under it, and whether the maximum was found."""
+    """A maximum-likelihood fit: the model, its log-likelihood, and whether the optimiser converged."""
 
     model: M
     log_likelihood: Floats
@@ -111,7 +111,7 @@ class Observations(NamedTuple):
 
 
 def check_observations(t_s: npt.ArrayLike, event: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Observations:
-    """Arrays of one common shape; an observation of weight zero may hold anything.
+    """Validate observations and broadcast them to a common shape; values of weight zero are ignored.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""Why watching an agent ended.
+"""Causes for the end of observation of an agent.
 
-*Administrative censoring* (a timeout, a caller's own deadline, a cancelled call, a person who did not answer) says
-nothing more than "not yet": the agent was still running when we looked away. A *failure* (a crash, out of memory) is an
-event of its own, known at the time it happened: the task will never complete, and pretending that it still runs would
-credit the agent with work it cannot finish any more.
+*Administrative censoring* (a timeout, a caller's own deadline, a cancelled call, a person who did not answer) means
+only that the agent was still running when observation stopped. A *failure* (a crash, out of memory) is a competing
+event: the task will never complete, and treating it as censored would overestimate the agent.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["N_CAUSES", "REASONS", "Cause", "Observed", "cause_codes", "cause_of"
 
 
 class Cause(IntEnum):
-    """How an attempt ended; only ``COMPLETED`` is the event of the paper's delta."""
+    """Cause of the end of an attempt; only ``COMPLETED`` has delta = 1 in the paper's notation."""
 
     CENSORED = 0
     COMPLETED = 1
@@ -74,7 +73,7 @@ def cause_of(outcome: Outcome) -> Cause:
 
 
 def cause_codes(status: npt.ArrayLike) -> Ints:
-    """Codes of an array of status words (``ok``, ``timeout``, ``memout``, ``crash``, ...).
+    """Cause codes for an array of status words (``ok``, ``timeout``, ``memout``, ``crash``, ...).
 
     Examples
     --------
@@ -93,12 +92,12 @@ def cause_codes(status: npt.ArrayLike) -> Ints:
 
 
 def is_failure(cause: npt.ArrayLike) -> Bools:
-    """Whether the task is known never to complete."""
+    """Whether the cause is a failure: the task will never complete."""
     return np.asarray(np.asarray(cause) > Cause.COMPLETED)
 
 
 class Observed(NamedTuple):
-    """What a watcher sees: the time at which watching ended, and why."""
+    """Observed data: the time at which observation ended, and its cause."""
 
     t_s: Floats
     cause: Ints
@@ -114,9 +113,9 @@ def observe(
     cutoff_s: npt.ArrayLike = np.inf,
     failures_s: Mapping[Cause, npt.ArrayLike] | None = None,
 ) -> Observed:
-    """The first of completion, failures and the administrative cutoff.
+    """The earliest of completion, failures and the administrative cutoff.
 
-    Everything broadcasts, say to (rounds, seeds, agents). A completion exactly at the cutoff is seen.
+    Arguments broadcast, say to (rounds, seeds, agents). A completion exactly at the cutoff counts as observed.
 
     Examples
     --------

@@ -18,21 +18,21 @@ __all__ = ["CompetingRisks"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompetingRisks(SurvivalModel):
-    """When tasks complete, where they may also fail.
+    """Completion times under competing failures.
 
     Parameters
     ----------
     completion
-        The cause-specific model of completing: what a fit gives that treats failures as censoring.
+        Cause-specific model of completion, fitted with failures as censoring.
     failure
-        The cause-specific model of failing, fitted with completions as censoring.
+        Cause-specific model of failure, fitted with completions as censoring.
 
     Notes
     -----
-    As a survival model it is that of the completion time with ``T = inf`` for a task that fails, so ``survival`` is
-    one minus the cumulative incidence of completion, ``1 - int_0^t h_1 exp(-H_1 - H_2)``. It does not fall to zero:
-    what stays is the probability of failure. The integral is taken over ``v = 1 - exp(-H_1)``, where the integrand is
-    bounded, by quadrature.
+    The survival function is that of the completion time with ``T = inf`` for a failed task, so ``survival`` is
+    one minus the cumulative incidence of completion, ``1 - int_0^t h_1 exp(-H_1 - H_2)``. Its limit is the probability
+    of failure, not zero. The integral is computed by quadrature over ``v = 1 - exp(-H_1)``, where the integrand is
+    bounded.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class CompetingRisks(SurvivalModel):
         return CompetingRisks(self.completion.select(index), self.failure.select(index))
 
     def incidence(self, t_s: npt.ArrayLike) -> Floats:
-        """The probability of having completed by ``t``."""
+        """Cumulative incidence: the probability of completion by ``t``."""
         done = -np.expm1(-self.completion.cumulative_hazard(t_s))
         done = np.broadcast_to(done, np.broadcast_shapes(done.shape, self.lead))
         nodes, weights = unit_nodes()
@@ -64,11 +64,11 @@ class CompetingRisks(SurvivalModel):
         return np.asarray(done * np.tensordot(weights, self.failure.survival(t), axes=1))
 
     def survival(self, t_s: npt.ArrayLike) -> Floats:
-        """The probability of not having completed by ``t``: still running, or failed."""
+        """The probability of no completion by ``t``: still running, or failed."""
         return np.clip(1 - self.incidence(t_s), 0.0, 1.0)
 
     def running(self, t_s: npt.ArrayLike) -> Floats:
-        """The probability of neither having completed nor failed by ``t``."""
+        """The probability of neither completion nor failure by ``t``."""
         return self.completion.survival(t_s) * self.failure.survival(t_s)
 
     def cumulative_hazard(self, t_s: npt.ArrayLike) -> Floats:

@@ -1,4 +1,4 @@
-"""Covariates: what is known of a task before the choice moves its time scale or its hazard.
+"""Covariates: task features that change the time scale or the hazard.
 
 Accelerated time, ``T = exp(x . beta) T_0``, is natural for the log-normal and log-logistic; proportional hazards,
 ``h(t | x) = exp(x . beta) h_0(t)``, for a piecewise-constant hazard. For exponential and Weibull times the two are the
@@ -34,7 +34,7 @@ HazardModel = TypeVar("HazardModel", bound=_HasRatio)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceleratedTime(Generic[TimeModel]):
-    """T = exp(x . beta) T_0: each covariate stretches or shrinks time.
+    """Accelerated failure time, T = exp(x . beta) T_0.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def fit_accelerated(
     x: npt.ArrayLike,
     weights: npt.ArrayLike | None = None,
 ) -> Fit[AcceleratedTime[TimeModel]]:
-    """Maximum likelihood of base model and coefficients together.
+    """Joint maximum likelihood of base model and coefficients.
 
     Times have shape ``(..., n)``, features ``(..., n, d)``.
 
@@ -118,7 +118,7 @@ def fit_proportional(
 ) -> Fit[ProportionalHazards[PiecewiseConstant]]:
     """Proportional hazards over a piecewise-constant baseline, by the profile likelihood of the coefficients.
 
-    Given beta the rate of an interval is its events over its hazard-weighted exposure; what is left is concave in
+    Given beta, the rate of an interval is its events over its hazard-weighted exposure; the profile is concave in
     beta. With a break at every event time, and censoring only at those times, it is Cox's partial likelihood [1]_.
 
     References

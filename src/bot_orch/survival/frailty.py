@@ -1,8 +1,8 @@
 """Frailty: a latent multiplier theta of the hazard, common to all agents on a task, with mean 1.
 
-Given theta the times of different agents are independent with survival ``S_i(t)^theta``. Not given theta they are
-dependent: one slow agent says the task is hard, so the others will be slow too. Theta is never observed; what outcomes
-tell of it is its posterior: with ``d`` events and total cumulative hazard ``H`` so far the likelihood is
+Given theta, the times of different agents are independent with survival ``S_i(t)^theta``. Marginally they are
+dependent: one slow agent suggests a hard task, on which the others are slow too. Theta is never observed, but outcomes
+determine its posterior: with ``d`` events and total cumulative hazard ``H`` so far the likelihood is
 ``theta^d exp(-theta H)``.
 
 Both laws are given by a quantile function of a normal number ``z``, which also drives the history-dependent version
@@ -30,7 +30,7 @@ __all__ = ["Baseline", "Frailty", "GammaFrailty", "LogNormalFrailty", "condition
 
 
 class Frailty(ABC):
-    """The law of theta: positive, mean 1, with a given variance; variance 0 means theta = 1."""
+    """Distribution of theta: positive, mean 1, with a given variance; variance 0 means theta = 1."""
 
     __slots__ = ()
     variance: float
@@ -41,7 +41,7 @@ class Frailty(ABC):
 
     @abstractmethod
     def at_normal(self, z: npt.ArrayLike) -> Floats:
-        """The quantile at P(Z <= z): increasing, and of this law if z is standard normal."""
+        """The quantile at P(Z <= z): increasing in z, and distributed as theta if z is standard normal."""
 
     @abstractmethod
     def laplace(self, s: npt.ArrayLike) -> Floats:
@@ -67,15 +67,15 @@ class Frailty(ABC):
         return theta, joint - np.log(np.sum(np.exp(joint), axis=-1, keepdims=True))
 
     def posterior_mean(self, events: npt.ArrayLike, hazard: npt.ArrayLike) -> Floats:
-        """E[theta | outcomes]: ``events`` seen and total baseline cumulative ``hazard`` run through.
+        """E[theta | outcomes] after ``events`` completions and total baseline cumulative ``hazard``.
 
-        A censored outcome adds hazard and no event, so a task that keeps timing out looks hard (theta small).
+        A censored outcome adds hazard but no event, so repeated timeouts indicate a hard task (small theta).
         """
         theta, log_p = self.log_posterior(events, hazard)
         return np.asarray(np.sum(np.exp(log_p) * theta, axis=-1))
 
     def posterior_survival(self, s: npt.ArrayLike, events: npt.ArrayLike, hazard: npt.ArrayLike) -> Floats:
-        """E[exp(-s theta) | outcomes]: the survival a router should predict for the next attempt."""
+        """E[exp(-s theta) | outcomes]: predicted survival of the next attempt."""
         theta, log_p = self.log_posterior(events, hazard)
         return np.asarray(np.sum(np.exp(log_p - np.asarray(s, dtype=float)[..., None] * theta), axis=-1))
 
@@ -92,7 +92,7 @@ class Frailty(ABC):
 
 @dataclass(frozen=True)
 class GammaFrailty(Frailty):
-    """Gamma with mean 1: the conjugate choice, everything in closed form.
+    """Gamma distribution with mean 1: conjugate, with closed forms.
 
     Examples
     --------
@@ -172,10 +172,10 @@ class LogNormalFrailty(Frailty):
         return self.posterior_survival(s, 0.0, 0.0)
 
     def hazard_of_marginal(self, survival: npt.ArrayLike) -> Floats:
-        """By Newton's method on the convex function log laplace."""
+        """Invert :meth:`laplace` by Newton's method on its logarithm, which is convex."""
         with np.errstate(divide="ignore"):
             goal = np.log(np.asarray(survival, dtype=float))
-        s = np.maximum(-goal, 0.0)  # a lower bound, by Jensen; from there Newton climbs monotonically
+        s = np.maximum(-goal, 0.0)  # a lower bound by Jensen, from which Newton converges monotonically
         finite = np.isfinite(s)
         s = np.where(finite, s, 1.0)
         for _ in range(100):
@@ -207,10 +207,10 @@ def marginal_survival(model: SurvivalModel, t_s: npt.ArrayLike, frailty: Frailty
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Baseline(SurvivalModel):
-    """The baseline S behind a marginal model: ``E S(t)^theta = marginal.survival(t)``.
+    """The baseline S of a marginal model: ``E S(t)^theta = marginal.survival(t)``.
 
-    A router that fits a model to completion times of many tasks estimates the *marginal* survival, with theta averaged
-    out. The S of the reward ``S(T)^theta`` is the baseline, and this is the way back.
+    A model fitted to completion times of many tasks estimates the *marginal* survival, with theta averaged
+    out. The reward ``S(T)^theta`` needs the baseline, which this class recovers.
 
     Examples
     --------
@@ -238,11 +238,11 @@ class Baseline(SurvivalModel):
         return self.frailty.hazard_of_marginal(self.marginal.survival(t_s))
 
     def log_hazard(self, t_s: npt.ArrayLike) -> Floats:
-        """The marginal hazard is the baseline one times the mean theta of those still running."""
+        """The log of the marginal hazard divided by the mean theta of tasks still running."""
         still = self.frailty.posterior_mean(0.0, self.cumulative_hazard(t_s))
         return self.marginal.log_hazard(t_s) - np.log(still)
 
     def time_at(self, cumulative_hazard: npt.ArrayLike) -> Floats:
-        """Where the marginal survival has fallen to the Laplace transform."""
+        """The time at which the marginal survival equals the Laplace transform at the given hazard."""
         with np.errstate(divide="ignore"):
             return self.marginal.time_at(-np.log(self.frailty.laplace(cumulative_hazard)))

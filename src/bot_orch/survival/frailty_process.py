@@ -1,8 +1,9 @@
-"""Autocorrelated frailty: theta_t depends on earlier tasks and has the same law and mean at every time.
+"""Autocorrelated frailty: a stationary process theta_t with a given marginal distribution.
 
 A latent normal number follows a stationary first-order autoregression, ``z' = rho z + sqrt(1 - rho^2) e``, and
-``theta`` is the quantile of its law at ``P(Z <= z)`` (a Gaussian copula). So theta_t has exactly the stated law, mean 1
-included, whatever ``rho``; ``rho = 0`` is the i.i.d. case of the paper, ``rho > 0`` its history-dependent one.
+``theta`` is the quantile of its distribution at ``P(Z <= z)`` (a Gaussian copula). So theta_t has exactly the given
+distribution with mean 1 for every ``rho``; ``rho = 0`` is the paper's i.i.d. case, ``rho > 0`` the history-dependent
+one.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ __all__ = ["FrailtyFilter", "FrailtyProcess"]
 
 @dataclass(frozen=True, slots=True)
 class FrailtyProcess:
-    """Draws theta_1, theta_2, ... for an environment.
+    """Generates theta_1, theta_2, ... for an environment.
 
     Parameters
     ----------
     frailty
-        The law of each theta_t.
+        Marginal distribution of theta_t.
     rho
         Correlation of the latent normal from one task to the next, in [0, 1).
 
@@ -96,11 +97,11 @@ class FrailtyFilter:
         return {"log_belief": Field(per_agent=False, shape=(self.nodes,))}
 
     def init(self, batch: tuple[int, ...] = ()) -> Arrays:
-        """A fresh state: the prior."""
+        """Initial state: the prior."""
         return allocate(self.schema, batch, 0)
 
     def advance(self, state: Arrays) -> None:
-        """Move to the next task."""
+        """Prediction step of the filter: move to the next task."""
         z, log_prior = self._grid()
         kernel = np.exp(-0.5 * (z[:, None] - self.rho * z) ** 2 / (1 - self.rho**2))  # (to, from)
         kernel /= kernel.sum(axis=0)
@@ -108,7 +109,7 @@ class FrailtyFilter:
         state["log_belief"][...] = np.log(np.maximum(p, 1e-300)) - log_prior
 
     def update(self, state: Arrays, events: npt.ArrayLike, hazard: npt.ArrayLike) -> None:
-        """Account for outcomes of the current task: events seen, baseline cumulative hazard run through."""
+        """Update step of the filter with outcomes of the current task: events and baseline cumulative hazard."""
         theta = self.frailty.at_normal(self._grid()[0])
         d, h = (np.asarray(part, dtype=float)[..., None] for part in (events, hazard))
         state["log_belief"] += d * np.log(np.maximum(theta, 1e-300)) - h * theta

@@ -1,4 +1,4 @@
-"""Newton's method with step halving, for many concave problems at once."""
+"""Newton's method with step halving, vectorised over many concave problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Objective = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
 
 class Maximum(NamedTuple):
-    """Where the maximum is, its value, and which rows reached it."""
+    """Maximiser, maximum, and a mask of converged rows."""
 
     argument: Floats
     value: Floats
@@ -57,7 +57,7 @@ def maximise(objective: Objective, start: Floats, max_iterations: int = 80, tole
 
 
 def _newton_direction(gradient: Floats, hessian: Floats) -> Floats:
-    """Solve ``-hessian d = gradient``, with a ridge too small to matter unless the problem is flat."""
+    """Solve ``-hessian d = gradient`` with a tiny ridge for flat problems."""
     n = gradient.shape[-1]
     curvature = -hessian
     ridge = 1e-14 * np.trace(curvature, axis1=-2, axis2=-1)[..., None, None] + 1e-300
@@ -68,7 +68,7 @@ def _newton_direction(gradient: Floats, hessian: Floats) -> Floats:
 def _step(
     objective: Objective, p: Floats, value: Floats, direction: Floats, decrement: Floats, active: Bools, close: Bools
 ) -> tuple[Floats, Floats, Floats, Floats, Bools]:
-    """One step per row, halved until it climbs; rows that are close take it in full, rows that cannot move stay."""
+    """One step per row, halved until the value increases; rows close to the maximum take a full step."""
     size = np.where(active, 1.0, 0.0)
     for _ in range(40):
         trial = p + size[..., None] * direction

@@ -1,20 +1,20 @@
-"""The survival reward R = delta * S(T)^theta, and the tail bound of its lemma.
+"""The survival reward R = delta * S(T)^theta, and the tail bound of the paper's lemma.
 
-Three kinds of outcome:
+Rewards by type of outcome:
 
 =================================  ==============  ==================================================================
-what happened                      paper           here, on request (``censored="expected"``)
+outcome                            paper           with ``censored="expected"``
 =================================  ==============  ==================================================================
 completed at T                     S(T)^theta      the same
-failed (crash, out of memory) at T 0               0: known never to complete
-still running at c (timeout, ...)  0               E[S(T)^theta | T > c], what it would still have earned on average
+failed (crash, out of memory) at T 0               0: the task will never complete
+still running at c (timeout, ...)  0               E[S(T)^theta | T > c], the conditional expectation
 =================================  ==============  ==================================================================
 
 Notes
 -----
-If S is the law of T itself, then ``S(T)^theta`` given theta is *uniform* on [0, 1] (probability integral transform).
-Without censoring every agent then has mean reward 1/2, fast or slow; agents differ only through censoring and
-failures. To reward speed, measure every agent by one common ``S``: the reference model of :func:`reward_of`.
+If S is the survival function of T itself, then ``S(T)^theta`` given theta is *uniform* on [0, 1] (probability integral
+transform). Without censoring every agent then has mean reward 1/2, fast or slow; agents differ only through censoring
+and failures. To reward speed, use one common ``S`` for all agents: the reference model of :func:`reward_of`.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def expected_reward(
     running_for_s: npt.ArrayLike = 0.0,
     reference: SurvivalModel | None = None,
 ) -> Floats:
-    """E[R | T > running_for_s, theta] when watching stops at the cutoff and a censored outcome earns 0.
+    """E[R | T > running_for_s, theta] with observation until the cutoff and reward 0 for a censored outcome.
 
     Parameters
     ----------
     model
-        The law of T given theta is ``model`` to the power theta.
+        Given theta, T has the survival function of ``model`` to the power theta.
     reference
-        The S inside the reward; the model itself if None. For the model itself, with ``a = S(running)^theta`` and
-        ``b = S(cutoff)^theta``, it is ``(a^2 - b^2) / (2 a)``; else it is taken by quadrature over ``S(T)^theta``.
+        The S of the reward; the model itself if None. For the model itself, with ``a = S(running)^theta`` and
+        ``b = S(cutoff)^theta``, the result is ``(a^2 - b^2) / (2 a)``; otherwise quadrature over ``S(T)^theta``.
 
     Examples
     --------
@@ -101,23 +101,23 @@ def reward_of(
     censored: Literal["zero", "expected"] = "zero",
     horizon_s: npt.ArrayLike = np.inf,
 ) -> Floats:
-    """The reward of outcomes a router can see.
+    """Rewards of observed outcomes.
 
     Parameters
     ----------
     model
-        S_i of the agent, as far as known *before* this outcome.
+        S_i of the agent, estimated *before* this outcome.
     t_s, cause
-        When watching ended, and why (:class:`~bot_orch.survival.causes.Cause`; a boolean reads as completed or
+        End of observation and its cause (:class:`~bot_orch.survival.causes.Cause`; a boolean means completed or
         censored).
     theta
         The frailty: known in a simulation; live, its posterior mean given the outcomes so far
         (:meth:`~bot_orch.survival.frailty.Frailty.posterior_mean`), or 1.
     reference
-        The S inside the reward, if not the agent's own.
+        The S of the reward, if not the agent's own.
     censored
-        What a timeout earns: ``zero`` as in the paper, or what it is ``expected`` to earn had we waited on, until
-        ``horizon_s``. A failure earns zero either way.
+        Reward of a timeout: ``zero`` as in the paper, or ``expected``, the conditional expectation with waiting until
+        ``horizon_s``. A failure gets zero in both cases.
 
     Examples
     --------
@@ -147,12 +147,12 @@ def live_reward(
     censored: Literal["zero", "expected"] = "expected",
     horizon_s: float = np.inf,
 ) -> float:
-    """The reward of one outcome as a deployed router may compute it, without seeing theta.
+    """Reward of one outcome in deployment, where theta is not observed.
 
     Parameters
     ----------
     model
-        S_i of the one agent that ran, fitted to outcomes before this one.
+        S_i of the agent that ran, fitted to outcomes before this one.
     frailty, events, hazard
         With a frailty law, theta is its posterior mean after ``events`` completions and a total cumulative ``hazard``
         of the attempts so far on this task; without one theta is 1.
@@ -184,7 +184,7 @@ def live_reward(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TailCheck:
-    """Empirical tails of |R - E R| beside the bound 2 exp(-2 e^2); ``slack`` is what chance may add."""
+    """Empirical tails of |R - E R| and the bound 2 exp(-2 e^2); ``slack`` is the tolerance for sampling error."""
 
     epsilon: Floats
     empirical: Floats
@@ -194,7 +194,7 @@ class TailCheck:
 
     @property
     def holds(self) -> Bools:
-        """Whether each tail lies below the bound, but for chance."""
+        """Whether each empirical tail is at most the bound plus ``slack``."""
         return np.asarray(self.empirical <= self.bound + self.slack)
 
 
@@ -216,8 +216,8 @@ def tail_check(
 
     Notes
     -----
-    The bound is weak: it exceeds 1 for e < 0.589, and |R - E R| never exceeds 1. A sum of n rewards is where it bites:
-    pass means of n rewards, and e times sqrt(n).
+    The bound is weak: it exceeds 1 for e < 0.589, and |R - E R| never exceeds 1. It is informative for means of n
+    rewards: pass those means, and e times sqrt(n).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The special functions the models need; scipy is imported when one is first called."""
+"""Special functions with lazy SciPy imports."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Exponential(LocationScaleModel):
     Parameters
     ----------
     scale_s
-        The mean time in seconds; ``inf`` means that it never finishes.
+        The mean time in seconds; ``inf`` for an agent that never finishes.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Exponential(LocationScaleModel):
 
     @property
     def spread(self) -> Floats:
-        """One."""
+        """Constant 1."""
         return np.ones(self.scale_s.shape)
 
     @classmethod
@@ -84,7 +84,7 @@ def fit_exponential(
     weights: npt.ArrayLike | None = None,
     entry_s: npt.ArrayLike = 0.0,
 ) -> Fit[Exponential]:
-    """Maximum likelihood in closed form: time watched divided by the number of events.
+    """Maximum likelihood in closed form: exposure time divided by the number of events.
 
     Observations lie on the last axis; leading axes are fitted separately.
 
@@ -104,21 +104,21 @@ def fit_exponential(
 
 @dataclass(frozen=True, slots=True)
 class OnlineExponential(OnlineFit[Exponential]):
-    """The exponential fit, one outcome at a time; exact, from two numbers per agent.
+    """Online exponential fit; exact, with two numbers per agent.
 
     Parameters
     ----------
     prior
-        What to believe before the first outcome; without it the fit is maximum likelihood.
+        Prior before the first outcome; without it the fit is maximum likelihood.
     discount
-        What every earlier outcome of an agent is multiplied by when a new one of that agent arrives.
+        Factor of the weights of an agent's earlier outcomes per new outcome of that agent.
 
     Examples
     --------
     >>> fit = OnlineExponential()
     >>> state = fit.init((), 2)
     >>> fit.update(state, 4.0, True, agent=0)
-    >>> fit.update(state, 2.0, False, agent=0)  # a timeout adds time watched, not an event
+    >>> fit.update(state, 2.0, False, agent=0)  # a timeout adds exposure but no event
     >>> fit.model(state).scale_s
     array([ 6., inf])
     """
@@ -128,7 +128,7 @@ class OnlineExponential(OnlineFit[Exponential]):
 
     @property
     def schema(self) -> Schema:
-        """Events seen and seconds watched, per agent."""
+        """Number of events and exposure in seconds, per agent."""
         return {"events": Field(), "exposure_s": Field()}
 
     def _add(self, state: Arrays, at: AgentIndex, data: Observations, cause: npt.ArrayLike) -> None:

@@ -1,7 +1,7 @@
 """Life tables and their estimators: Kaplan-Meier, Nelson-Aalen, Aalen-Johansen.
 
-A life table lists the distinct exit times, how many left for which cause, and how many were at risk
-just before. Ties follow the usual convention: events come before censorings at the same time.
+A life table lists the distinct exit times, the number of exits per cause, and the number at risk just before. Ties
+follow the usual convention: events come before censorings at the same time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepSurvival(SurvivalModel):
-    """A survival function that drops at listed times: ``S(t) = levels[j]`` from ``times_s[j]`` on.
+    """A step function: ``S(t) = levels[j]`` from ``times_s[j]`` on.
 
-    Rows shorter than others are padded with infinite times. After the last drop the level stays: a level above zero
-    is the probability, so far as the data tell, of never finishing.
+    Shorter rows are padded with infinite times. After the last drop the level is constant: a positive level
+    is the estimated probability of never finishing.
 
     Examples
     --------
@@ -119,9 +119,9 @@ class LifeTable:
     times_s
         Distinct times, increasing on the last axis, padded with ``inf``.
     at_risk
-        How many (by weight) were still watched just before each time.
+        Total weight still under observation just before each time.
     exits
-        How many left at each time, for each cause of :class:`~bot_orch.survival.causes.Cause` on the last axis.
+        Total weight of exits at each time, per :class:`~bot_orch.survival.causes.Cause` on the last axis.
     """
 
     times_s: Floats
@@ -129,7 +129,7 @@ class LifeTable:
     exits: Floats
 
     def events(self, causes: Iterable[int]) -> Floats:
-        """How many left at each time for any of these causes."""
+        """Total weight of exits at each time for any of these causes."""
         total: Floats = self.exits[..., list(causes)].sum(axis=-1)
         return total
 
@@ -140,7 +140,7 @@ def life_table(
     weights: npt.ArrayLike | None = None,
     entry_s: npt.ArrayLike | None = None,
 ) -> LifeTable:
-    """Tabulate times on the last axis; a boolean ``cause`` reads as completed / censored.
+    """Tabulate times on the last axis; a boolean ``cause`` means completed or censored.
 
     Examples
     --------
@@ -184,8 +184,8 @@ def _share(table: LifeTable, causes: Iterable[int]) -> Floats:
 def kaplan_meier(table: LifeTable, causes: Iterable[int] = (Cause.COMPLETED,)) -> StepSurvival:
     """Kaplan-Meier [1]_ with the given causes as events and every other exit as censoring.
 
-    With one cause among several this is the cause-specific estimate: the share still running in a world where the
-    other causes do not exist. For the share that has not *completed* in this world use :func:`completion_survival`.
+    With one cause among several this is the cause-specific estimate: the share still running if the
+    other causes did not exist. For the share not *completed* despite failures use :func:`completion_survival`.
 
     References
     ----------
@@ -200,12 +200,12 @@ def kaplan_meier(table: LifeTable, causes: Iterable[int] = (Cause.COMPLETED,)) -
 
 
 def nelson_aalen(table: LifeTable, causes: Iterable[int] = (Cause.COMPLETED,)) -> Floats:
-    """The cumulative hazard at the times of the table: the sum of events over those at risk."""
+    """Nelson-Aalen estimate of the cumulative hazard at the times of the table."""
     return np.cumsum(_share(table, causes), axis=-1)
 
 
 def cumulative_incidence(table: LifeTable, cause: int = Cause.COMPLETED) -> Floats:
-    """Aalen-Johansen [1]_: the probability of having left for this cause, at the times of the table.
+    """Aalen-Johansen estimate [1]_ of the cumulative incidence of a cause at the times of the table.
 
     References
     ----------
@@ -222,7 +222,7 @@ def cumulative_incidence(table: LifeTable, cause: int = Cause.COMPLETED) -> Floa
 
 
 def completion_survival(table: LifeTable) -> StepSurvival:
-    """P(T > t) where a task that failed has T = inf: one minus the incidence of completion.
+    """P(T > t) with T = inf for a failed task: one minus the cumulative incidence of completion.
 
     Without failures it is Kaplan-Meier.
 

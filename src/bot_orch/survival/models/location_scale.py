@@ -1,8 +1,8 @@
-"""Models in which the logarithm of time has a location and a scale: ``log T = mu + sigma * W``.
+"""Location-scale models of log time: ``log T = mu + sigma * W``.
 
-The law of ``W`` is the least extreme value (Weibull), normal (log-normal) or logistic (log-logistic). In the
+``W`` has the minimum extreme value (Weibull), normal (log-normal) or logistic (log-logistic) distribution. In the
 coordinates ``(phi, eta) = (1, mu) / sigma`` the right-censored log-likelihood of all three is concave [1]_, so
-Newton's method finds the one maximum from any start, for many agents and seeds at once.
+Newton's method finds the unique maximum from any start, for many agents and seeds at once.
 
 Covariates move the location, ``mu + x . beta``: accelerated failure time.
 
@@ -27,20 +27,20 @@ from bot_orch.survival.newton import Maximum, maximise
 
 __all__ = ["EXTREME_VALUE", "LocationScaleModel", "Standard", "fit_location_scale"]
 
-SHORTEST_S = 1e-9  # log 0 does not exist; anything finished sooner than a nanosecond counts as a nanosecond
+SHORTEST_S = 1e-9  # lower bound on times, because log 0 is undefined
 Triple = tuple[Floats, Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """The law of W: value, first and second derivative of its log density and log survival, and an inverse."""
+    """Distribution of W: value and two derivatives of log density and log survival, and the inverse hazard."""
 
     log_density: Callable[[Floats], Triple]
     log_survival: Callable[[Floats], Triple]
     at_hazard: Callable[[Floats], Floats]
 
     def terms(self, w: Floats, event: Bools) -> Triple:
-        """Log-likelihood terms: the density where the event was seen, the survival where it was not."""
+        """Log-likelihood terms: log density of events, log survival of censored times."""
         seen, unseen = self.log_density(w), self.log_survival(w)
         return (
             np.where(event, seen[0], unseen[0]),
@@ -109,7 +109,7 @@ class LocationScaleModel(SurvivalModel):
 
 
 class LogData(NamedTuple):
-    """Log times and covariates on a common scale, with what undoes it."""
+    """Standardised log times and covariates, with shifts and scales."""
 
     y: Floats  # (..., n)
     z: Floats  # (..., n, 1 + d), the first column is 1
@@ -120,7 +120,7 @@ class LogData(NamedTuple):
 
 
 def log_times(t_s: Floats) -> Floats:
-    """Logarithms, where no time is shorter than a nanosecond."""
+    """Logarithms of times clipped to at least one nanosecond."""
     return np.log(np.maximum(t_s, SHORTEST_S))
 
 
@@ -137,7 +137,7 @@ def likelihood(standard: Standard, p: Floats, y: Floats, z: Floats, event: Bools
         w = phi[..., None] * y - np.einsum("...nj,...j->...n", z, eta)
         value, first, second = (weights * part for part in standard.terms(w, event))
         n_events = np.sum(weights * event, axis=-1)
-        # phi <= 0 lies outside the domain: a value of -inf sends the step back
+        # phi <= 0 is outside the domain: a value of -inf makes the step halve
         total = np.where(phi > 0, np.sum(value, axis=-1) + n_events * np.log(positive), -np.inf)
         slope = np.concatenate([y[..., None], -z], axis=-1) if free else -z
         gradient = np.einsum("...n,...nj->...j", first, slope)
@@ -151,7 +151,7 @@ def likelihood(standard: Standard, p: Floats, y: Floats, z: Floats, event: Bools
 
 
 def standardise(y: Floats, x: Floats | None, weights: Floats, fixed_scale: bool) -> LogData:
-    """Centre and scale, so that Newton starts near the answer whatever the unit of time."""
+    """Centre and scale, so that Newton starts near the maximum for any unit of time."""
     total = np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
     shift = np.sum(weights * y, axis=-1, keepdims=True) / total
     deviation = np.sqrt(np.sum(weights * (y - shift) ** 2, axis=-1, keepdims=True) / total)

@@ -31,7 +31,7 @@ def _log_survival(w: Floats) -> Triple:
 
 
 def _at_hazard(h: Floats) -> Floats:
-    # log(e^h - 1), written so that neither a tiny nor a huge h loses its digits
+    # log(e^h - 1), numerically stable for small and large h
     return h + np.log(-np.expm1(-h))
 
 

@@ -31,7 +31,7 @@ class PiecewiseConstant(SurvivalModel):
     Parameters
     ----------
     breaks_s
-        The K - 1 inner boundaries, common to all agents; zero and infinity are understood.
+        The K - 1 inner boundaries, common to all agents; zero and infinity are implied.
     rates
         K hazards per second, on the last axis.
 
@@ -69,7 +69,7 @@ class PiecewiseConstant(SurvivalModel):
             return np.log(np.take_along_axis(rates, k[..., None], axis=-1)[..., 0])
 
     def time_at(self, cumulative_hazard: npt.ArrayLike) -> Floats:
-        """Walk through the intervals until the hazard is used up."""
+        """Invert the piecewise linear cumulative hazard."""
         h = np.asarray(cumulative_hazard, dtype=float)
         widths = np.diff(self.breaks_s, prepend=0.0)
         reached = np.cumsum(self.rates[..., :-1] * widths, axis=-1)
@@ -138,7 +138,7 @@ def fit_piecewise(
     weights: npt.ArrayLike | None = None,
     entry_s: npt.ArrayLike = 0.0,
 ) -> Fit[PiecewiseConstant]:
-    """Maximum likelihood in closed form: events divided by time watched, interval by interval.
+    """Maximum likelihood in closed form: events divided by exposure time, per interval.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def fit_piecewise(
 
 @dataclass(frozen=True, slots=True)
 class OnlinePiecewise(OnlineFit[PiecewiseConstant]):
-    """The piecewise-constant fit, one outcome at a time; exact, from 2 K numbers per agent.
+    """Online piecewise-constant fit; exact, with 2 K numbers per agent.
 
     ``prior`` and ``discount`` are as in :class:`~bot_orch.survival.models.exponential.OnlineExponential`; the prior
     counts in every interval.
@@ -177,7 +177,7 @@ class OnlinePiecewise(OnlineFit[PiecewiseConstant]):
 
     @property
     def schema(self) -> Schema:
-        """Events seen and seconds watched, per agent and interval."""
+        """Number of events and exposure in seconds, per agent and interval."""
         k = len(self.breaks_s) + 1
         return {"events": Field(shape=(k,)), "exposure_s": Field(shape=(k,))}
 

@@ -1,4 +1,4 @@
-"""Location-scale models told by a scale in seconds and a shape: Weibull and log-logistic."""
+"""Location-scale models parameterised by a scale in seconds and a shape: Weibull and log-logistic."""
 
 from __future__ import annotations
 

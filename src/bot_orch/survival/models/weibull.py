@@ -19,7 +19,7 @@ __all__ = ["Weibull", "fit_weibull"]
 class Weibull(ScaleShapeModel):
     """S(t) = exp(-(t / scale)^shape).
 
-    Shape above 1: the longer it has run, the sooner it ends; below 1: the longer it has run, the longer it will.
+    The hazard increases for shape above 1 and decreases for shape below 1.
 
     Examples
     --------

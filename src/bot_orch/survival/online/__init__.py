@@ -1,1 +1,1 @@
-"""Fits that take one outcome at a time."""
+"""Online fits of survival models."""

@@ -1,7 +1,7 @@
-"""Online fits, one outcome at a time: the contract, and what the fits share.
+"""Base class and shared functions of online fits.
 
 State is a dictionary of arrays declared by a schema (:mod:`bot_orch.arrays`), of shape ``batch + (M,) + own``. It can
-be saved, and an agent added or removed, without code of the model's own. Updates change the arrays in place.
+be saved, and an agent added or removed, without model-specific code. Updates change the arrays in place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bot_orch.survival.base import Observations, check_observations
 __all__ = ["AgentIndex", "OnlineFit", "Prior", "add_counts", "agent_index", "counts_with", "per_event"]
 
 ModelT = TypeVar("ModelT", covariant=True)
-#: What picks agents out of an array of shape ``batch + (M,)``, see :func:`agent_index`.
+#: Index that selects agents from an array of shape ``batch + (M,)``, see :func:`agent_index`.
 AgentIndex = tuple[Ints, ...]
 
 
@@ -28,7 +28,7 @@ AgentIndex = tuple[Ints, ...]
 class Prior:
     """Prior of an agent without outcomes: ``weight`` pseudo-observations that completed after about ``scale_s``.
 
-    It keeps a fit defined before the first event; its share fades as outcomes come in.
+    It makes a fit defined before the first event; its weight decreases as outcomes arrive.
     """
 
     scale_s: float
@@ -42,7 +42,7 @@ class Prior:
 
 
 class OnlineFit(ABC, Generic[ModelT]):
-    """A fit that reads outcomes one at a time and can give its model whenever asked."""
+    """A model fit that is updated one outcome at a time."""
 
     __slots__ = ()
 
@@ -78,14 +78,14 @@ class OnlineFit(ABC, Generic[ModelT]):
         self._add(state, agent_index(lead, agent), data, event)
 
     def init(self, batch: tuple[int, ...], n_agents: int) -> Arrays:
-        """A fresh state."""
+        """Initial state, without outcomes."""
         return allocate(self.schema, batch, n_agents)
 
 
 def agent_index(lead: tuple[int, ...], agent: npt.ArrayLike | None) -> AgentIndex:
-    """The index that picks one agent per batch row out of an array with leading shape ``lead = batch + (M,)``.
+    """Index that selects one agent per batch row from an array with leading shape ``lead = batch + (M,)``.
 
-    Without an agent it picks all of them.
+    Without ``agent`` it selects all of them.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def add_counts(state: Arrays, at: AgentIndex, keep: Floats, *, events: Floats, e
 
 
 def counts_with(prior: Prior | None, state: Arrays) -> tuple[Floats, Floats]:
-    """Events and exposures of every agent, those of the prior included."""
+    """Events and exposures of every agent, including those of the prior."""
     events, exposure = state["events"], state["exposure_s"]
     if prior is None:
         return events, exposure

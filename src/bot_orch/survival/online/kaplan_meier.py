@@ -1,4 +1,4 @@
-"""Kaplan-Meier and Aalen-Johansen, one outcome at a time, in bounded memory."""
+"""Online Kaplan-Meier and Aalen-Johansen estimators in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ __all__ = ["OnlineKaplanMeier"]
 class OnlineKaplanMeier(OnlineFit[StepSurvival]):
     """A sorted table of exit times per agent; exact until it holds ``capacity`` distinct times.
 
-    When full, the two neighbouring times whose union moves the least mass the least far, relative to their size, are
-    merged at their mean time. Merging neighbours without a censoring between them changes where the curve drops and
-    not how far, so the curve stays close to the exact one (measured in the tests). An outcome costs one pass over the
-    table.
+    When full, the two neighbouring times with the smallest mass times relative gap are merged at their mean time.
+    Merging neighbours without a censoring between them moves the drops of the curve but keeps their size, so the curve
+    stays close to the exact one (measured in the tests). An outcome costs one pass over the table.
 
     The ``event`` of :meth:`update` may be a code of :class:`~bot_orch.survival.causes.Cause` instead of a boolean.
     Before any outcome S = 1 everywhere.
@@ -42,7 +41,7 @@ class OnlineKaplanMeier(OnlineFit[StepSurvival]):
 
     @property
     def schema(self) -> Schema:
-        """Times in increasing order, and how many left then for each cause."""
+        """Times in increasing order, and the number of exits per cause."""
         return {
             "times_s": Field(shape=(self.capacity,), fill=float("inf")),
             "exits": Field(shape=(self.capacity, N_CAUSES + 1)),
@@ -70,7 +69,7 @@ class OnlineKaplanMeier(OnlineFit[StepSurvival]):
 
 
 def _insert(times: Floats, exits: Floats, t: Floats, code: npt.NDArray[np.int64], w: Floats) -> None:
-    """Put one exit into every row of sorted tables, in place."""
+    """Insert one exit into every row of sorted tables, in place."""
     rows, capacity = np.arange(t.size), times.shape[-1]
 
     def known() -> Bools:

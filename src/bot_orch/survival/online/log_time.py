@@ -1,14 +1,14 @@
-"""Weibull, log-normal and log-logistic, one outcome at a time, from moments of log time.
+"""Online fits of Weibull, log-normal and log-logistic models from moments of log time.
 
-These likelihoods have no small sufficient statistic when times are censored. What is kept instead is a histogram of
-``log t``, of completed and of censored outcomes apart, with the count and the first three moments in every bin. Each
-bin is then replaced by the two weighted points that have the same four moments (a two-point Gauss rule), and the model
-is fitted to those points by the concave Newton method of :mod:`~bot_orch.survival.models.location_scale`.
+These likelihoods have no small sufficient statistic for censored times. The state is a histogram of ``log t``, separate
+for completed and censored outcomes, with the count and the first three moments in every bin. Each bin is then replaced
+by the two weighted points with the same four moments (a two-point Gauss rule), and the model is fitted to those points
+by the concave Newton method of :mod:`~bot_orch.survival.models.location_scale`.
 
 The rule integrates cubics exactly, so a bin of width ``h`` in log time costs an error of order ``h^4`` in the
 log-likelihood (parameters within 1e-6 of the batch fit at the default ``h = 0.1``); a bin that holds at most two
-distinct times costs none. The state only ever adds, so the order of
-outcomes does not matter and two states of the same agents can be added.
+distinct times costs none. The state is additive, so the order of outcomes does not matter and two states of the same
+agents can be added.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ModelT = TypeVar("ModelT", bound=LocationScaleModel)
 
 
 class Nodes(NamedTuple):
-    """Weighted log times that stand for everything seen."""
+    """Weighted log times that represent all outcomes."""
 
     y: Floats
     event: Bools
@@ -40,19 +40,19 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OnlineLogTime(OnlineFit[ModelT], Generic[ModelT]):
-    """An online fit of a model whose log time has a location and a scale.
+    """Online fit of a location-scale model of log time.
 
     Parameters
     ----------
     kind
         :class:`Weibull`, :class:`LogNormal` or :class:`LogLogistic`.
     prior
-        What to believe before the first outcome. Without it an agent without a completed outcome has S = 1
+        Prior before the first outcome. Without it an agent without a completed outcome has S = 1
         everywhere.
     discount
-        What every earlier outcome of an agent is multiplied by when a new one of that agent arrives.
+        Factor of the weights of an agent's earlier outcomes per new outcome of that agent.
     shortest_s, longest_s, bins
-        The grid; times outside it are kept in the end bins, with their moments.
+        The grid; times outside it are counted in the end bins, with their moments.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Covariates, one outcome at a time: a window of recent outcomes, and a quadratic memory of the older ones.
+"""Online regression on covariates: a window of recent outcomes and a quadratic approximation of older ones.
 
-The last ``window`` outcomes of an agent are kept as they are. One that leaves the window is replaced by the quadratic
-expansion of its log-likelihood at the current estimate. The fit maximises window + quadratic + prior, which is concave.
-Up to ``window`` outcomes that *is* the batch fit. Beyond, the expansion error of an outcome is of the order of the
-squared error of the estimate at the time it left, of which the sum grows like ``log n``: the distance to the batch fit
-is of order ``log n / n`` and vanishes beside the statistical error ``1 / sqrt n``.
+The last ``window`` outcomes of an agent are stored. One that leaves the window is replaced by the quadratic expansion
+of its log-likelihood at the current estimate. The fit maximises window + quadratic + prior, which is concave. Up to
+``window`` outcomes it equals the batch fit. Beyond, the expansion error of an outcome is of the order of the squared
+error of the estimate when it left the window, and the sum of these grows like ``log n``: the distance to the batch fit
+is of order ``log n / n``, negligible against the statistical error ``1 / sqrt n``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RegressionLikelihood(ABC, Generic[RegressionT]):
 
     @abstractmethod
     def start(self, d: int, prior: Prior) -> Floats:
-        """Where to start with ``d`` features; the features' parameters come last."""
+        """Initial parameters for ``d`` features; the features' parameters come last."""
 
     @abstractmethod
     def terms(self, p: Floats, t_s: Floats, event: Bools, x: Floats, weights: Floats) -> Triple:
@@ -44,7 +44,7 @@ class RegressionLikelihood(ABC, Generic[RegressionT]):
 
     @abstractmethod
     def prior_terms(self, p: Floats, prior: Prior, d: int) -> Triple:
-        """The same of the prior."""
+        """Value, gradient and Hessian of the log prior."""
 
     @abstractmethod
     def model(self, p: Floats, d: int) -> RegressionT:
@@ -80,7 +80,7 @@ class AcceleratedLikelihood(RegressionLikelihood[AcceleratedTime[Any]]):
         return self.terms(p, t, np.ones(t.shape, dtype=bool), np.zeros((*t.shape, d)), weights)
 
     def model(self, p: Floats, d: int) -> AcceleratedTime[Any]:
-        """Back from ``(1, mu, beta) / sigma``."""
+        """Convert the parameters ``(1, mu, beta) / sigma`` to a model."""
         sigma = np.ones(p.shape[:-1]) if self._fixed else 1 / p[..., 0]
         eta = p if self._fixed else p[..., 1:]
         base = self.kind.from_location(sigma * eta[..., 0], sigma)
@@ -133,21 +133,21 @@ class ProportionalLikelihood(RegressionLikelihood[ProportionalHazards[PiecewiseC
 
 @dataclass(frozen=True, slots=True)
 class OnlineRegression(Generic[RegressionT]):
-    """A regression fitted one outcome at a time.
+    """Online fit of a survival regression.
 
     Parameters
     ----------
     likelihood
         :class:`AcceleratedLikelihood` or :class:`ProportionalLikelihood`.
     n_features
-        d.
+        Number of features d.
     prior
-        What to believe before the first outcome.
+        Prior before the first outcome.
     window
-        How many outcomes per agent are kept as they are.
+        Number of outcomes stored per agent.
     ridge
-        Precision of a normal prior of the features' parameters around zero: without it they are not determined
-        before d + 1 outcomes.
+        Precision of a zero-mean normal prior of the features' parameters; without it they are not identified before
+        d + 1 outcomes.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class OnlineRegression(Generic[RegressionT]):
 
     @property
     def schema(self) -> Schema:
-        """The window, the quadratic memory and the current estimate."""
+        """The window, the quadratic approximation and the current estimate."""
         n = self.likelihood.start(self.n_features, self.prior).size
         return {
             "t_s": Field(shape=(self.window,), fill=1.0),
@@ -183,7 +183,7 @@ class OnlineRegression(Generic[RegressionT]):
         }
 
     def init(self, batch: tuple[int, ...], n_agents: int) -> Arrays:
-        """A fresh state."""
+        """Initial state, without outcomes."""
         return allocate(self.schema, batch, n_agents)
 
     def update(
@@ -221,7 +221,7 @@ class OnlineRegression(Generic[RegressionT]):
         return self.likelihood.model(self._maximise(state, 80), self.n_features)
 
     def _remember(self, part: dict[str, Any], slot: Any, used: Bools) -> None:
-        """Fold what is about to be overwritten into the quadratic memory."""
+        """Add the outcome about to be overwritten to the quadratic approximation."""
         old = {name: part[name][slot][..., None] for name in ("t_s", "event", "weight")}
         weights = np.where(used[..., None], old["weight"], 0.0)
         if not np.any(weights > 0):
