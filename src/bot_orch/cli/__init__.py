@@ -1,4 +1,4 @@
-"""The command line: ``bot-orch COMMAND``. One module per command, found by looking."""
+"""The command line: ``bot-orch COMMAND``. Each module with ``add(subparsers)`` is one command."""
 
 from bot_orch.cli.main import main, run_and_exit
 

@@ -1,4 +1,4 @@
-"""``bot-orch arena``: replay matrices of real outcomes, our policies beside other libraries'."""
+"""``bot-orch arena``: benchmark policies, including those of other libraries, on matrices of real outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bot_orch.errors import InvalidInputError
 _DESCRIPTION = """\
 Replay matrices of real outcomes with bandit feedback: a policy sees a task's features, chooses an agent, and sees only
 that agent's outcome. Writes DIR/arena.csv and DIR/index.html, a self-contained page with a league table, learning
-curves and a section per data set. An interrupted run goes on where it stopped.
+curves and a section per data set. An interrupted run resumes where it stopped.
 
 PATH is an .npz file (reward T x M in [0, 1], or time_s, event and cutoff_s; features, cost_usd, true_reward,
 output_embed, reference_embed and agent are optional), an ASlib scenario folder, or a folder of these. Without PATH,
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "arena",
-        help="replay real outcome matrices, ours beside peers",
+        help="benchmark policies on matrices of real outcomes",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -50,17 +50,15 @@ def add(commands: Any) -> None:
         "--signal",
         choices=("log-uniform", "kaplan-meier"),
         default="log-uniform",
-        help="survival function that runtime sets are learned through (default: log-uniform)",
+        help="survival function of the reward for runtime data sets (default: log-uniform)",
     )
+    parser.add_argument("--latency-target", type=float, metavar="S", help="target latency in seconds, for auto and bot")
     parser.add_argument(
-        "--latency-target", type=float, metavar="S", help="seconds within which outcomes should come, for auto and bot"
-    )
-    parser.add_argument(
-        "--cost-weight", type=float, default=0.0, metavar="W", help="reward that a dollar is worth, for auto and bot"
+        "--cost-weight", type=float, default=0.0, metavar="W", help="reward units per dollar, for auto and bot"
     )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     add_run_options(parser, "out/arena")
-    parser.add_argument("--list-policies", action="store_true", help="list the policies and stop")
+    parser.add_argument("--list-policies", action="store_true", help="list the policies and exit")
     parser.set_defaults(run=run)
 
 
@@ -77,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
         raise InvalidInputError("--cost-weight", f"is {arguments.cost_weight}", "pass a number, 0 or more")
-    entrants = find_entrants(_names(arguments.policies))  # first: a path among them is missing from the paths
+    entrants = find_entrants(_names(arguments.policies))  # first: reports a path among the policies
     plan = ArenaPlan(
         expand(arguments.paths),
         entrants,
@@ -102,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names(words: list[str] | None) -> list[str]:
-    """Names apart, whether by spaces or by commas."""
+    """Split policy names at spaces and commas."""
     for word in words or []:
         if word.endswith(".npz") or Path(word).is_dir():
             raise InvalidInputError("--policies", f"takes {word!r} for a policy", "write PATH before --policies")

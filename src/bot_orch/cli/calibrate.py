@@ -1,4 +1,4 @@
-"""``bot-orch calibrate``: fit the synthetic environments again, and show the fit beside the declared parameters."""
+"""``bot-orch calibrate``: refit the synthetic environments and compare with the declared parameters."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Fit the free parameters of the synthetic environments to the paper's Random column and oracle level, and to nothing
-else: the columns of BOT-Orch, No-OT and UCB1 are never read. Prints what was fitted to, what the fit gives, and the
-fitted parameters beside the declared ones. Changes no file."""
+else: the columns of BOT-Orch, No-OT and UCB1 are never read. Prints the targets, the fitted values, and the
+fitted and declared parameters. Writes no file."""
 _EXAMPLE = """\
 examples:
   bot-orch calibrate
@@ -34,11 +34,11 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seeds", type=int, default=64, metavar="N", help="simulated runs per fit (default: 64)")
-    parser.add_argument("--table", action="store_true", help="print the declared table with reasons, and stop")
+    parser.add_argument("--table", action="store_true", help="print the declared parameters with reasons, and exit")
     parser.add_argument(
         "--sensitivity",
         action="store_true",
-        help="fit under several output spreads instead, and print misfits with the regret ratios they predict",
+        help="fit with several output spreads instead; print misfits and predicted regret ratios",
     )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``bot-orch demo``: the service with pretended agents and traffic, to watch it learn."""
+"""``bot-orch demo``: the service with simulated agents and simulated traffic."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
-Serve on this machine with simulated agents (one gets worse after a while, one flatters its judge, one crashes), a queue
-for people, and traffic, so that a newcomer sees it learn within a minute. Prints the address of the dashboard and of
-the queue, then who gets the work, second by second."""
+Serve on this machine with simulated agents (one degrades over time, one games its judge, one crashes), a queue for
+people, and simulated traffic; learning is visible within a minute. Prints the addresses of the dashboard and of the
+queue, then each agent's share of the tasks, second by second."""
 
 
 def add(commands: Any) -> None:
@@ -24,11 +24,11 @@ def add(commands: Any) -> None:
         epilog="example: bot-orch demo --seconds 60",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stop after so long (default: never)")
+    parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stop after S seconds (default: never)")
     parser.add_argument("--rate", type=float, default=20.0, metavar="R", help="tasks per second (default: 20)")
     parser.add_argument("--port", type=int, default=8080, metavar="N", help="default: 8080")
-    parser.add_argument("--database", default="", metavar="PATH", help="keep the log here (default: a temporary file)")
-    parser.add_argument("--quiet", action="store_true", help="only the addresses")
+    parser.add_argument("--database", default="", metavar="PATH", help="log database (default: a temporary file)")
+    parser.add_argument("--quiet", action="store_true", help="print only the addresses")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""``bot-orch evaluate``: what another policy, or another lambda, would have earned on logged traffic."""
+"""``bot-orch evaluate``: off-policy evaluation of policies and lambdas on a log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from bot_orch.eventlog.log import Log
 
 _DESCRIPTION = """\
-Off-policy evaluation: estimate from a log what other policies would have earned, by IPS, SNIPS, DM and DR with
-confidence intervals. Refuses where the log says too little, and says why; the exit status is then 1.
+Off-policy evaluation: estimate the mean reward of other policies from a log, by IPS, SNIPS, DM and DR with confidence
+intervals. If the log has too little support, the estimate is refused with the reason, and the exit status is 1.
 
 With --lambdas, evaluate each policy with every lambda on the same log, compare them with the configured lambda row by
-row, and recommend one: the configured lambda unless another is better beyond doubt. A policy learns from the first
-outcome of a decision, as it does live, and is scored with the last reward, so second opinions on a sample of decisions
-(sent as feedback again) show which lambda resists a judge that is being gamed."""
+row, and recommend one: the configured lambda unless another is significantly better. A policy learns from the first
+outcome of a decision, as in production, and is scored with the last reward, so revised rewards for a sample of
+decisions (sent as feedback again) show which lambda resists a judge that is being gamed."""
 _EXAMPLE = """\
 examples:
   bot-orch evaluate bot-orch.sqlite --policy uniform ucb1
@@ -33,23 +33,21 @@ def add(commands: Any) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "evaluate",
-        help="what another policy or lambda would have earned, told from a log",
+        help="off-policy evaluation of policies and lambdas on a log",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", metavar="LOG", help="what 'database' says: a file, or postgresql://...")
+    parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
     parser.add_argument("--policy", nargs="+", required=True, metavar="P", help="a policy, agent:NAME, or uniform")
-    parser.add_argument("--lambdas", nargs="+", metavar="L", help="numbers, zero or more, and auto: choose among them")
+    parser.add_argument("--lambdas", nargs="+", metavar="L", help="candidates: numbers, zero or more, and auto")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="default: 0.95")
-    parser.add_argument("--min-effective", type=float, default=50.0, metavar="N", help="least effective sample size")
-    parser.add_argument("--max-missing", type=float, default=0.5, metavar="S", help="largest share without reward")
+    parser.add_argument("--min-effective", type=float, default=50.0, metavar="N", help="minimal effective sample size")
+    parser.add_argument("--max-missing", type=float, default=0.5, metavar="S", help="maximal share without reward")
     parser.add_argument(
         "--audited", action="store_true", help="score only decisions with a revised reward (audits chosen at random)"
     )
-    parser.add_argument(
-        "--paths", type=int, default=4, metavar="N", help="how often a policy goes through (default: 4)"
-    )
+    parser.add_argument("--paths", type=int, default=4, metavar="N", help="replays of the log per policy (default: 4)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``bot-orch export``: a log as CSV, JSON Lines or Parquet."""
+"""``bot-orch export``: write a log as CSV, JSON Lines or Parquet."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         help="write a log as CSV, JSON Lines or Parquet",
-        description="Write one line per decision (or per event) to a file; its suffix tells the format.",
+        description="Write one line per decision (or per event) to a file; its suffix determines the format.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", metavar="LOG", help="what 'database' says: a file, or postgresql://...")
+    parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
     parser.add_argument("out", type=Path, metavar="FILE", help=".csv, .jsonl or .parquet")
-    parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="instead of FILE's suffix")
-    parser.add_argument("--events", action="store_true", help="every event, not one line per decision (jsonl)")
-    parser.add_argument("--force", action="store_true", help="overwrite a file that is there")
+    parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="overrides the suffix of FILE")
+    parser.add_argument("--events", action="store_true", help="one line per event instead of per decision (jsonl)")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""``bot-orch init``: a commented configuration to start from."""
+"""``bot-orch init``: write a commented example configuration."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "init",
         help="write a commented configuration file",
-        description="Write a commented configuration that runs as it is, with simulated agents to replace by your own.",
+        description="Write a commented, runnable configuration with simulated agents to replace by your own.",
         epilog="example: bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("config", type=Path, nargs="?", default=Path("bot-orch.yaml"), metavar="FILE")
-    parser.add_argument("--force", action="store_true", help="overwrite a file that is there")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""Entry point: parses arguments, runs a command, turns errors into one line."""
+"""Entry point: parses arguments, runs a command, reports errors in one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser with every command: each module here has ``add(subparsers)``."""
     parser = argparse.ArgumentParser(
         prog="bot-orch",
-        description="Decides, task by task, which of several agents should do the work, and learns from outcomes.",
+        description="Routes each task to one of several agents and learns from the outcomes.",
         epilog="example: bot-orch reproduce --quick --out out/quick",
     )
     parser.add_argument("--version", action="version", version=f"bot-orch {__version__}")
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BotOrchError as error:
         print(f"bot-orch: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    except BrokenPipeError:  # whoever reads has heard enough; python would complain once more when it flushes
+    except BrokenPipeError:  # the reader closed the pipe; without dup2 Python would report it again when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
@@ -62,10 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_and_exit() -> NoReturn:
-    """Run the command of this process and leave with its status, whenever Ctrl-C is pressed."""
+    """Run the command and exit with its status, even if Ctrl-C is pressed at the end."""
     status = main()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done or given up: the status is what it is
-    # CPython remembers a KeyboardInterrupt that left an exec of source text (as in many imports), although it was
-    # handled, and would die of the signal after all; the next exec of source text makes it forget (run_eval_code_obj).
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the status is final
+    # CPython records a KeyboardInterrupt that propagated out of an exec of source text (as in many imports) and, even
+    # if it was handled, exits by the signal; the next exec of source text clears the record (run_eval_code_obj).
     exec("")  # noqa: S102
     sys.exit(status)

@@ -1,4 +1,4 @@
-"""``bot-orch migrate``: copy a log from SQLite to PostgreSQL, and prove that it is the same."""
+"""``bot-orch migrate``: copy a log from SQLite to PostgreSQL and verify the copy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from bot_orch.cli.progress import ProgressBar
 
 _DESCRIPTION = """\
-Copy a log with its order, its times and its keys from SQLite to PostgreSQL, then derive every decision again from the
-copy and compare the state with the one of the original. Stop the service first. A copy that was interrupted goes on
-where it was; a database that holds another log is refused. Exit status 1 if the copy does not hold the same state."""
+Copy a log with its order, times and keys from SQLite to PostgreSQL, then derive every decision again from the copy and
+compare its state with that of the original. Stop the service first. An interrupted copy resumes where it stopped; a
+database with another log is refused. Exit status 1 if the states differ."""
 _EXAMPLE = """\
 examples:
   bot-orch migrate bot-orch.sqlite postgresql://bot@db.example/orch
@@ -27,8 +27,8 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="FROM", help="the SQLite file")
-    parser.add_argument("target", metavar="TO", help="postgresql://user@host:5432/database; its schema is made")
-    parser.add_argument("--close", action="store_true", help="compare to nine digits, for a log from another machine")
+    parser.add_argument("target", metavar="TO", help="postgresql://user@host:5432/database; the schema is created")
+    parser.add_argument("--close", action="store_true", help="compare with nine digits, for a log from another machine")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
 
@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     if is_url(arguments.source) or not is_url(arguments.target):
         raise InvalidInputError("FROM TO", "are not a SQLite file and a URL", "write FILE postgresql://user@host/name")
     check_database(arguments.target, "TO")
-    open_file(arguments.source).close()  # a file that is not there must not be made
-    source = open_file(arguments.source, writing=True)  # takes the lock: the service must not write meanwhile
+    open_file(arguments.source).close()  # fails if the file does not exist, which writing=True would create
+    source = open_file(arguments.source, writing=True)  # takes the lock, so that the service cannot write meanwhile
     try:
         target = open_url(arguments.target, writing=True)
         bar = ProgressBar(quiet=arguments.quiet)
@@ -58,5 +58,5 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"decisions derived again: {found.derived}, different: {found.different}")  # noqa: T201
     print(f"state of the original: {found.original}")  # noqa: T201
     print(f"state of the copy:     {found.copy}")  # noqa: T201
-    print("the copy holds the same" if found.ok else "THE COPY DIFFERS; do not use it")  # noqa: T201
+    print("the copy is identical" if found.ok else "THE COPY DIFFERS; do not use it")  # noqa: T201
     return 0 if found.ok else 1

@@ -1,4 +1,4 @@
-"""A progress bar on stderr: redrawn on a terminal, one line every ten seconds in a log."""
+"""Progress bar on stderr: redrawn on a terminal, otherwise one line every ten seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 28
 
 
 class ProgressBar:
-    """Call it with (done, total, what)."""
+    """Progress callback with the arguments (done, total, what)."""
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
         self._stream = stream or sys.stderr
@@ -22,7 +22,7 @@ class ProgressBar:
         self._last = 0.0
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        """Show how far it is."""
+        """Draw the bar, at most ten times per second."""
         now = time.monotonic()
         finished = done >= total
         if self._quiet or (not finished and now - self._last < (0.1 if self._live else 10.0)):

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from bot_orch.errors import BotOrchError, InvalidInputError
 
 _DESCRIPTION = """\
-See what waits for a person, claim it, answer it. A claim is a lease: when it runs out the task goes back. The token is
-read from BOT_ORCH_TOKEN (scope queue); a service without tokens needs none."""
+List, claim and answer tasks that wait for a person. A claim is a lease: when it expires the task returns to the queue.
+The token is read from BOT_ORCH_TOKEN (scope queue); a service without tokens needs none."""
 _EXAMPLE = """\
 examples:
   bot-orch queue list
@@ -30,7 +30,7 @@ _TIMEOUT_S = 30.0
 
 
 class QueueCommandError(BotOrchError):
-    """The service refused, or is not there."""
+    """The service rejected the request or cannot be reached."""
 
 
 def add(commands: Any) -> None:
@@ -44,19 +44,19 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--url", default=os.environ.get("BOT_ORCH_URL", "http://127.0.0.1:8080"), help="of the service")
     parser.add_argument("--json", action="store_true", help="print what the service answers")
-    also = argparse.ArgumentParser(add_help=False)  # the same options are understood after the action
+    also = argparse.ArgumentParser(add_help=False)  # the same options, accepted after the action too
     also.add_argument("--url", default=argparse.SUPPRESS, help="of the service")
     also.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print what the service answers")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("list", help="what waits", parents=[also])
-    claim = actions.add_parser("claim", help="take one, or the most urgent", parents=[also])
+    actions.add_parser("list", help="list waiting tasks", parents=[also])
+    claim = actions.add_parser("claim", help="claim a task, or the most urgent one", parents=[also])
     claim.add_argument("ticket", nargs="?", metavar="TICKET")
     for name, text in (
-        ("show", "one in full"),
-        ("release", "give it back"),
-        ("skip", "leave it to others"),
-        ("renew", "hold it longer"),
-        ("undo", "take an answer back"),
+        ("show", "show a task in full"),
+        ("release", "return a claimed task to the queue"),
+        ("skip", "leave a task to others"),
+        ("renew", "extend the lease"),
+        ("undo", "withdraw an answer"),
     ):
         actions.add_parser(name, help=text, parents=[also]).add_argument("ticket", metavar="TICKET")
     answer = actions.add_parser("answer", help="answer, accept a draft, edit one, or reject", parents=[also])
@@ -65,7 +65,7 @@ def add(commands: Any) -> None:
     way = answer.add_mutually_exclusive_group()
     way.add_argument("--accept", metavar="N", help="answer with draft N, from 1")
     way.add_argument("--edit", nargs="+", metavar=("N", "TEXT"), help="TEXT is draft N, edited")
-    way.add_argument("--reject", metavar="REASON", help="nobody should answer this, and why")
+    way.add_argument("--reject", metavar="REASON", help="reject the task: nobody should answer it")
     parser.set_defaults(run=run)
 
 
@@ -165,7 +165,7 @@ def _full(ticket: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of a stranger, without what would command a terminal."""
+    """Untrusted text with terminal control characters replaced."""
     return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
 
 

@@ -1,4 +1,4 @@
-"""``bot-orch replay``: rebuild the state from a log and derive every decision again."""
+"""``bot-orch replay``: verify a log by rebuilding the state and deriving every decision again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from bot_orch.cli.progress import ProgressBar
 
 _DESCRIPTION = """\
-Fold a log from its first event, derive every decision again and compare agent, probabilities, terms and random key with
-what was recorded. Exit status 1 if one differs. Decisions of another engine cannot be derived: agent, probabilities and
-random key are checked against each other, and the stretch is named. Safe beside a running service."""
+Replay a log from its first event, derive every decision again and compare agent, probabilities, terms and random key
+with the recorded ones. Exit status 1 if one differs. Decisions of another engine version cannot be derived: agent,
+probabilities and random key are checked for consistency, and the range of events is reported. Safe while the service
+is running."""
 
 
 def add(commands: Any) -> None:
@@ -22,8 +23,8 @@ def add(commands: Any) -> None:
         epilog="example: bot-orch replay bot-orch.sqlite",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", metavar="LOG", help="what 'database' says: a file, or postgresql://...")
-    parser.add_argument("--close", action="store_true", help="compare to nine digits, for a log from another machine")
+    parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
+    parser.add_argument("--close", action="store_true", help="compare with nine digits, for a log from another machine")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``bot-orch reproduce``: the paper's tables and figures, beside the published numbers."""
+"""``bot-orch reproduce``: reproduce the paper's tables and figures next to the published numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bot_orch.cli.running import add_run_options, check_counts
 
 _DESCRIPTION = """\
 Reproduce the paper: run its experiments, write DIR/tables.csv, DIR/figures and DIR/index.html, a self-contained page
-with every table beside the published one. An interrupted run goes on where it stopped."""
+with every table next to the published one. An interrupted run resumes where it stopped."""
 _EXAMPLE = """\
 examples:
   bot-orch reproduce --list
@@ -28,9 +28,9 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--list", action="store_true", help="list the experiments and stop")
+    parser.add_argument("--list", action="store_true", help="list the experiments and exit")
     parser.add_argument("--only", nargs="+", metavar="ID", help="run only these (a prefix names a group)")
-    parser.add_argument("--quick", action="store_true", help="few seeds: a first look")
+    parser.add_argument("--quick", action="store_true", help="use few seeds, for a preview")
     parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: as published)")
     add_run_options(parser, "out/paper")
     parser.set_defaults(run=run)

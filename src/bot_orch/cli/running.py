@@ -1,4 +1,4 @@
-"""Options that commands with units of work share: where they run, how many processes, where results go."""
+"""Command-line options common to experiment commands: engine, processes and output folder."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to run (default: local)")
     parser.add_argument("--address", metavar="ADDRESS", help="Ray cluster (default: RAY_ADDRESS, else this machine)")
     parser.add_argument("--out", type=Path, default=Path(out), metavar="DIR", help=f"default: {out}")
-    parser.add_argument("--force", action="store_true", help="overwrite results that are there")
+    parser.add_argument("--force", action="store_true", help="overwrite existing results")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 def check_counts(arguments: argparse.Namespace, names: Sequence[str]) -> None:
-    """Refuse options below 1; an option that was not given is skipped."""
+    """Raise an error for options below 1; options not given are skipped."""
     for name in names:
         value = getattr(arguments, name)
         if value is not None and value < 1:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 _DESCRIPTION = """\
-Serve decisions, feedback, whole rounds and an OpenAI-compatible gateway over HTTP. Everything acknowledged is on disk;
-a restart goes on exactly where it was."""
+Serve decisions, feedback, whole rounds and an OpenAI-compatible gateway over HTTP. Acknowledged events are on disk; a
+restart continues from the same state."""
 _EXAMPLE = """\
 examples:
   bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
@@ -25,8 +25,8 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("config", type=Path, metavar="FILE", help="configuration; see bot-orch init")
-    parser.add_argument("--host", help="listen here instead of what FILE says")
-    parser.add_argument("--port", type=int, metavar="N", help="listen here instead of what FILE says")
+    parser.add_argument("--host", help="overrides the host in FILE")
+    parser.add_argument("--port", type=int, metavar="N", help="overrides the port in FILE")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""``bot-orch sweep``: a grid of policies, environments, lambdas and rounds of your own."""
+"""``bot-orch sweep``: run a user-defined grid of policies, environments, lambdas and rounds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
 Run a grid: every policy in every environment with every lambda, over seeds. Writes DIR/tables.csv (one row per number,
-as reproduce does), DIR/summary.txt and DIR/figures/sweep.png. An interrupted run goes on where it stopped, on either
+as reproduce does), DIR/summary.txt and DIR/figures/sweep.png. An interrupted run resumes where it stopped, on either
 engine.
 
-FILE is YAML (or JSON). A key that is not known is refused:
+FILE is YAML (or JSON). Unknown keys are errors:
   policies        a name, or name with settings, grid (a list of values per setting: every combination) and label
   environments    a name (see --list), or name with settings, rounds and label, or matrix: PATH as in the arena
   lambda          a number or several (default: 0); where it can change nothing, a policy runs once, with 0
@@ -50,8 +50,8 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the grid")
-    parser.add_argument("--list", action="store_true", help="list policies and environments with settings, and stop")
-    parser.add_argument("--dry-run", action="store_true", help="check the file, say how much there is to run, and stop")
+    parser.add_argument("--list", action="store_true", help="list policies and environments with settings, and exit")
+    parser.add_argument("--dry-run", action="store_true", help="check the file, print the amount of work, and exit")
     add_run_options(parser, "out/sweep")
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``bot-orch validate``: find mistakes in a configuration before it is served."""
+"""``bot-orch validate``: check a configuration file."""
 
 from __future__ import annotations
 
