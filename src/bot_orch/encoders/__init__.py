@@ -1,4 +1,4 @@
-"""Text to features. Hashing is built in; other encoders are callables of the user."""
+"""Text encoders. Feature hashing is built in; users can supply other callables."""
 
 from bot_orch.encoders.base import Encoder, encoder_version
 from bot_orch.encoders.hashing import HashedText

@@ -1,4 +1,4 @@
-"""What an encoder is: a function from a text to a fixed number of features."""
+"""Encoder interface: a function from a text to a fixed number of features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Encoder", "encoder_version"]
 
 
 class Encoder(Protocol):
-    """Any callable that maps a text to numbers, always equally many."""
+    """A callable that maps a text to a feature vector of fixed length."""
 
     def __call__(self, text: str, /) -> Sequence[float]:
         """The features of ``text``."""
@@ -17,7 +17,7 @@ class Encoder(Protocol):
 
 
 def encoder_version(encoder: Encoder) -> str:
-    """The name that the log keeps beside encoded features: the encoder's own ``version``, else its qualified name.
+    """Version string logged with encoded features: the encoder's ``version`` attribute, else its qualified name.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""The built-in encoder: hashed word and character n-grams, and the shape of the text. Stateless, NumPy only.
+"""The built-in encoder: hashed word and character n-grams plus summary statistics. Stateless, NumPy only.
 
-N-grams are hashed by a polynomial over their bytes, all at once: with prefix sums P_i = sum_{j<i} b_j B^j modulo 2^64
+N-grams are hashed by a vectorised rolling polynomial hash: with prefix sums P_i = sum_{j<i} b_j B^j modulo 2^64
 the hash of the bytes from s to e is (P_e - P_s) B^{-s}, and an odd B has an inverse. Each n-gram adds +1 or -1 to one
-of the dimensions (feature hashing [1]_), counts are dampened, and the vector has length one.
+of the dimensions (feature hashing [1]_); the sums are replaced by signed square roots, and the vector has norm one.
 
 References
 ----------
@@ -25,17 +25,17 @@ __all__ = ["HashedText"]
 _U64 = npt.NDArray[np.uint64]
 _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 _INVERSE = pow(_BASE, -1, 1 << 64)
-_LONGEST = 20_000  # bytes that are read; a longer text is known by its beginning and its length
+_LONGEST = 20_000  # bytes hashed; of a longer text only the beginning and the length count
 _CHARACTERS = (3, 4, 5)
 _CODE = frozenset(b"{}[]()<>=;_#*/\\|&$@^~`")
 
 
 @dataclass(frozen=True, slots=True)
 class HashedText:
-    """``dimensions`` numbers from hashed n-grams, then six from the shape of the text.
+    """``dimensions`` features from hashed n-grams, then six summary statistics.
 
-    N-grams are words, pairs of words and runs of three to five bytes, in lower case. The shape is length, and the
-    shares of digits, of code characters, of bytes outside ASCII, of question marks and of line ends, each between 0
+    N-grams are words, pairs of words and sequences of three to five bytes, in lower case. The statistics are length and
+    the shares of digits, code characters, non-ASCII bytes, question marks and line ends, each between 0
     and about 1.
 
     Examples
@@ -54,12 +54,12 @@ class HashedText:
 
     @property
     def version(self) -> str:
-        """What the log calls these features; another version is another meaning."""
+        """Version string for the log; it changes whenever the features change."""
         return f"hashing@1:{self.dimensions}"
 
     @property
     def width(self) -> int:
-        """How many features a text has."""
+        """Number of features."""
         return self.dimensions + 6
 
     def __call__(self, text: str, /) -> tuple[float, ...]:
@@ -78,7 +78,7 @@ class HashedText:
 
 
 def _ngrams(data: npt.NDArray[np.uint8]) -> _U64:
-    """Hashes of all n-grams; each kind is told apart by its length or by a word's ends."""
+    """Hashes of all n-grams, with a different offset per type."""
     n = len(data)
     if n == 0:
         return np.zeros(0, dtype=np.uint64)
@@ -98,7 +98,7 @@ def _ngrams(data: npt.NDArray[np.uint8]) -> _U64:
 
 
 def _words(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where words begin and end: runs of letters, digits and bytes outside ASCII."""
+    """Start and end of each word: a run of letters, digits and non-ASCII bytes."""
     letter = ((data >= 97) & (data <= 122)) | ((data >= 48) & (data <= 57)) | (data >= 128)
     edges = np.diff(np.concatenate([[False], letter, [False]]).astype(np.int8))
     return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
