@@ -63,7 +63,7 @@ def regrets(policy: Policy, name: str, rounds: int, seeds: int) -> Floats:
     for t in range(rounds):
         x, mean = world.draw(changed=2 * t >= rounds)
         situation = Situation(t + 1, penalty=np.zeros((seeds, _AGENTS)), context=x)
-        drawn = decide(policy, state, situation, world.rng.random(seeds))
+        drawn = decide(policy, state, situation, u=world.rng.random(seeds))
         worth = mean[np.arange(seeds), drawn.agent]
         apply(policy, state, bandit_feedback(drawn, (world.rng.random(seeds) < worth).astype(float)))
         regret[t] = mean.max(axis=1) - worth

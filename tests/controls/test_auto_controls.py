@@ -44,7 +44,7 @@ def error_of_replay(n=150):
     x, agent, reward = rng.normal(size=(n, 2)), rng.integers(2, size=n), rng.random(n)
     state = allocate(memory.schema(2), (), 2)
     for t in range(n):
-        memory.learn(state, agent[t], reward[t], x[t], t)
+        memory.learn(state, agent[t], reward[t], context=x[t], t=t)
     scaled = x / np.sqrt(contextual_memory._variance(state).sum()) / memory.reach
     near = np.exp(-cdist(scaled, scaled))
     own = np.equal.outer(agent, agent) * (0.1 + 0.5 * near)

@@ -97,7 +97,7 @@ def test_control_a_floor_for_each_agent_is_caught(monkeypatch):
 
 def test_control_another_unit_is_caught(monkeypatch):
     live = one_by_one(CELL)
-    monkeypatch.setattr("bot_orch.core.alignment.model.settled_unit", lambda unit, *_: 1.01 * unit)
+    monkeypatch.setattr("bot_orch.core.alignment.model.settled_unit", lambda unit, *_, **__: 1.01 * unit)
     assert differences(CELL, one=live)
 
 
@@ -106,9 +106,9 @@ def test_control_a_reward_imputed_for_what_was_cut_off_is_caught(monkeypatch):
     live = one_by_one(cell)
     learn = Engine.learn
 
-    def halves(self, parts, names, feedback, learned):
+    def halves(self, parts, names, feedback, *, learned):
         reward = np.where(feedback.reward == 0.0, 0.5, feedback.reward)
-        learn(self, parts, names, replace(feedback, reward=reward), learned)
+        learn(self, parts, names, replace(feedback, reward=reward), learned=learned)
 
     monkeypatch.setattr(Engine, "learn", halves)
     assert differences(cell, one=live)

@@ -125,7 +125,7 @@ def test_closed_form_is_the_policy(schedule):
     policy = ExponentialWeights(schedule)
     state = allocate(policy.schema(0), (), case.agents)
     for t in range(60):
-        drawn = pipeline.decide(policy, state, Situation(t + 1, case.lambda_ * rounds.alignment[t]), 0.5)
+        drawn = pipeline.decide(policy, state, Situation(t + 1, case.lambda_ * rounds.alignment[t]), u=0.5)
         np.testing.assert_allclose(drawn.propensities, p[t], atol=1e-12)
         pipeline.apply(policy, state, pipeline.full_feedback(drawn, rounds.reward[t]))
 
@@ -265,7 +265,7 @@ def test_recursion_is_the_policy():
     policy = SoftmaxRecursion(step=InverseTime(1.0, 1.0))
     state = allocate(policy.schema(0), (), 3)
     for t in range(40):
-        drawn = pipeline.decide(policy, state, Situation(t + 1, np.zeros(3)), 0.5)
+        drawn = pipeline.decide(policy, state, Situation(t + 1, np.zeros(3)), u=0.5)
         pipeline.apply(policy, state, pipeline.full_feedback(drawn, u[t]))
     np.testing.assert_allclose(state["phi"], convergence.recursion(softmax(u))[-1], atol=1e-12)
 

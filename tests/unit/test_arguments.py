@@ -1,4 +1,4 @@
-"""In the service at most three arguments go by position; the others have to be named."""
+"""At most three arguments are positional; the others are keyword-only."""
 
 import ast
 from pathlib import Path
@@ -7,7 +7,24 @@ import pytest
 
 import bot_orch
 
-SERVICE = Path(bot_orch.__file__).parent / "service"
+PACKAGE = Path(bot_orch.__file__).parent
+SERVICE = PACKAGE / "service"
+LIBRARY = ("core", "policies", "agents", "transport")
+# Constructors and functions that users call, and numerical kernels: their arguments stay positional.
+PUBLIC = {
+    "core": {"Alignment", "Reference", "SurvivalReward"},
+    "policies": {
+        *("Auto", "EMA", "EXP3", "Feedback", "Situation", "SoftmaxRecursion", "ThompsonBeta", "ThompsonGaussian"),
+    },
+    "agents": {
+        *("BreakerSettings", "CallReply", "CallRequest", "Chunk", "HumanAnswer", "Limits", "OpenAISettings", "Retry"),
+        "SimulatedSettings",
+    },
+    "transport": {
+        *("Bures", "CostCloud", "Distances", "DriftMonitor", "DriftStudy", "Gaussian", "Geometry", "Kernels"),
+        *("Scalars", "Scores", "Sliced", "confidence", "update", "push_window", "_push_window", "_push_one"),
+    },
+}
 STRUCTS = ("Struct", "_Part", "RequestBody", "ResponseView")  # kw_only is not inherited
 MOST = 3
 
@@ -49,6 +66,12 @@ def test_arguments_beyond_the_third_are_named():
     files = sorted(SERVICE.rglob("*.py"))
     assert len(files) > 50
     assert {str(file): found for file in files if (found := list(too_many(file.read_text(encoding="utf-8"))))} == {}
+
+
+@pytest.mark.parametrize("package", LIBRARY)
+def test_arguments_of_internal_functions_beyond_the_third_are_named(package):
+    found = {name for file in (PACKAGE / package).rglob("*.py") for name in too_many(file.read_text(encoding="utf-8"))}
+    assert found == PUBLIC[package]
 
 
 @pytest.mark.parametrize(

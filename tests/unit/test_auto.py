@@ -25,7 +25,7 @@ def simulate(policy, reward, context=None, penalty=None, seeds=6, prices_known=F
     for t in range(rounds):
         x = None if context is None else np.broadcast_to(context[t], (seeds, context.shape[-1]))
         situation = Situation(t + 1, fixed, None, x, cost=fixed if prices_known else None)
-        drawn = pipeline.decide(policy, state, situation, uniform(draw, t))
+        drawn = pipeline.decide(policy, state, situation, u=uniform(draw, t))
         earned = (uniform(coin, t) < reward[t, drawn.agent]).astype(float)
         pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, earned))
         chosen[t] = drawn.agent

@@ -65,11 +65,11 @@ def run(settings, pick):
             profiles=embedded(geometry, profiles[t]),
         )
         found = engine.prepare(parts, o, uniform(keys, t))
-        engine.commit(parts, o, found.drawn.agent, found.alignment, found.lambda_)
+        engine.commit(parts, o, found.drawn.agent, alignment=found.alignment, lambda_=found.lambda_)
         lambda_ = np.broadcast_to(found.lambda_, batch)[..., None]
         kept.append(np.concatenate([found.drawn.propensities, found.alignment, lambda_], axis=-1))
         feedback = pipeline.bandit_feedback(found.drawn, reward[t])
-        engine.learn(parts, NAMES, feedback, Learned(output[t][None], usd[t]))
+        engine.learn(parts, NAMES, feedback, learned=Learned(output[t][None], usd[t]))
     return np.stack(kept), parts
 
 
@@ -159,7 +159,7 @@ def test_dollars_are_learned_in_the_live_router():
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(make_policy("bot"), 0.5, 3, 2, 0.1, units="native", cost_weight=0.2),
+        Settings(make_policy("bot"), 0.5, 3, n_features=2, floor=0.1, units="native", cost_weight=0.2),
         Settings(make_policy("linucb"), alignment=Alignment(Sliced(dimension=2), watch=Watch()), n_features=1),
         Settings(make_policy("auto"), reward=SurvivalReward(curve="own"), floor=0.0),
         Settings(make_policy("random"), 1.0),

@@ -48,7 +48,7 @@ def regret(name, rounds=3 * CAPACITY // 2):
     for t in range(rounds):
         x, mean = draw()
         situation = Situation(t + 1, np.zeros((SEEDS, AGENTS)), None, x)
-        drawn = pipeline.decide(policy, state, situation, rng.random(SEEDS))
+        drawn = pipeline.decide(policy, state, situation, u=rng.random(SEEDS))
         worth = mean[np.arange(SEEDS), drawn.agent]
         pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, (rng.random(SEEDS) < worth).astype(float)))
         lost[t] = (mean.max(axis=1) - worth).mean()
@@ -68,7 +68,7 @@ def test_regret_goes_on_falling_when_the_memory_fills(name):
 
 @pytest.mark.parametrize("name", ["linear", "clustered", "flat"])
 def test_control_dropping_the_oldest_makes_regret_rise(name, monkeypatch):
-    monkeypatch.setattr(contextual_memory, "merge_oldest", lambda *_: None)
+    monkeypatch.setattr(contextual_memory, "merge_oldest", lambda *_, **__: None)
     assert rise(name) > 0.95
 
 
@@ -81,7 +81,7 @@ def small(capacity=8, drift=0.0):
 
 
 def teach(memory, state, t, agent, reward=1.0, x=0.0):
-    memory.learn(state, np.array(agent), np.array(reward), np.array([x]), t)
+    memory.learn(state, np.array(agent), np.array(reward), context=np.array([x]), t=t)
 
 
 def test_the_only_outcome_of_an_agent_is_kept():

@@ -198,7 +198,7 @@ def test_every_policy_beats_random_on_an_easy_problem():
 
 def test_feedback_modes_share_one_pipeline():
     state = allocate(algorithm_1().schema(0), (2,), 3)
-    drawn = pipeline.decide(algorithm_1(), state, Situation(1, np.zeros((2, 3))), np.array([0.1, 0.9]))
+    drawn = pipeline.decide(algorithm_1(), state, Situation(1, np.zeros((2, 3))), u=np.array([0.1, 0.9]))
     bandit = pipeline.bandit_feedback(drawn, np.array([0.5, 1.0]))
     assert bandit.observed.sum() == 2
     full = pipeline.full_feedback(drawn, np.ones((2, 3)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
@@ -77,6 +77,7 @@ class Attempt:
     agent: str
     request_id: str
     number: int
+    _: KW_ONLY
     ending: Ending
     elapsed_s: float
     first_byte_s: float | None = None

@@ -13,7 +13,7 @@ from before the breaker opened neither closes it nor opens it again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
 from bot_orch.agents.endings import Ending
@@ -74,6 +74,7 @@ class BreakerView:
     state: BreakerState
     failures: int
     retry_in_s: float
+    _: KW_ONLY
     last_failure: Ending | None
     opened: int
 
@@ -117,7 +118,7 @@ class Breaker:
     def view(self) -> BreakerView:
         """Snapshot of state and counters."""
         wait = 0.0 if self._open_until is None else max(0.0, self._open_until - self._clock())
-        return BreakerView(self.state, self._failures, wait, self._last, self._opened)
+        return BreakerView(self.state, self._failures, wait, last_failure=self._last, opened=self._opened)
 
     def ready(self) -> bool:
         """Whether :meth:`acquire` would return a permit now."""

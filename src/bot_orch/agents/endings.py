@@ -8,7 +8,7 @@ caller's own mistake (4xx) or short deadline must not make an agent unavailable 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -71,6 +71,7 @@ class Meaning:
     reason: str
     trips: bool
     retryable: bool
+    _: KW_ONLY
     attempted: bool
     what: str
 
@@ -81,7 +82,7 @@ class Meaning:
 
 
 def _m(reason: str, what: str, *, trips: bool = False, retryable: bool = False, attempted: bool = True) -> Meaning:
-    return Meaning(reason, trips, retryable, attempted, what)
+    return Meaning(reason, trips, retryable, attempted=attempted, what=what)
 
 
 MEANING: Mapping[Ending, Meaning] = MappingProxyType(

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerView, Clock, Permit
@@ -26,6 +26,7 @@ class GuardView:
     agent: str
     breaker: BreakerView
     in_flight: int
+    _: KW_ONLY
     concurrency: int
     held_s: float
     available: bool
@@ -47,6 +48,7 @@ class _Try:
     run: _Run
     watch: AttemptTimer
     permit: Permit
+    _: KW_ONLY
     settled: bool = False
 
 
@@ -102,7 +104,12 @@ class Guard:
         """Snapshot of the current state."""
         held = max(0.0, self._held_until - self._clock())
         return GuardView(
-            self.agent_id, self.breaker.view(), len(self._active), self.limits.concurrency, held, self.available
+            self.agent_id,
+            self.breaker.view(),
+            len(self._active),
+            concurrency=self.limits.concurrency,
+            held_s=held,
+            available=self.available,
         )
 
     async def call(self, request: CallRequest) -> CallReply:
@@ -221,7 +228,7 @@ class Guard:
         watch, run = attempt.watch, attempt.run
         first = reply.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
         reply = replace(reply, cost_usd=self.price.cost(reply.usage), elapsed_s=watch.waited_s, first_byte_s=first)
-        self._report(attempt, Ending.COMPLETED, first, reply.status, reply)
+        self._report(attempt, Ending.COMPLETED, first, status=reply.status, reply=reply)
         return replace(reply, attempts=tuple(run.attempts))
 
     def _fail(self, attempt: _Try, error: BaseException) -> CallFailure | None:
@@ -231,7 +238,7 @@ class Guard:
         failure = self._failure(error)
         watch = attempt.watch
         first = failure.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
-        self._report(attempt, failure.ending, first, failure.status)
+        self._report(attempt, failure.ending, first, status=failure.status)
         failure.elapsed_s, failure.first_byte_s = watch.waited_s, first
         failure.attempts = tuple(attempt.run.attempts)
         if failure.ending is Ending.RATE_LIMITED and failure.retry_after_s:
@@ -252,22 +259,30 @@ class Guard:
         return CallFailure(Ending.SHUTDOWN)
 
     def _report(
-        self, attempt: _Try, ending: Ending, first: float | None, status: int | None, reply: CallReply | None = None
+        self, attempt: _Try, ending: Ending, first: float | None, *, status: int | None, reply: CallReply | None = None
     ) -> None:
         attempt.settled = True
         self.breaker.settle(attempt.permit, ending)
-        self._note(attempt.run, ending, attempt.watch.waited_s, first, status, reply or CallReply())
+        self._note(attempt.run, ending, attempt.watch.waited_s, first=first, status=status, reply=reply or CallReply())
 
     def _refuse(self, run: _Run, ending: Ending, message: str = "") -> CallFailure:
-        self._note(run, ending, 0.0, None, None, CallReply())
+        self._note(run, ending, 0.0, first=None, status=None, reply=CallReply())
         return CallFailure(ending, message, started=False, attempts=tuple(run.attempts))
 
     def _note(
-        self, run: _Run, ending: Ending, elapsed_s: float, first: float | None, status: int | None, reply: CallReply
+        self, run: _Run, ending: Ending, elapsed_s: float, *, first: float | None, status: int | None, reply: CallReply
     ) -> None:
         number = len(run.attempts) + 1
         entry = Attempt(
-            self.agent_id, run.request.id, number, ending, elapsed_s, first, status, reply.usage, reply.cost_usd
+            self.agent_id,
+            run.request.id,
+            number,
+            ending=ending,
+            elapsed_s=elapsed_s,
+            first_byte_s=first,
+            status=status,
+            usage=reply.usage,
+            cost_usd=reply.cost_usd,
         )
         run.attempts.append(entry)
         if self.observer is not None:

@@ -33,7 +33,7 @@ KINDS: Mapping[str, type[AgentSettings]] = MappingProxyType(
 
 
 def make_runner(
-    agent_id: str, settings: AgentSettings, limits: Limits | None = None, queue: HumanQueue | None = None
+    agent_id: str, settings: AgentSettings, limits: Limits | None = None, *, queue: HumanQueue | None = None
 ) -> AgentRunner:
     """Build the runner of an agent, without guard."""
     if isinstance(settings, OpenAISettings):
@@ -69,4 +69,4 @@ def make_agent(
     limits = limits or Limits()
     if isinstance(settings, HumanSettings):
         limits = replace(limits, first_byte_s=None, total_s=None)
-    return Guard(agent_id, make_runner(agent_id, settings, limits, queue), limits, **options)
+    return Guard(agent_id, make_runner(agent_id, settings, limits, queue=queue), limits, **options)

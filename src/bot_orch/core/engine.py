@@ -10,7 +10,7 @@ Committing depends only on the decision itself, so a recorded decision of an old
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +59,7 @@ class Observation:
     t: int
     cost: Floats
     context: Floats | None = None
+    _: KW_ONLY
     eligible: Bools | None = None
     reference: Floats | None = None
     profiles: Floats | None = None
@@ -73,6 +74,7 @@ class Prepared:
     drawn: pipeline.Drawn
     distance: Floats
     alignment: Floats
+    _: KW_ONLY
     cost: Floats
     lambda_: Floats
 
@@ -176,10 +178,10 @@ class Engine:
         priced = cost if np.count_nonzero(cost) else None
         penalty = alignment if priced is None else alignment + cost
         situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
-        drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u, self.settings.floor)
-        return Prepared(drawn, distance, alignment, cost, lambda_)
+        drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
+        return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
 
-    def commit(self, parts: Parts, o: Observation, agent: Ints, alignment: Floats, lambda_: Floats) -> None:
+    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats) -> None:
         """Update the state after agents were chosen with these alignment costs and this lambda."""
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
@@ -188,7 +190,7 @@ class Engine:
             if paid.any():
                 self.dual.accept(parts["lambda"], np.divide(paid, lambda_))
 
-    def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, learned: Learned) -> None:
+    def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned) -> None:
         """Update the state with the outcomes of one round."""
         agent = np.asarray(feedback.agent)
         if learned.cost_usd is not None and self.settings.cost_weight:
@@ -196,7 +198,7 @@ class Engine:
         if self.alignment is not None and learned.raw is not None:
             known = chosen_entries(feedback.observed, agent)
             reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
-            self.alignment.see_outputs(parts, names, agent, learned.raw, reward, feedback.t - 1)
+            self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:

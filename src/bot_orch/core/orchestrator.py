@@ -58,8 +58,7 @@ class Orchestrator:
         quantiles, clouds use sliced W (moments for single points), always with the lower confidence distance.
     units
         Units of the distances that lambda multiplies. ``reference`` (the default): distances relative to the
-        variability of the reference, comparable across geometries. ``native``: distances of the geometry, as in the
-        paper.
+        variability of the reference, comparable across geometries. ``native``: those of the geometry, as in the paper.
     reward
         Model that computes rewards from outcomes.
     cost_weight
@@ -186,7 +185,11 @@ class Orchestrator:
 
     derive = prepare
 
-    def _prepared(self, engine: Engine, task: Task, observed: Observation) -> Decision:
+    def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Observation]:
+        engine, t = self._engine.choosing(task.reference), self._state.rounds + 1
+        return engine, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
+
+    def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
         counter, names = self._state.rounds, self._roster.names
         found = engine.prepare(self._parts_of(engine), observed, uniform(self._stream, counter))
         choice, total = found.drawn.choice, float(np.add.reduce(found.drawn.propensities))
@@ -227,7 +230,8 @@ class Orchestrator:
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         self._use(engine)
         state, index = self._state, self._roster.index[decision.agent]
-        engine.commit(state.parts, observed, np.array(index), decision.terms.alignment, np.asarray(decision.lambda_))
+        alignment, lambda_ = decision.terms.alignment, np.asarray(decision.lambda_)
+        engine.commit(state.parts, observed, np.array(index), alignment=alignment, lambda_=lambda_)
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
@@ -248,7 +252,7 @@ class Orchestrator:
         model.learn(parts["reward"], index, outcome)
         feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
         cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
-        engine.learn(parts, self._roster.names, feedback, Learned(raw, cost_usd))
+        engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -262,7 +266,7 @@ class Orchestrator:
         index = self._roster.index.get(decision.agent)
         if index is not None:
             feedback = self._feedback(decision, index, values, everybody=True)
-            self._engine.learn(self._state.parts, names, feedback, Learned())
+            self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
     @exclusive
     def reconfigure(self, settings: Settings, agents: Iterable[Agent], *, keep_learned: bool = True) -> None:

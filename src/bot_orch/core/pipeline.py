@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -22,14 +22,15 @@ class Drawn:
     agent: Ints
     propensities: Floats
     choice: Choice
+    _: KW_ONLY
     situation: Situation
 
 
-def decide(policy: Policy, state: Arrays, situation: Situation, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
+def decide(policy: Policy, state: Arrays, situation: Situation, *, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
     """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness."""
     choice = policy.choose(state, situation)
     p = with_uniform_share(choice.propensities, floor, situation.eligible)
-    return Drawn(draw(p, u), p, choice, situation)
+    return Drawn(draw(p, u), p, choice, situation=situation)
 
 
 def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:
@@ -44,7 +45,7 @@ def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:
         policy.update(state, feedback)
     elif rows:
         for row in map(tuple, np.argwhere(seen)):
-            _apply_row(policy, state, feedback, row)
+            _apply_row(policy, state, feedback, row=row)
 
 
 def feedback(
@@ -83,7 +84,7 @@ def full_feedback(drawn: Drawn, rewards: Floats) -> Feedback:
     return feedback(s.t, drawn.agent, rewards, propensities=p, penalty=s.penalty, context=s.context, everybody=True)
 
 
-def _apply_row(policy: Policy, state: Arrays, given: Feedback, row: tuple[int, ...]) -> None:
+def _apply_row(policy: Policy, state: Arrays, given: Feedback, *, row: tuple[int, ...]) -> None:
     """Update one row of a batch, on views of its state."""
     views = row_views(state, row)
     part = dict(views)

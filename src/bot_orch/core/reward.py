@@ -134,7 +134,7 @@ class SurvivalReward(RewardModel):
         self._fit.update(_view(state, "pooled_"), np.float64(outcome.elapsed_s), cause, agent=0)
 
 
-def read_rows(model: RewardModel, state: Arrays, agent: Ints, outcomes: Sequence[Outcome]) -> Floats:
+def read_rows(model: RewardModel, state: Arrays, agent: Ints, *, outcomes: Sequence[Outcome]) -> Floats:
     """Read and learn one outcome per row of a batch; returns rewards, NaN where an outcome has none."""
     rewards = np.full(len(outcomes), np.nan)
     for row, outcome in enumerate(outcomes):

@@ -99,7 +99,7 @@ class Roster:
         return np.array([by_name.get(name, 0.0) for name in self.names])
 
     def observation(
-        self, engine: Engine, task: Task, t: int, eligible: Collection[str] | None, pending: Floats
+        self, engine: Engine, task: Task, t: int, *, eligible: Collection[str] | None, pending: Floats
     ) -> Observation:
         """The observation of a task before the choice in round ``t`` (from 1); no side effects."""
         alignment = engine.alignment
@@ -109,7 +109,9 @@ class Roster:
                 reference = alignment.embed("task.reference", task.reference)
             profiles = self._profiles(alignment, task)
         context = _context(task, engine.settings.n_features)
-        return Observation(t, self.cost, context, self.mask(eligible), reference, profiles, pending=pending)
+        return Observation(
+            t, self.cost, context, eligible=self.mask(eligible), reference=reference, profiles=profiles, pending=pending
+        )
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:
         """Embedded profiles known in advance; those of the task take precedence over the agents'."""

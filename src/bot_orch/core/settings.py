@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -51,9 +51,9 @@ class Settings:
         if self.n_features is not None and self.n_features < 0:
             raise InvalidInputError("n_features", f"is {self.n_features}", "pass how many features a task has")
         if self.lambda_ != "auto":
-            object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, np.inf))
-        object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, 1.0))
-        object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, np.inf))
+            object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, high=np.inf))
+        object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, high=1.0))
+        object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, high=np.inf))
         if self.units not in (None, "reference", "native"):
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
@@ -105,7 +105,7 @@ class Settings:
         )
 
 
-def _check(name: str, value: Any, low: float, high: float) -> float:
+def _check(name: str, value: Any, low: float, *, high: float) -> float:
     if not (isinstance(value, int | float) and low <= value <= high and np.isfinite(value)):
         raise InvalidInputError(name, f"is {value}", f"pass a finite number in [{low}, {high}]")
     return float(value)

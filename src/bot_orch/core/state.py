@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class State:
     agents: tuple[Agent, ...]
     parts: dict[str, Arrays]
     pending: dict[str, Decision] = field(default_factory=dict)
+    _: KW_ONLY
     rounds: int = 0
     seq: int = 0
 
@@ -52,8 +53,8 @@ class State:
             tuple(agent_from_dict(entry) for entry in document["agents"]),
             {name: decode(arrays) for name, arrays in document["parts"].items()},
             {decision.id: decision for decision in pending},
-            int(document["rounds"]),
-            int(document["seq"]),
+            rounds=int(document["rounds"]),
+            seq=int(document["seq"]),
         )
 
     def fingerprint(self) -> str:

@@ -34,7 +34,12 @@ class BoltzmannGumbel(EstimatorPolicy):
         fresh = n <= 0.0
         spread = self.scale / np.sqrt(np.maximum(n, 1.0))
         p = best_of_family(
-            estimate - situation.penalty, spread, _gumbel_cdf, situation.eligible, reach=(3.5, 18.0), points=192
+            estimate - situation.penalty,
+            spread,
+            _gumbel_cdf,
+            eligible=situation.eligible,
+            reach=(3.5, 18.0),
+            points=192,
         )
         bonus = np.where(fresh, UNSEEN, spread)
         allowed = fresh if situation.eligible is None else fresh & situation.eligible

@@ -127,8 +127,8 @@ def best_of_family(
     location: Floats,
     scale: Floats,
     cdf: Callable[[Floats], Floats],
-    eligible: Bools | None = None,
     *,
+    eligible: Bools | None = None,
     reach: tuple[float, float] = (6.0, 6.0),
     points: int = 128,
 ) -> Floats:

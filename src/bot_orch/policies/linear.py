@@ -38,11 +38,11 @@ class LinearPolicy(Policy):
         x = _with_intercept(state, feedback.context)
         if feedback.observed.all():
             for agent in range(feedback.observed.shape[-1]):
-                self._rank_one(state, np.full_like(feedback.agent, agent), x, feedback.reward)
+                self._rank_one(state, np.full_like(feedback.agent, agent), x, reward=feedback.reward)
         else:
-            self._rank_one(state, np.asarray(feedback.agent), x, feedback.reward)
+            self._rank_one(state, np.asarray(feedback.agent), x, reward=feedback.reward)
 
-    def _rank_one(self, state: Arrays, agent: Ints, x: Floats, reward: Floats) -> None:
+    def _rank_one(self, state: Arrays, agent: Ints, x: Floats, *, reward: Floats) -> None:
         m, d = state["theta"].shape[-2:]
         chosen = (_rows(agent.size), agent.reshape(-1))
         x = x.reshape(-1, d)

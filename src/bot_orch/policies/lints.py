@@ -31,4 +31,4 @@ class LinTS(LinearPolicy):
         """Probability of being the best agent, by quadrature."""
         mean, leverage = self.predict(state, situation.context)
         sd = np.maximum(self.scale * np.sqrt(leverage), 1e-9)
-        return Choice(best_of_family(mean - situation.penalty, sd, ndtr, situation.eligible), mean, sd)
+        return Choice(best_of_family(mean - situation.penalty, sd, ndtr, eligible=situation.eligible), mean, sd)

@@ -36,10 +36,10 @@ class ThompsonBeta(EstimatorPolicy):
         a, b = self.prior + wins, self.prior + np.maximum(n - wins, 0.0)
         mean = a / (a + b)
         sd = np.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
-        p = best_probabilities(self._cdf(a, b, mean, sd, situation), situation.eligible)
+        p = best_probabilities(self._cdf(a, b, mean, sd=sd, situation=situation), situation.eligible)
         return Choice(p, mean, sd)
 
-    def _cdf(self, a: Floats, b: Floats, mean: Floats, sd: Floats, situation: Situation) -> Floats:
+    def _cdf(self, a: Floats, b: Floats, mean: Floats, *, sd: Floats, situation: Situation) -> Floats:
         left, right = np.maximum(mean - 6.0 * sd, 0.0), np.minimum(mean + 6.0 * sd, 1.0)
         ends = np.stack([left, right]) - situation.penalty
         if situation.eligible is not None:

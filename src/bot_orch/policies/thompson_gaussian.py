@@ -32,5 +32,5 @@ class ThompsonGaussian(EstimatorPolicy):
         weight = n + self.prior_count
         mean = (n * self.estimator.estimate(state) + self.prior_count * self.prior_mean) / weight
         sd = self.sigma / np.sqrt(weight)
-        p = best_of_family(mean - situation.penalty, sd, ndtr, situation.eligible)
+        p = best_of_family(mean - situation.penalty, sd, ndtr, eligible=situation.eligible)
         return Choice(p, mean, sd)

@@ -42,7 +42,7 @@ def trained_state(policy: Policy, batch: tuple[int, ...], rounds: int, seed: int
     for t in range(1, rounds + 1):
         context = np.stack([uniform(keys["x1"], t), uniform(keys["x2"], t)], axis=-1)
         situation = Situation(t, np.broadcast_to(0.1 * np.arange(m), (*batch, m)), None, context)
-        drawn = pipeline.decide(policy, state, situation, uniform(keys["draw"], t))
+        drawn = pipeline.decide(policy, state, situation, u=uniform(keys["draw"], t))
         reward = (uniform(keys["reward"], t) < _MEANS[drawn.agent]).astype(float)
         pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, reward))
     return state
@@ -96,13 +96,13 @@ def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
         context = np.stack([uniform(keys["x"], t)] * _FEATURES, axis=-1)
         u, penalty = uniform(keys["draw"], t), np.linspace(0.0, 0.1 * (m - 1), m)
         together = Situation(t, np.broadcast_to(penalty, (seeds, m)), None, context)
-        drawn = pipeline.decide(policy, batch, together, u)
+        drawn = pipeline.decide(policy, batch, together, u=u)
         reward = (uniform(keys["reward"], t) < _MEANS[drawn.agent]).astype(float)
         reward[t % (2 + np.arange(seeds)) == 0] = np.nan  # at a rate of its own in every row
         before = {name: array.copy() for name, array in batch.items()}
         pipeline.apply(policy, batch, pipeline.bandit_feedback(drawn, reward))
         for row, state in enumerate(alone):
-            own = pipeline.decide(policy, state, Situation(t, penalty, None, context[row]), u[row])
+            own = pipeline.decide(policy, state, Situation(t, penalty, None, context[row]), u=u[row])
             same = np.allclose(own.propensities, drawn.propensities[row], rtol=0.0, atol=1e-9)
             assert same, f"{policy.id}: a row decides differently beside rows without a reward (round {t})"
             if np.isnan(reward[row]):
@@ -185,7 +185,7 @@ def check_alignment_counts(policy: Policy) -> None:
     key, last = derive_key("alignment"), np.zeros(m)
     for t in range(1, rounds + 1):
         situation = Situation(t, np.array([0.0, 2.0]))
-        drawn = pipeline.decide(policy, state, situation, uniform(key, t))
+        drawn = pipeline.decide(policy, state, situation, u=uniform(key, t))
         pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, np.array(0.5)))
         last = drawn.propensities
     assert last[0] > 0.7, f"{policy.id}: alignment does not move the choice (p={last})"

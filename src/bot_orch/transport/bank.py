@@ -93,12 +93,12 @@ class ProfileBank:
                 raise InvalidInputError("agent", f"is {agent}", f"pass an index from 0 to {seen.shape[0] - 1}")
             if where is None or where:
                 rows = np.array([agent], dtype=np.int64)
-                self._store.push(state, rows, raw.reshape(1, *self.geometry.outcome_shape), self.kernels)
+                self._store.push(state, rows, raw.reshape(1, *self.geometry.outcome_shape), kernels=self.kernels)
                 seen[agent] += 1
             return
-        self._update_batch(state, np.asarray(agent, dtype=np.int64), raw, where)
+        self._update_batch(state, np.asarray(agent, dtype=np.int64), raw, where=where)
 
-    def _update_batch(self, state: Arrays, agent: Ints, raw: Floats, where: Bools | None) -> None:
+    def _update_batch(self, state: Arrays, agent: Ints, raw: Floats, *, where: Bools | None) -> None:
         batch, m = state["seen"].shape[:-1], state["seen"].shape[-1]
         agent = np.broadcast_to(agent, batch).reshape(-1)
         if ((agent < 0) | (agent >= m)).any():
@@ -112,7 +112,7 @@ class ProfileBank:
         for name, declared in self.schema.items():
             state[name] = np.asarray(state[name], order="C")  # contiguous, so that the reshape below is a view
             flat[name] = state[name].reshape(-1, *declared.shape)
-        self._store.push(flat, rows, raw, self.kernels)
+        self._store.push(flat, rows, raw, kernels=self.kernels)
         flat["seen"][rows] += 1
 
     def observe(self, state: Arrays, agent: int, output: Measure) -> None:

@@ -19,19 +19,19 @@ SMALL = 0.8
 Triple = tuple[Floats, Floats, Floats]
 
 
-def noise(geometry: Geometry, bank: Floats, reference: Floats, value: Floats, root: Floats) -> Triple:
+def noise(geometry: Geometry, bank: Floats, reference: Floats, *, value: Floats, root: Floats) -> Triple:
     """``(b0, sd, small)`` of distances ``value`` ``(..., M)``; ``root`` is the square root of the sample size."""
     target = reference[..., None, :]
     if isinstance(geometry, Scores):
-        return _scores(geometry, bank, target, root)
+        return _scores(geometry, bank, target, root=root)
     if isinstance(geometry, CostLabels):
-        return _cost_labels(geometry, bank, reference, value, root)
+        return _cost_labels(geometry, bank, reference, value=value, root=root)
     if isinstance(geometry, LabelGeometry):
-        return _labels(geometry, bank, target, root)
+        return _labels(geometry, bank, target, root=root)
     if isinstance(geometry, QuantileGeometry):
-        return _quantiles(geometry, bank, target, value, root)
+        return _quantiles(geometry, bank, target, value=value, root=root)
     if isinstance(geometry, Bures):
-        return _bures(geometry, bank, target, root)
+        return _bures(geometry, bank, target, root=root)
     if isinstance(geometry, CostCloud):
         return _clouds(geometry, bank, root)
     raise NotImplementedError(geometry.name)
@@ -51,7 +51,7 @@ def _with_reference(bank: Floats, target: Floats, root: Floats) -> Floats:
     return mixed
 
 
-def _scores(geometry: Scores, bank: Floats, target: Floats, root: Floats) -> Triple:
+def _scores(geometry: Scores, bank: Floats, target: Floats, *, root: Floats) -> Triple:
     """The potential is h sum_j s_j 1{x > t_j}, s = sign(F - G); its moments need only 1 - F and sums of s."""
     h = geometry.step
     g = np.clip(target / h, 0.0, 1.0)
@@ -64,7 +64,7 @@ def _scores(geometry: Scores, bank: Floats, target: Floats, root: Floats) -> Tri
     return b0, sd, SMALL * (geometry.high - geometry.low) / root**2
 
 
-def _labels(geometry: LabelGeometry, bank: Floats, target: Floats, root: Floats) -> Triple:
+def _labels(geometry: LabelGeometry, bank: Floats, target: Floats, *, root: Floats) -> Triple:
     atoms = geometry.atoms
     r, p = geometry.probabilities(target), geometry.probabilities(_with_reference(bank, target, root))
     spread = np.sqrt(np.maximum(r @ atoms**2 - (r @ atoms) ** 2, 0.0))
@@ -73,7 +73,7 @@ def _labels(geometry: LabelGeometry, bank: Floats, target: Floats, root: Floats)
     return b0, sd, SMALL * geometry.diameter / root**2
 
 
-def _cost_labels(geometry: CostLabels, bank: Floats, reference: Floats, value: Floats, root: Floats) -> Triple:
+def _cost_labels(geometry: CostLabels, bank: Floats, reference: Floats, *, value: Floats, root: Floats) -> Triple:
     r = geometry.probabilities(reference[..., None, :])
     variation = 0.5 * _FOLD * np.sqrt(r * (1.0 - r)).sum(axis=-1) / root
     p, c = geometry.order, geometry.diameter
@@ -84,7 +84,7 @@ def _cost_labels(geometry: CostLabels, bank: Floats, reference: Floats, value: F
     return b0, sd, SMALL * c / root**2
 
 
-def _quantiles(geometry: QuantileGeometry, bank: Floats, target: Floats, value: Floats, root: Floats) -> Triple:
+def _quantiles(geometry: QuantileGeometry, bank: Floats, target: Floats, *, value: Floats, root: Floats) -> Triple:
     """One-dimensional errors per track; orthogonal tracks add in squares, different bases of a frame linearly."""
     tracks, cells, constant = geometry.n_tracks, geometry.cells, geometry.constant
     m = bank.reshape(*bank.shape[:-1], tracks, cells) / geometry.scale
@@ -139,7 +139,7 @@ def _track_w2(m: Floats, r: Floats) -> Triple:
     return b0, sd, 2.0 * np.maximum(_scatter(r), _scatter(m))
 
 
-def _bures(geometry: Bures, bank: Floats, target: Floats, root: Floats) -> Triple:
+def _bures(geometry: Bures, bank: Floats, target: Floats, *, root: Floats) -> Triple:
     """Gaussian scatter of mean and covariance; W2 moves at most sqrt(largest eigenvalue) per unit of noise."""
     d = geometry.dimension
     if geometry.diagonal:

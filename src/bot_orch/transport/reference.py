@@ -100,7 +100,7 @@ class Barycenter:
             place = (seen % self.memory.size)[..., None, None]
             np.put_along_axis(state["ring"], place, e[..., None, :], axis=-2)
         else:
-            state["points"], state["weights"], _ = digest_push(state["points"], state["weights"], e, 1.0)
+            state["points"], state["weights"], _ = digest_push(state["points"], state["weights"], e, factor=1.0)
         state["seen"] = seen + 1
 
     def embedding(self, state: Arrays) -> Floats:

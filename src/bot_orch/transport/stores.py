@@ -29,7 +29,7 @@ class ProfileStore(Protocol):
         """The arrays other than ``seen`` and ``embedding``."""
         ...
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
         """Add outcome ``raw[b]`` to profile ``rows[b]``; the caller increments ``seen`` afterwards."""
         ...
 
@@ -48,7 +48,7 @@ class LinearStore:
             declared["ring"] = Field(shape=(self.memory.size, *self.geometry.outcome_shape))
         return declared
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
         """Decay the sum, add the new features and subtract those that leave the window."""
         seen, total = arrays["seen"][rows], arrays["total"][rows] * self.memory.factor
         total += self.geometry.features(raw)
@@ -74,7 +74,7 @@ class WindowStore:
         shape = (self.geometry.n_tracks, self.memory.size)
         return {"ring": Field(shape=shape, fill=np.inf), "ordered": Field(shape=shape, fill=np.inf)}
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
         """Insert with the kernel ``push_window``."""
         geometry = self.geometry
         kernels.push_window(
@@ -105,11 +105,11 @@ class DigestStore:
             "error": Field(shape=(self.geometry.n_tracks,)),
         }
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
         """Decay the weights, insert the outcome, merge if the digest is full."""
         geometry = self.geometry
         points, weights = arrays["points"][rows], arrays["weights"][rows]
-        points, weights, cost = digest_push(points, weights, geometry.tracks(raw), self.memory.factor)
+        points, weights, cost = digest_push(points, weights, geometry.tracks(raw), factor=self.memory.factor)
         arrays["points"][rows], arrays["weights"][rows] = points, weights
         arrays["error"][rows] = arrays["error"][rows] * self.memory.factor + cost
         means = sample_cell_means(points, weights, geometry.cells) * geometry.scale
@@ -127,7 +127,7 @@ class PointStore:
         """The ring of points."""
         return {"ring": Field(shape=(self.geometry.capacity, self.geometry.dimension))}
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
         """Replace the oldest point and recompute the weights by age."""
         capacity = self.geometry.capacity
         seen = arrays["seen"][rows]
@@ -145,7 +145,7 @@ def age_weights(seen: Ints, capacity: int, memory: Memory) -> Floats:
     return total
 
 
-def digest_push(points: Floats, weights: Floats, arriving: Floats, factor: float) -> tuple[Floats, Floats, Floats]:
+def digest_push(points: Floats, weights: Floats, arriving: Floats, *, factor: float) -> tuple[Floats, Floats, Floats]:
     """Insert one point into each sorted digest ``(..., C)``; returns points, weights and the merging cost ``(...)``.
 
     The merged pair minimises mass times distance to its mean, 2 w v |x - y| / (w + v), which is the W1 distance (times

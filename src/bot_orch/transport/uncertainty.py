@@ -104,13 +104,13 @@ def confidence(
     value = geometry.distances(bank, reference, kernels)
     root = np.sqrt(np.maximum(n, 1.0))
     bounded = isinstance(geometry, Scores | LabelGeometry)
-    b0, sd, small = noise(geometry, bank, reference, value, root)
+    b0, sd, small = noise(geometry, bank, reference, value=value, root=root)
     if method == "clt":
         z = _normal_quantile(0.5 + 0.5 * level)
         lower = value - b0 - z * sd - small
         upper = value + z * sd + small * (z * z / SMALL if bounded else 1.0)
     elif method in ("dkw", "anytime"):
-        lower, upper = _guaranteed(geometry, bank, reference, n, 1.0 - level, method == "anytime")
+        lower, upper = _guaranteed(geometry, bank, reference, n=n, alpha=1.0 - level, anytime=method == "anytime")
     else:
         raise InvalidInputError("method", f"is {method!r}", "pass 'clt', 'dkw' or 'anytime'")
     lower = np.maximum(lower, 0.0)
@@ -130,7 +130,7 @@ def _normal_quantile(p: float) -> float:
 
 
 def _guaranteed(
-    geometry: Geometry, bank: Floats, reference: Floats, n: Floats, alpha: float, anytime: bool
+    geometry: Geometry, bank: Floats, reference: Floats, *, n: Floats, alpha: float, anytime: bool
 ) -> tuple[Floats, Floats]:
     """Confidence distances from a simultaneous band for all coordinates of the true embedding."""
     n = np.maximum(n, 1.0)

@@ -55,14 +55,14 @@ def test_plug_in_distances_lock_in_where_the_check_looks():
 
 def without_b0(geometry, bank, reference, n):
     found = tr.confidence(geometry, bank, reference, n)
-    _, sd, small = noise(geometry, bank, reference, found.value, np.sqrt(n))
+    _, sd, small = noise(geometry, bank, reference, value=found.value, root=np.sqrt(n))
     lower = np.maximum(found.value - 1.645 * sd - small, 0.0)
     return tr.Distances(found.value, found.debiased, lower, found.upper, n)
 
 
 def without_rare_outcomes(geometry, bank, reference, n):
     found = tr.confidence(geometry, bank, reference, n)
-    _, sd, _ = noise(geometry, bank, reference, found.value, np.sqrt(n))
+    _, sd, _ = noise(geometry, bank, reference, value=found.value, root=np.sqrt(n))
     upper = found.value + 1.645 * sd + SMALL / n
     return tr.Distances(found.value, found.debiased, found.lower, upper, n)
 

@@ -23,7 +23,7 @@ def test_every_ending_has_a_meaning_and_a_known_reason():
 
 @pytest.mark.parametrize("ending", Ending)
 def test_outcome_is_filed_under_the_cause_the_table_says(ending):
-    outcome = Attempt("a", "r", 1, ending, 2.0).outcome(1.0)
+    outcome = Attempt("a", "r", 1, ending=ending, elapsed_s=2.0).outcome(1.0)
     if not ending.meaning.attempted:
         assert outcome is None
         return

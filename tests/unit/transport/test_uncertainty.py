@@ -42,7 +42,7 @@ def test_b0_is_the_mean_distance_under_the_null():
     reference = geometry.embed(tr.Samples((np.arange(1000) + 0.5) / 1000))
     bank = geometry.embed_outcomes(generator("null").random((repeats, n)))
     value = geometry.distances(bank, reference)
-    b0, _, _ = noise(geometry, bank, reference, value, np.full(repeats, np.sqrt(n)))
+    b0, _, _ = noise(geometry, bank, reference, value=value, root=np.full(repeats, np.sqrt(n)))
     assert float(b0[0]) == pytest.approx(float(value.mean()), rel=0.03)
     assert float(b0[0]) == pytest.approx(np.sqrt(2 / np.pi) * (np.pi / 8) / np.sqrt(n), rel=0.01)
 
@@ -52,7 +52,7 @@ def test_lower_is_the_declared_formula():
     bank = geometry.embed_outcomes(generator("formula").random((1, 50)))
     reference = geometry.embed_outcome(1.0)
     found = tr.confidence(geometry, bank, reference, np.array([n]))
-    b0, sd, small = noise(geometry, bank, reference, found.value, np.sqrt([n]))
+    b0, sd, small = noise(geometry, bank, reference, value=found.value, root=np.sqrt([n]))
     assert small[0] == pytest.approx(0.8 / n)
     assert found.lower[0] == pytest.approx(max(0.0, found.value[0] - b0[0] - 1.6448536 * sd[0] - 0.8 / n), abs=1e-7)
     assert found.debiased[0] == pytest.approx(np.sqrt(found.value[0] ** 2 - b0[0] ** 2))

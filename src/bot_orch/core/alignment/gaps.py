@@ -60,7 +60,7 @@ class Gaps:
             "due_round": Field(per_agent=False, shape=(self.due,), fill=-1.0, dtype="int64"),
         }
 
-    def see_reference(self, state: Arrays, geometry: Geometry, reference: Floats, round_: int) -> None:
+    def see_reference(self, state: Arrays, geometry: Geometry, reference: Floats, *, round_: int) -> None:
         """Store the embedded references ``batch + (q,)`` of a round until its outcomes arrive; NaN where missing."""
         known: Bools = finite_rows(reference)
         if not known.any():
@@ -74,7 +74,7 @@ class Gaps:
         state["due"][..., slot, :] = np.where(known[..., None], reference, state["due"][..., slot, :])
         state["due_round"][..., slot] = np.where(known, round_, state["due_round"][..., slot])
 
-    def see_output(self, state: Arrays, geometry: Geometry, agent: Ints, output: Floats, round_: int) -> None:
+    def see_output(self, state: Arrays, geometry: Geometry, agent: Ints, *, output: Floats, round_: int) -> None:
         """Compare embedded outputs ``batch + (q,)`` with the references of their round, if those are still stored."""
         slot = round_ % self.due
         known: Bools = finite_rows(output) & (state["due_round"][..., slot] == round_)

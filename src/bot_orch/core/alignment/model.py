@@ -195,7 +195,7 @@ class Alignment:
     def relative(self, parts: Parts, given: Floats | None, profiles: Floats | None = None) -> Relative:
         """Every agent's distance relative to the variability of the reference."""
         if self.gaps is not None:
-            return self._of_gaps(self.gaps, parts["gaps"], given, profiles)
+            return self._of_gaps(self.gaps, parts["gaps"], given, profiles=profiles)
         found = self.detail(parts, given, profiles)
         if found is None:
             return Relative.nothing(parts["bank"]["seen"].shape)
@@ -203,7 +203,7 @@ class Alignment:
         unit = self._settled(self._variability(self._reference(parts, given)), found.value, known)
         return Relative(in_units(found.debiased, unit), in_units(found.lower, unit), known)
 
-    def _of_gaps(self, own: Gaps, gaps: Arrays, given: Floats | None, profiles: Floats | None) -> Relative:
+    def _of_gaps(self, own: Gaps, gaps: Arrays, given: Floats | None, *, profiles: Floats | None) -> Relative:
         """Relative distances from gaps; profiles known in advance are compared with the current task's reference."""
         exact, certain = self._of_given(given, profiles, gaps["count"].shape)
         known = (gaps["count"] >= 2.0) | certain
@@ -222,13 +222,13 @@ class Alignment:
         return self.geometry.distances(*here), certain
 
     def _reference(self, parts: Parts, given: Floats | None) -> Floats | None:
-        return self.reference.embedding(self.geometry, parts["reference"], parts["pool"], given)
+        return self.reference.embedding(self.geometry, parts["reference"], parts["pool"], given=given)
 
     def _settled(self, unit: Floats, distances: Floats, known: Bools) -> Floats:
         """The unit; if the reference does not vary, agents' typical distance, at least a quarter of the diameter."""
         if self.geometry.natural_unit:
             return unit
-        return settled_unit(unit, distances, known, 0.25 * float(getattr(self.geometry, "diameter", 0.0)))
+        return settled_unit(unit, distances, known, least=0.25 * float(getattr(self.geometry, "diameter", 0.0)))
 
     def _variability(self, nu: Floats | None) -> Floats:
         """Expected distance of one reference outcome to the reference, ``batch + (1,)``; mean over agents' own ones."""
@@ -264,12 +264,12 @@ class Alignment:
             return
         self.reference.see_task(self.geometry, parts["reference"], given)
         if self.gaps is not None:
-            self.gaps.see_reference(parts["gaps"], self.geometry, given, round_)
+            self.gaps.see_reference(parts["gaps"], self.geometry, given, round_=round_)
         if "task_drift" in self.monitors:
-            _watch(self.monitors["task_drift"], parts["task_drift"], given, finite_rows(given))
+            _watch(self.monitors["task_drift"], parts["task_drift"], given, shown=finite_rows(given))
 
     def see_outputs(
-        self, parts: Parts, names: Sequence[str], agent: Ints, raw: Floats, reward: Floats, round_: int = 0
+        self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, reward: Floats, round_: int = 0
     ) -> None:
         """Learn agents' outcomes of a round, ``(K,) + batch + outcome_shape``; NaN where there is no output.
 
@@ -287,13 +287,17 @@ class Alignment:
             if self.gaps is None:
                 self.bank.update(parts["bank"], agent, each, shown)
             masked = each if shown.all() else np.where(shown.reshape(shown.shape + (1,) * len(shape)), each, np.nan)
-            self.reference.see_output(self.geometry, parts["pool"], names, agent, masked, reward)
+            self.reference.see_output(self.geometry, parts["pool"], names, agent=agent, raw=masked, reward=reward)
             if "drift" in self.monitors:
-                _watch(self.monitors["drift"], parts["drift"], each, shown, agent)
+                _watch(self.monitors["drift"], parts["drift"], each, shown=shown, agent=agent)
         if self.gaps is not None:
             whole = self.geometry.embed_outcomes(np.moveaxis(filled, 0, filled.ndim - 1 - len(shape)))
             self.gaps.see_output(
-                parts["gaps"], self.geometry, agent, np.where(np.asarray(shown)[..., None], whole, np.nan), round_
+                parts["gaps"],
+                self.geometry,
+                agent,
+                output=np.where(np.asarray(shown)[..., None], whole, np.nan),
+                round_=round_,
             )
 
     def check(self, name: str, measure: Measure | None) -> None:
@@ -328,7 +332,7 @@ class Alignment:
         )
 
 
-def _watch(monitor: DriftMonitor, state: Arrays, values: Floats, shown: Bools, agent: Ints | None = None) -> None:
+def _watch(monitor: DriftMonitor, state: Arrays, values: Floats, *, shown: Bools, agent: Ints | None = None) -> None:
     """Update a drift monitor with one value per batch element in ``shown``."""
     if np.all(shown):
         monitor.update(state, values, agent)

@@ -81,7 +81,7 @@ class Reference:
             Barycenter(geometry, self.memory).update(state, given, where=finite_rows(given))
 
     def see_output(
-        self, geometry: Geometry, pooled: Arrays, names: Sequence[str], agent: Ints, raw: Floats, reward: Floats
+        self, geometry: Geometry, pooled: Arrays, names: Sequence[str], *, agent: Ints, raw: Floats, reward: Floats
     ) -> None:
         """Learn one outcome per batch element with its reward; NaN rows are missing."""
         pool = self.pool(geometry)
@@ -97,7 +97,7 @@ class Reference:
             row = agent if self.by_agent(geometry) else np.zeros_like(agent)
             pool.update(pooled, row, fill_missing(geometry, raw, shown), shown)
 
-    def embedding(self, geometry: Geometry, state: Arrays, pooled: Arrays, given: Floats | None) -> Floats | None:
+    def embedding(self, geometry: Geometry, state: Arrays, pooled: Arrays, *, given: Floats | None) -> Floats | None:
         """Embedded reference ``batch + (q,)``, or one per agent ``batch + (M, q)``; None without one.
 
         Rows are NaN for tasks without a reference and for agents without enough data of the others.

@@ -54,11 +54,11 @@ def own_variability(geometry: Geometry, nu: Floats) -> Floats:
     known: Bools = finite_rows(nu)
     target = nu if known.all() else np.where(known[..., None], nu, 0.0)
     one = np.ones((*target.shape[:-1], 1))
-    b0, _, _ = noise(geometry, target[..., None, :], target, np.zeros_like(one), one)
+    b0, _, _ = noise(geometry, target[..., None, :], target, value=np.zeros_like(one), root=one)
     return np.asarray(np.where(known[..., None], b0, 0.0), dtype=float)
 
 
-def settled_unit(unit: Floats, distance: Floats, known: Bools, least: float = 0.0) -> Floats:
+def settled_unit(unit: Floats, distance: Floats, known: Bools, *, least: float = 0.0) -> Floats:
     """The unit from the references, ``batch + (1,)``, or from agents' distances if references hardly vary.
 
     If even the closest agents are farther away than the unit, the unit grows with their distance. If references have no

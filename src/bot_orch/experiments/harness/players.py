@@ -91,7 +91,7 @@ class PolicyPlayer(Player):
         )
         found = self.engine.prepare(self.parts, observed, u)
         drawn = found.drawn
-        self.engine.commit(self.parts, observed, drawn.agent, found.alignment, found.lambda_)
+        self.engine.commit(self.parts, observed, drawn.agent, alignment=found.alignment, lambda_=found.lambda_)
         self._made[before.t] = found
         self._waiting[self._rows, drawn.agent] += 1.0
         return Pick(drawn.agent, drawn.propensities)
@@ -101,9 +101,9 @@ class PolicyPlayer(Player):
         drawn = self._made.pop(before.t).drawn
         self._waiting[self._rows, drawn.agent] -= 1.0
         outcomes = after.outcomes()
-        reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes)
+        reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes=outcomes)
         learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd)
-        self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned)
+        self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
 
 
 def alignment_for(setup: Setup) -> Alignment | None:

@@ -92,15 +92,15 @@ def simulate(
         observed = Observation(t + 1, nothing, context=context, distance=source.at(t) if use else None)
         if feedback == "printed":  # learn every reward of this round before the choice
             first = engine.prepare(parts, observed, np.zeros(stream.seeds)).drawn
-            engine.learn(parts, (), pipeline.full_feedback(first, rewards), Learned())
+            engine.learn(parts, (), pipeline.full_feedback(first, rewards), learned=Learned())
         drawn = engine.prepare(parts, observed, uniform(keys, t)).drawn
         agents[t] = drawn.agent
         if kept is not None:
             kept[t] = drawn.propensities
         if feedback == "bandit":
             earned = rewards[rows, drawn.agent]
-            engine.learn(parts, (), pipeline.bandit_feedback(drawn, earned), Learned())
+            engine.learn(parts, (), pipeline.bandit_feedback(drawn, earned), learned=Learned())
             source.learn(t, drawn.agent, earned)
         elif feedback == "full":
-            engine.learn(parts, (), pipeline.full_feedback(drawn, rewards), Learned())
+            engine.learn(parts, (), pipeline.full_feedback(drawn, rewards), learned=Learned())
     return Trace(agents, kept)

@@ -127,7 +127,7 @@ class GaussianProcessMemory:
         normal: Floats = w / np.add.reduce(w, axis=-1, keepdims=True)
         return normal
 
-    def predict(self, state: Arrays, context: Floats | None, t: int, pending: Floats | None = None) -> Prediction:
+    def predict(self, state: Arrays, context: Floats | None, t: int, *, pending: Floats | None = None) -> Prediction:
         """Every agent's reward on a task, averaged over the priors; ``pending`` decisions reduce the variance."""
         flat, batch = _flatten(state)
         n, m = min(int(flat["seen"][0]), self.capacity), flat["uid"].shape[-1]
@@ -138,7 +138,7 @@ class GaussianProcessMemory:
         times = information.copy()
         if n:
             query = None if context is None else context.reshape(len(own), 1, -1)
-            nears, recent = self._likeness(flat, n, query, np.array([float(t)]))
+            nears, recent = self._likeness(flat, n, query, when=np.array([float(t)]))
             recent, place, kernel = recent[:, 0], _places(flat, n), np.zeros((len(own), n))
             for e, prior in enumerate(self.priors):
                 near, part, share = nears[prior.apart][:, 0], parts[e], weights[:, e, None]
@@ -153,7 +153,7 @@ class GaussianProcessMemory:
         shape = (*batch, m)
         return Prediction(value.reshape(shape), variance.reshape(shape), 1.0 / (1.0 + own * times).reshape(shape))
 
-    def learn(self, state: Arrays, agent: Ints, reward: Floats, context: Floats | None, t: int) -> None:
+    def learn(self, state: Arrays, agent: Ints, reward: Floats, *, context: Floats | None, t: int) -> None:
         """Learn one outcome per batch element; updates ``state`` in place."""
         flat, _ = _flatten(state)
         seen = int(flat["seen"][0])
@@ -161,10 +161,10 @@ class GaussianProcessMemory:
         reward = reward.reshape(-1)
         if seen >= self.capacity:
             self._make_room(flat, place, context is not None)
-        _store(flat, place, agent.reshape(-1), reward, context, t)
-        turn = _turn(flat, place, n, self.block)
-        fitted, gram = self._fit(flat, n, turn, context)
-        self._weigh(flat, fitted[:, 0], reward, seen)
+        _store(flat, place, agent.reshape(-1), reward=reward, context=context, t=t)
+        turn = _turn(flat, place, n, block=self.block)
+        fitted, gram = self._fit(flat, n, turn, context=context)
+        self._weigh(flat, fitted[:, 0], reward, seen=seen)
         flat["mean"] += (reward - flat["mean"]) / (seen + 3.0)
         goal = flat["reward"][:, turn] - flat["mean"][:, None]
         rest = goal[:, :, None] - fitted - flat["alpha"][:, turn] / flat["weight"][:, turn, None]
@@ -180,7 +180,9 @@ class GaussianProcessMemory:
         ]
         return np.array(rows)
 
-    def _likeness(self, flat: Arrays, n: int, query: Floats | None, when: Floats) -> tuple[dict[bool, Floats], Floats]:
+    def _likeness(
+        self, flat: Arrays, n: int, query: Floats | None, *, when: Floats
+    ) -> tuple[dict[bool, Floats], Floats]:
         """Kernels between the queries (B, J, d) and the memory: by features, (B, J, n), and by time, (1, J, n).
 
         The feature kernel has one entry per scaling that the priors use: common or per feature. All rows of a batch
@@ -195,10 +197,10 @@ class GaussianProcessMemory:
         wanted = {prior.apart for prior in self.priors}
         return {apart: _near(query, points, _scale(flat, self.reach, apart)) for apart in wanted}, recent
 
-    def _fit(self, flat: Arrays, n: int, turn: Ints, context: Floats | None) -> tuple[Floats, Floats]:
+    def _fit(self, flat: Arrays, n: int, turn: Ints, *, context: Floats | None) -> tuple[Floats, Floats]:
         """Fitted values (B, J, E) of the outcomes ``turn``, and their covariance with noise, (B, E, J, J)."""
         query = None if context is None else flat["x"][:, turn]
-        nears, recent = self._likeness(flat, n, query, flat["round"][0, turn])
+        nears, recent = self._likeness(flat, n, query, when=flat["round"][0, turn])
         owner, alpha, parts = flat["owner"], flat["alpha"][:, :n], self._parts(context is not None)
         same = (owner[:, turn, None] == owner[:, None, :n]).astype(float)
         fitted = np.zeros((len(owner), len(turn), len(parts)))
@@ -232,9 +234,9 @@ class GaussianProcessMemory:
             points = x * _scale(flat, self.reach, self.priors[0].apart)
         drifting = np.array([prior.drifts for prior in self.priors])
         lasting = np.add.reduce(self.weights(flat) * drifting, axis=-1) < _UNDER_DRIFT
-        merge_oldest(flat, old, min(self.block, len(old)), points, lasting)
+        merge_oldest(flat, old, min(self.block, len(old)), points=points, where=lasting)
 
-    def _weigh(self, flat: Arrays, fitted: Floats, reward: Floats, seen: int) -> None:
+    def _weigh(self, flat: Arrays, fitted: Floats, reward: Floats, *, seen: int) -> None:
         """Update the evidence of each prior and the noise variance with the newest prediction error."""
         error = reward[:, None] - flat["mean"][:, None] - fitted
         mixed = np.add.reduce(self.weights(flat) * error, axis=-1)
@@ -264,7 +266,7 @@ def _flatten(state: Arrays) -> tuple[Arrays, tuple[int, ...]]:
     return {name: array.reshape(rows, *array.shape[len(batch) :]) for name, array in state.items()}, batch
 
 
-def _store(flat: Arrays, place: int, agent: Ints, reward: Floats, context: Floats | None, t: int) -> None:
+def _store(flat: Arrays, place: int, agent: Ints, *, reward: Floats, context: Floats | None, t: int) -> None:
     rows = np.arange(len(agent))
     new = flat["uid"][rows, agent] < 0
     flat["uid"][rows[new], agent[new]] = flat["n_uids"][new]
@@ -311,7 +313,7 @@ def _variance(state: Arrays) -> Floats:
     return variance
 
 
-def _turn(flat: Arrays, place: int, n: int, block: int) -> Ints:
+def _turn(flat: Arrays, place: int, n: int, *, block: int) -> Ints:
     """Rows whose coefficients are updated: the newest and ``block - 1`` others in rotation."""
     others, rest = min(block, n) - 1, max(n - 1, 1)
     first = int(flat["cursor"][0])

@@ -18,7 +18,7 @@ _HEAVIEST = 4.0  # maximal weight of a row, so that old data is forgotten eventu
 _APART = 1e-3  # added to squared distances, so that among equal tasks the rows of least weight merge first
 
 
-def merge_oldest(flat: Arrays, old: Ints, n_candidates: int, points: Floats | None, where: Bools) -> None:
+def merge_oldest(flat: Arrays, old: Ints, n_candidates: int, *, points: Floats | None, where: Bools) -> None:
     """Free row ``old[0]`` in the batch elements ``where`` by merging two rows of one agent.
 
     The pair minimises Ward's criterion [1]_; the first is among the ``n_candidates`` oldest, the second among all
@@ -38,11 +38,11 @@ def merge_oldest(flat: Arrays, old: Ints, n_candidates: int, points: Floats | No
     ----------
     .. [1] Ward. Hierarchical grouping to optimize an objective function. JASA 58, 1963.
     """
-    cost = _costs(flat, old, n_candidates, points).reshape(len(where), -1)
+    cost = _costs(flat, old, n_candidates, points=points).reshape(len(where), -1)
     best = cost.argmin(axis=1)
     rows = np.flatnonzero(where & np.isfinite(cost[np.arange(len(best)), best]))
     first, second = np.divmod(best[rows], len(old))
-    _merge(flat, rows, old[first], old[second])
+    _merge(flat, rows, old[first], kept=old[second])
     for name in ("x", "reward", "owner", "alpha", "weight"):  # not "round", which all rows of a batch share
         flat[name][rows, old[first]] = flat[name][rows, old[0]]
 
@@ -54,7 +54,7 @@ def squared_distances(query: Floats, points: Floats) -> Floats:
     return np.asarray(np.maximum(far, 0.0))
 
 
-def _costs(flat: Arrays, old: Ints, n_candidates: int, points: Floats | None) -> Floats:
+def _costs(flat: Arrays, old: Ints, n_candidates: int, *, points: Floats | None) -> Floats:
     """Increase of the within-row sum of squares, (B, n_candidates, len(old)); infinite for different agents."""
     weight, owner = flat["weight"][:, old], flat["owner"][:, old]
     some = np.arange(n_candidates)
@@ -65,7 +65,7 @@ def _costs(flat: Arrays, old: Ints, n_candidates: int, points: Floats | None) ->
     return np.asarray(cost)
 
 
-def _merge(flat: Arrays, rows: Ints, gone: Ints, kept: Ints) -> None:
+def _merge(flat: Arrays, rows: Ints, gone: Ints, *, kept: Ints) -> None:
     weight = flat["weight"]
     a, b = weight[rows, gone], weight[rows, kept]
     share = a / (a + b)

@@ -73,7 +73,7 @@ class Auto(Policy):
         """Probability of having the largest randomised upper confidence bound."""
         if not _in_step(state):
             return _by_rows(self, state, situation)
-        found = _memory(self).predict(state, situation.context, situation.t, situation.pending)
+        found = _memory(self).predict(state, situation.context, situation.t, pending=situation.pending)
         sd = self.scale * np.sqrt(state["noise"][..., None] * found.variance)
         if situation.cost is None:
             return Choice(coupled_randucb(found.value - situation.penalty, sd, situation.eligible), found.value, sd)
@@ -89,11 +89,11 @@ class Auto(Policy):
             index = np.broadcast_to(np.asarray(agent), np.shape(feedback.agent))
             reward = np.take_along_axis(feedback.reward, index[..., None], axis=-1)[..., 0]
             if _in_step(state):
-                memory.learn(state, index, reward, feedback.context, feedback.t)
+                memory.learn(state, index, reward, context=feedback.context, t=feedback.t)
                 continue
             for row in np.ndindex(state["seen"].shape):
                 context = None if feedback.context is None else feedback.context[row]
-                memory.learn(row_views(state, row), index[row], np.asarray(reward[row]), context, feedback.t)
+                memory.learn(row_views(state, row), index[row], np.asarray(reward[row]), context=context, t=feedback.t)
 
 
 def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:

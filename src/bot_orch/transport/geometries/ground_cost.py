@@ -60,7 +60,7 @@ class CostLabels(LabelGeometry):
         bank, target = np.broadcast_arrays(bank, reference[..., None, :])
         flat, aims = bank.reshape(-1, self.n_labels), target.reshape(-1, self.n_labels)
         solved = [
-            _label_programme(self.cost, self.order, p.tobytes(), r.tobytes()) for p, r in zip(flat, aims, strict=True)
+            _label_programme(self.cost, self.order, p.tobytes(), r=r.tobytes()) for p, r in zip(flat, aims, strict=True)
         ]
         values = np.array([value for value, _ in solved]).reshape(bank.shape[:-1])
         potentials = np.array([potential for _, potential in solved]).reshape(bank.shape)
@@ -68,7 +68,7 @@ class CostLabels(LabelGeometry):
 
 
 @lru_cache(maxsize=4096)
-def _label_programme(cost: tuple[tuple[float, ...], ...], order: int, p: bytes, r: bytes) -> tuple[float, Floats]:
+def _label_programme(cost: tuple[tuple[float, ...], ...], order: int, p: bytes, *, r: bytes) -> tuple[float, Floats]:
     a, b = np.frombuffer(p), np.frombuffer(r)
     if a.tobytes() == b.tobytes() or not a.any():  # equal, or an agent without outcomes
         return 0.0, np.zeros(a.size)
