@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -36,8 +37,7 @@ class Counter:
     @exclusive
     def add(self):
         value = self.value
-        for _ in range(5):  # room for a switch
-            pass
+        time.sleep(0.0005)  # lets the other threads try
         self.value = value + 1
 
     @exclusive
@@ -46,10 +46,11 @@ class Counter:
 
 
 def test_of_many_threads_one_is_inside():
-    counter, tries, refused = Counter(), 3000, []
+    counter, tries, refused, together = Counter(), 100, [], threading.Barrier(8)
 
     def work():
         count = 0
+        together.wait()
         for _ in range(tries):
             try:
                 counter.add()

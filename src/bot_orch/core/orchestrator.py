@@ -170,23 +170,21 @@ class Orchestrator:
 
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
-        """Choose an agent for ``task`` and remember that an outcome is due."""
-        engine = self._engine_for(task)
-        observed = self._roster.observation(engine, task, self._state.rounds + 1, eligible, self._waiting)
-        decision = self._prepared(engine, task, observed)
+        """Choose an agent for ``task`` and record the decision as pending."""
+        engine, observed = self._observed(task, eligible)
+        decision = self._prepared(engine, observed, task)
         self._committed(engine, decision, observed)
         return decision
 
     def prepare(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
-        engine = self._engine_for(task)
-        observed = self._roster.observation(engine, task, self._state.rounds + 1, eligible, self._waiting)
-        return self._prepared(engine, task, observed)
+        engine, observed = self._observed(task, eligible)
+        return self._prepared(engine, observed, task)
 
     derive = prepare
 
     def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Observation]:
-        engine, t = self._engine.choosing(task.reference), self._state.rounds + 1
+        engine, t = self._engine_for(task), self._state.rounds + 1
         return engine, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
@@ -224,8 +222,8 @@ class Orchestrator:
         if decision.agents != names:
             raise InvalidInputError("decision.agents", f"are {decision.agents}", f"this orchestrator has {names}")
         self._roster.find(decision.agent)
-        engine = self._engine_for(task)
-        self._committed(engine, decision, self._roster.observation(engine, task, counter + 1, None, self._waiting))
+        engine, observed = self._observed(task)
+        self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         self._use(engine)

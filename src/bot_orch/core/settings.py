@@ -34,6 +34,7 @@ class Settings:
     """
 
     policy: Policy
+    _: KW_ONLY
     lambda_: Lambda = "auto"
     seed: int = 0
     n_features: int | None = 0
