@@ -159,7 +159,7 @@ def test_dollars_are_learned_in_the_live_router():
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(make_policy("bot"), 0.5, 3, n_features=2, floor=0.1, units="native", cost_weight=0.2),
+        Settings(make_policy("bot"), lambda_=0.5, seed=3, n_features=2, floor=0.1, units="native", cost_weight=0.2),
         Settings(make_policy("linucb"), alignment=Alignment(Sliced(dimension=2), watch=Watch()), n_features=1),
         Settings(make_policy("auto"), reward=SurvivalReward(curve="own"), floor=0.0),
         Settings(make_policy("random"), 1.0),
