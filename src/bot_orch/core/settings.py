@@ -34,8 +34,8 @@ class Settings:
     """
 
     policy: Policy
-    _: KW_ONLY
     lambda_: Lambda = "auto"
+    _: KW_ONLY
     seed: int = 0
     n_features: int | None = 0
     floor: float = 0.02
