@@ -37,7 +37,7 @@ def test_the_copy_is_the_same_and_the_service_goes_on(old, database, capsys):
     path, state = old
     assert main(["migrate", str(path), database, "--quiet"]) == 0
     said = capsys.readouterr().out
-    assert said.count(state["fingerprint"]) == 2 and "different: 0" in said and "holds the same" in said
+    assert said.count(state["fingerprint"]) == 2 and "different: 0" in said and "is identical" in said
     service = begin(database)
     try:
         assert service.get("/v1/admin/state").json()["fingerprint"] == state["fingerprint"]

@@ -222,7 +222,7 @@ def test_fixed_lambda_in_units_of_the_reference():
 def test_settings_are_checked():
     with pytest.raises(InvalidInputError, match="alignment.units"):
         Alignment(Scalars(), units="miles")
-    with pytest.raises(InvalidInputError, match="lambda_: is best"):
+    with pytest.raises(InvalidInputError, match="lambda_: is 'best'; pass 'auto' or a number"):
         Orchestrator(["a"], "auto", lambda_="best")
     assert Orchestrator(["a"], "random", lambda_="auto").lambda_ == 0.0
 

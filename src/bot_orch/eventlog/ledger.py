@@ -103,7 +103,7 @@ class Ledger:
         try:
             self.apply(row.seq, row.time_us, row.event())
         except (LedgerMismatchError, StateFormatError) as error:
-            raise LedgerMismatchError(f"log: row {row.seq}: {error}") from error
+            raise type(error)(f"log: row {row.seq}: {str(error).removeprefix('log: ')}") from error
 
     def fingerprint(self) -> str:
         """A hash of everything, equal for equal ledgers."""
