@@ -1,16 +1,20 @@
 """The demonstration: it serves, it learns, Ctrl-C ends it cleanly."""
 
+import asyncio
 import json
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
+from types import SimpleNamespace
 
+import aiohttp
+import pytest
 from service_running import PATIENCE_S, until
 
 from bot_orch.service.build import check
-from bot_orch.service.demo.run import Demo, demo_config
+from bot_orch.service.demo.run import Demo, _unless_stopped, demo_config
 
 PROGRAM = "import sys; from bot_orch.cli import main; sys.exit(main())"
 
@@ -42,3 +46,16 @@ def _when_busy(port):
         tickets = json.load(answer)["tickets"]
     learned = sum(row[-1] is not None for row in live["charts"]["reward"]) >= 3
     return live if learned and tickets and tickets[0]["drafts"] else None
+
+
+@pytest.mark.parametrize("stopping", [True, False])
+def test_a_request_that_meets_a_stopping_server_is_no_error(stopping):
+    async def refused():
+        raise aiohttp.ClientConnectionError("refused")
+
+    work = _unless_stopped(refused(), SimpleNamespace(should_exit=stopping))
+    if stopping:
+        asyncio.run(work)
+    else:
+        with pytest.raises(aiohttp.ClientConnectionError):
+            asyncio.run(work)

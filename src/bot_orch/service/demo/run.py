@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from tempfile import TemporaryDirectory
@@ -93,6 +93,17 @@ async def _serve(server: Any, config: Config) -> None:
         await server.serve()
 
 
+async def _unless_stopped(work: Coroutine[Any, Any, None], server: Any) -> None:
+    """Run ``work``; a connection that the server refuses or breaks because it is stopping is no error."""
+    import aiohttp
+
+    try:
+        await work
+    except aiohttp.ClientError:
+        if not server.should_exit:
+            raise
+
+
 class _Traffic:
     """Tasks at a steady rate, and one for a person every few seconds."""
 
@@ -127,8 +138,8 @@ class _Traffic:
                 task.cancel()
             await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_unless_stopped(work, self._server))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
