@@ -130,3 +130,11 @@ def test_only_pages_take_a_cookie_and_only_pages_ask_where_a_form_comes_from(sta
     assert service.post("/queue/next", headers=here).status == 401
     away = service.get("/queue")
     assert away.status == 303 and away.headers["location"] == "/login?next=/queue"
+
+
+def test_the_terms_of_an_answer_are_the_columns_of_a_score():
+    """Columns are named once, in ``bot_orch.types``; the API's schema states the same names."""
+    from bot_orch.service.api.bodies import TermsView
+    from bot_orch.types import TERMS
+
+    assert TermsView.__struct_fields__ == TERMS
