@@ -29,7 +29,7 @@ from bot_orch.types import Measure, Task
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
 
 #: Version of the decision logic: it changes whenever the same events would give different decisions. Logs record it.
-ENGINE = "2"
+ENGINE = "3"
 
 Parts = dict[str, Arrays]
 
