@@ -54,6 +54,8 @@ class Observation:
         Precomputed distances, ``batch + (M,)``, for :class:`~bot_orch.core.alignment.GivenDistances`.
     pending
         Number of decisions per agent without an outcome, ``batch + (M,)``.
+    claims
+        Probability of being right that each agent states of itself, ``batch + (M,)``; NaN where it states none.
     """
 
     t: int
@@ -65,6 +67,7 @@ class Observation:
     profiles: Floats | None = None
     distance: Floats | None = None
     pending: Floats | None = None
+    claims: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +180,7 @@ class Engine:
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = cost if np.count_nonzero(cost) else None
         penalty = alignment if priced is None else alignment + cost
-        situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
+        situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
         drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
         return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
 

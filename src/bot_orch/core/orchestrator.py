@@ -207,6 +207,7 @@ class Orchestrator:
             state_seq=self._state.seq,
             key=RandomKey(self._stream, counter),
             features=task.features,
+            claims=() if observed.claims is None else tuple(observed.claims.tolist()),
         )
 
     @exclusive
@@ -406,8 +407,8 @@ class Orchestrator:
             self._waiting[self._roster.index[decision.agent]] -= 1.0
 
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
-        """Feedback with the propensities, penalties and features stored in the decision."""
-        penalty = decision.terms.alignment + decision.terms.cost
+        """Feedback with the propensities, penalties, features and claims stored in the decision."""
+        penalty, claims = decision.terms.alignment + decision.terms.cost, np.array(decision.claims)
         return pipeline.feedback(
             decision.key.counter + 1,
             np.array(index),
@@ -415,5 +416,6 @@ class Orchestrator:
             propensities=self._roster.place(decision, decision.propensities),
             penalty=self._roster.place(decision, penalty),
             context=np.array(decision.features) if self._engine.settings.n_features else None,
+            claims=self._roster.place(decision, claims, absent=np.nan) if decision.claims else None,
             everybody=everybody,
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
+from bot_orch.core.alignment.claims import claims_of
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.errors import InvalidInputError, UnknownAgentError
 from bot_orch.types import Agent, Decision, Task
@@ -91,12 +92,12 @@ class Roster:
                 counts[self.index[decision.agent]] += 1.0
         return counts
 
-    def place(self, decision: Decision, values: Floats) -> Floats:
-        """Reorder per-agent values of a decision to the current agents; zero for agents added since."""
+    def place(self, decision: Decision, values: Floats, *, absent: float = 0.0) -> Floats:
+        """Reorder per-agent values of a decision to the current agents; ``absent`` for agents added since."""
         if decision.agents == self.names:
             return values
         by_name = dict(zip(decision.agents, values.tolist(), strict=True))
-        return np.array([by_name.get(name, 0.0) for name in self.names])
+        return np.array([by_name.get(name, absent) for name in self.names])
 
     def observation(
         self, engine: Engine, task: Task, t: int, *, eligible: Collection[str] | None, pending: Floats
@@ -110,7 +111,14 @@ class Roster:
             profiles = self._profiles(alignment, task)
         context = _context(task, engine.settings.n_features)
         return Observation(
-            t, self.cost, context, eligible=self.mask(eligible), reference=reference, profiles=profiles, pending=pending
+            t,
+            self.cost,
+            context,
+            eligible=self.mask(eligible),
+            reference=reference,
+            profiles=profiles,
+            pending=pending,
+            claims=claims_of(task, self.names) if task.profiles or task.claims else None,
         )
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:

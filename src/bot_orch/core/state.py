@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -113,4 +114,5 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         state_seq=document["state_seq"],
         key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
         features=tuple(document["features"]),
+        claims=tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
     )

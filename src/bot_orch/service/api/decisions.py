@@ -117,7 +117,7 @@ def attempt_view(event: AttemptEnded) -> AttemptView:
 
 def record_of(task: TaskBody) -> TaskRecord:
     """The task as it is logged: without its text."""
-    return TaskRecord(task.id, task.kind, task.features, task.reference, task.profiles)
+    return TaskRecord(task.id, task.kind, task.features, task.reference, task.profiles, task.claims)
 
 
 def idempotency_key(request: Request, space: KeySpace) -> str | None:
