@@ -27,6 +27,24 @@ def test_a_decision_carries_its_propensities_and_terms(service):
     assert set(found["terms"]["quick"]) == {"estimate", "exploration", "distance", "alignment", "cost"}
 
 
+def test_claims_go_with_a_decision_and_into_the_log(start, tmp_path):
+    service = start(database=tmp_path / "log.sqlite")
+    found = decide(service, task={"id": "t", "claims": {"quick": 0.75}})
+    assert found["agent"] in ("quick", "careful")
+    service.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    event = next(row.event() for row in log.read() if row.kind == "decision@2")
+    assert event.column("claim").tolist()[event.agents.index("quick")] == 0.75
+    assert replay(log).ok
+    log.close()
+
+
+@pytest.mark.parametrize("claims", [{"quick": 1.5}, {"nobody": 0.5}, {"quick": "sure"}])
+def test_a_wrong_claim_is_refused(service, claims):
+    answer = service.post("/v1/decisions", {"task": {"claims": claims}})
+    assert answer.status in (400, 422) and "claims" in answer.json()["error"]["message"]
+
+
 def test_ids_sort_by_time(service):
     ids = [decide(service)["id"] for _ in range(5)]
     assert ids == sorted(ids)

@@ -74,6 +74,9 @@ class Matrix:
         ``(T, M, D)`` what each agent produced, ``(T, D)`` what the task wanted.
     output_probs
         ``(T, M, L)``: distributions over labels that agents put out; NaN where an agent puts out none.
+    claims
+        ``(T, M)`` in [0, 1]: the probability of being right that an agent states of itself before the choice; NaN where
+        it states none.
     groups
         ``task_*`` arrays of length T: family, date, category.
     """
@@ -93,6 +96,7 @@ class Matrix:
     output_embed: Floats | None = None
     reference_embed: Floats | None = None
     output_probs: Floats | None = None
+    claims: Floats | None = None
     groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property

@@ -44,6 +44,9 @@ class RoundContext:
         ``(seeds, D)`` embedding of what the task wants, or ``None``.
     cutoff_s
         ``(seeds,)`` how long it will be watched, or ``None``.
+    claims
+        ``(seeds, M)`` probability of being right that each agent states of itself, NaN where it states none, or
+        ``None``.
     """
 
     t: int
@@ -52,6 +55,7 @@ class RoundContext:
     _: KW_ONLY
     reference: Floats | None
     cutoff_s: Floats | None
+    claims: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,6 +272,7 @@ class Replay:
             None if self._eligible is None else self._eligible[rows],
             reference=None if m.reference_embed is None else m.reference_embed[rows],
             cutoff_s=None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
+            claims=None if m.claims is None else m.claims[rows],
         )
 
     def after(self, t: int, agent: Ints) -> RoundOutcome:
