@@ -23,6 +23,7 @@ from bot_orch.agents.kinds.functions import (
 )
 from bot_orch.clock import Clock, SteadyClock
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Policy
 from bot_orch.types import Agent, Decision, Outcome, Task
@@ -170,9 +171,10 @@ class Router:
         functions: Mapping[str, Function] | None = None,
         judge: Judge | None = None,
         clock: Clock | None = None,
+        encoder: Encoder | None = None,
     ) -> Self:
         """Read a file written by :meth:`save` or by :meth:`bot_orch.Orchestrator.save`."""
-        return cls(Orchestrator.load(path), functions=functions, judge=judge, clock=clock)
+        return cls(Orchestrator.load(path, encoder=encoder), functions=functions, judge=judge, clock=clock)
 
     def call(self, task: Task, eligible: Collection[str] | None = None) -> Call:
         """Decide, call the agent's function, judge the answer and observe the outcome.

@@ -76,8 +76,11 @@ class Task:
     ----------
     id
         The caller's identifier.
-    kind, text
+    kind
         Free-form description; policies ignore it.
+    text
+        The request. Unless ``encoder=None``, it is context: an orchestrator appends the encoder's numbers to the
+        features. Neither the log nor the state keeps it.
     features
         Feature vector for contextual policies.
     reference
@@ -88,6 +91,8 @@ class Task:
     claims
         Probability of being right that an agent states of itself for this task, by agent id. A profile over labels
         states one too, its largest probability; the number given here takes precedence.
+    encoded
+        Version of the encoder whose numbers end ``features``, for a task that comes from a log; empty otherwise.
     """
 
     id: str = ""
@@ -97,6 +102,7 @@ class Task:
     reference: Measure | None = None
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
     claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
+    encoded: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         try:
@@ -213,6 +219,7 @@ class Decision:
     key: RandomKey
     features: tuple[float, ...] = field(default=(), repr=False)
     claims: tuple[float, ...] = field(default=(), repr=False)  # one per agent, NaN where it stated none; empty: nobody
+    encoder: str = field(default="", repr=False)  # whose numbers end the features
 
     @property
     def propensity(self) -> float:
@@ -257,6 +264,7 @@ class Decision:
             "key": {"stream": self.key.stream, "counter": self.key.counter},
             "features": list(self.features),
             **({"claims": claims} if claims else {}),
+            **({"encoder": self.encoder} if self.encoder else {}),
         }
 
 

@@ -22,7 +22,7 @@ from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.prices import Prices
 from bot_orch.core.settings import Settings
-from bot_orch.errors import InvalidInputError
+from bot_orch.core.text import fitted
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.types import Measure, Task
 
@@ -135,7 +135,7 @@ class Engine:
     def schemas(self) -> dict[str, Schema]:
         """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices`` and those of the alignment."""
         s = self.settings
-        parts: dict[str, Schema] = {"policy": s.policy.schema(s.n_features or 0), "reward": s.reward.schema}
+        parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
@@ -158,14 +158,10 @@ class Engine:
         return Engine(replace(self.settings, alignment=chosen))
 
     def for_task(self, task: Task, *, first: bool) -> Engine:
-        """The engine itself, or one that uses what the first task brings: its features and its kind of reference."""
+        """The engine itself, or one for what the first task brings: its features, its text, its kind of reference."""
         found = self.choosing(task.reference)
-        if self.settings.n_features is not None or not task.features:
-            return found
-        if not first:
-            problem = f"has {len(task.features)} numbers, the first task had none"
-            raise InvalidInputError("task.features", problem, "pass n_features when you create the orchestrator")
-        return Engine(replace(found.settings, n_features=len(task.features)))
+        settings = fitted(found.settings, task, first=first)
+        return found if settings is found.settings else Engine(settings)
 
     def comparing(self, name: str, measure: Measure | None) -> Engine:
         """Like :meth:`choosing`, but raise an error on ``name`` if the measure does not fit the alignment."""

@@ -19,6 +19,8 @@ from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
+from bot_orch.core.text import carried_over, encode
+from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy
@@ -64,6 +66,10 @@ class Orchestrator:
     cost_weight
         Reward units per dollar: the expected dollar cost, learned from ``outcome.cost_usd``, is multiplied by it and
         subtracted from the score in addition to the agents' ``cost``.
+    encoder
+        How ``task.text`` becomes context: a name (``builtin``: hashed n-grams; ``wordllama``: static embeddings, with
+        the extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. The first task
+        decides: if it has a text, tasks without one count as empty; if not, later texts are refused.
 
     Examples
     --------
@@ -85,6 +91,7 @@ class Orchestrator:
         units: Units | None = None,
         reward: RewardModel | None = None,
         cost_weight: float = 0.0,
+        encoder: Encoder | str | None = "builtin",
     ) -> None:
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
@@ -96,6 +103,7 @@ class Orchestrator:
             units=units,
             reward=reward or BoundedReward(),
             cost_weight=cost_weight,
+            encoder=encoder,
         )
         if isinstance(agents, str):
             raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
@@ -171,21 +179,26 @@ class Orchestrator:
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending."""
-        engine, observed = self._observed(task, eligible)
+        engine, task, observed = self._observed(task, eligible)
         decision = self._prepared(engine, observed, task)
         self._committed(engine, decision, observed)
         return decision
 
     def prepare(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
-        engine, observed = self._observed(task, eligible)
+        engine, task, observed = self._observed(task, eligible)
         return self._prepared(engine, observed, task)
 
     derive = prepare
 
-    def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Observation]:
+    def encoded(self, task: Task) -> Task:
+        """The task with its text replaced by the encoder's numbers, as :meth:`decide` uses and the log keeps it."""
+        return encode(task, self._engine_for(task).settings)
+
+    def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Task, Observation]:
         engine, t = self._engine_for(task), self._state.rounds + 1
-        return engine, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
+        task = encode(task, engine.settings)
+        return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
         counter, names = self._state.rounds, self._roster.names
@@ -208,6 +221,7 @@ class Orchestrator:
             key=RandomKey(self._stream, counter),
             features=task.features,
             claims=() if observed.claims is None else tuple(observed.claims.tolist()),
+            encoder=task.encoded if engine.settings.text is not None else "",
         )
 
     @exclusive
@@ -223,7 +237,9 @@ class Orchestrator:
         if decision.agents != names:
             raise InvalidInputError("decision.agents", f"are {decision.agents}", f"this orchestrator has {names}")
         self._roster.find(decision.agent)
-        engine, observed = self._observed(task)
+        if decision.encoder:  # the text is not needed again
+            task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
+        engine, _, observed = self._observed(task)
         self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
@@ -249,7 +265,8 @@ class Orchestrator:
             return  # the agent was removed
         parts = self._state.parts
         model.learn(parts["reward"], index, outcome)
-        feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
+        unusable = reward is None or not self._fits(decision)
+        feedback = self._feedback(decision, index, np.array(np.nan if unusable else reward))
         cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
         engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
 
@@ -263,7 +280,7 @@ class Orchestrator:
         values = np.array([check_reward(rewards[name], f"rewards.{name}") for name in names])
         self._settle(decision)
         index = self._roster.index.get(decision.agent)
-        if index is not None:
+        if index is not None and self._fits(decision):
             feedback = self._feedback(decision, index, values, everybody=True)
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
@@ -277,8 +294,7 @@ class Orchestrator:
         wanted = Roster(tuple(agents))
         if settings.alignment is None and self.alignment is not None:
             settings = replace(settings, alignment=replace(self.alignment, units=settings.chosen_units()))
-        if settings.n_features is None:
-            settings = replace(settings, n_features=self.n_features)
+        settings = carried_over(settings, self.settings)
         engine = wanted.comparing(Engine(settings))
         stay = [name for name in self.agents if name in wanted.index]
         come = [name for name in wanted.names if name not in self._roster.index]
@@ -339,10 +355,11 @@ class Orchestrator:
         return json.dumps(document, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Orchestrator:
-        """Restore an orchestrator from :meth:`to_json`, including pending decisions."""
+    def from_json(cls, text: str, *, encoder: Encoder | None = None) -> Orchestrator:
+        """Restore an orchestrator from :meth:`to_json`, with pending decisions; ``encoder`` if it was a callable."""
         document = parse(text)
         settings, state = Settings.from_spec(document["settings"]), State.from_dict(document["state"])
+        settings = settings if encoder is None else replace(settings, encoder=encoder)
         engine = Engine(settings)
         state.parts = engine.resume(state.parts, len(state.agents))  # the schema may have changed since
         router = cls.__new__(cls)
@@ -354,9 +371,9 @@ class Orchestrator:
         write_atomically(Path(path), self.to_json().encode())
 
     @classmethod
-    def load(cls, path: str | Path) -> Orchestrator:
-        """Read a file written by :meth:`save`."""
-        return cls.from_json(Path(path).read_text())
+    def load(cls, path: str | Path, *, encoder: Encoder | None = None) -> Orchestrator:
+        """Read a file written by :meth:`save`; ``encoder`` is needed for more texts if it was a callable."""
+        return cls.from_json(Path(path).read_text(), encoder=encoder)
 
     def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
         roster = Roster(tuple(agents))
@@ -385,7 +402,9 @@ class Orchestrator:
         known = self._state.parts
         if engine is self._engine:
             return known
-        if engine.settings.n_features != self.n_features:  # before the first decision: the policy has learned nothing
+        if (
+            engine.settings.context_width != self.settings.context_width
+        ):  # before the first decision: the policy has learned nothing
             known = {name: part for name, part in known.items() if name != "policy"}
         return engine.resume(known, len(self.agents))
 
@@ -406,6 +425,12 @@ class Orchestrator:
         if decision.agent in self._roster.index:
             self._waiting[self._roster.index[decision.agent]] -= 1.0
 
+    def _fits(self, decision: Decision) -> bool:
+        """Whether the policy can learn from a decision: one made before features or encoder changed has others."""
+        width, encoder = self.settings.context_width, self.settings.text
+        same = decision.encoder == ("" if encoder is None else str(encoder))
+        return not width or (same and len(decision.features) == width)
+
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
         """Feedback with the propensities, penalties, features and claims stored in the decision."""
         penalty, claims = decision.terms.alignment + decision.terms.cost, np.array(decision.claims)
@@ -415,7 +440,7 @@ class Orchestrator:
             reward,
             propensities=self._roster.place(decision, decision.propensities),
             penalty=self._roster.place(decision, penalty),
-            context=np.array(decision.features) if self._engine.settings.n_features else None,
+            context=np.array(decision.features) if self.settings.context_width else None,
             claims=self._roster.place(decision, claims, absent=np.nan) if decision.claims else None,
             everybody=everybody,
         )

@@ -109,7 +109,7 @@ class Roster:
             if task.reference is not None:
                 reference = alignment.embed("task.reference", task.reference)
             profiles = self._profiles(alignment, task)
-        context = _context(task, engine.settings.n_features)
+        context = _context(task, engine.settings.context_width)
         return Observation(
             t,
             self.cost,
@@ -133,10 +133,10 @@ class Roster:
         return known
 
 
-def _context(task: Task, n_features: int | None) -> Floats | None:
-    if not n_features:
+def _context(task: Task, width: int) -> Floats | None:
+    if not width:
         return None
-    if len(task.features) != n_features:
-        problem = f"has {len(task.features)} numbers, this orchestrator expects {n_features}"
+    if len(task.features) != width:
+        problem = f"has {len(task.features)} numbers, this orchestrator expects {width}"
         raise InvalidInputError("task.features", problem, "pass as many with every task")
     return np.array(task.features)

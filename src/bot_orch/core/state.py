@@ -115,4 +115,5 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
         features=tuple(document["features"]),
         claims=tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
+        encoder=document.get("encoder", ""),
     )

@@ -66,7 +66,7 @@ def measure_of(document: dict[str, Any]) -> Measure:
 
 
 class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=False, gc=False):
-    """What a policy may read of a task. The text is not kept: no policy reads it, and it may be private."""
+    """What a policy may read of a task. The text is not kept, as it may be private; its numbers are."""
 
     id: str = ""
     kind: str = ""
@@ -156,7 +156,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     def given(self) -> Task:
         """The task as it was decided on."""
         task, claims = self.task.task(), self.claims()
-        task = replace(task, features=self.seen()) if self.features else task
+        task = replace(task, features=self.seen(), encoded=self.encoder) if self.features else task
         stated = {name: claim for name, claim in zip(self.agents, claims, strict=False) if not math.isnan(claim)}
         return replace(task, claims=stated) if stated else task
 
@@ -176,6 +176,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             RandomKey(self.stream, self.counter),
             self.seen(),
             self.claims(),
+            self.encoder,
         )
 
 
@@ -359,6 +360,7 @@ def record_decision(
         tuple(columns) if decision.claims else COLUMNS,  # the default is not written
         features=features.tobytes(),
         feature_type="<f4" if exact else "<f8",
+        encoder=decision.encoder,
         eligible=eligible,
         excluded=excluded or None,
         session=session,

@@ -68,6 +68,8 @@ class Matrix:
         Times, and whether ``reward`` was computed from them because the file gives no other.
     features
         ``(T, F)`` known before the choice; NaN where unknown.
+    text
+        ``(T,)`` the requests, known before the choice.
     elapsed_s, cost_usd
         ``(T, M)``; NaN where unknown.
     output_embed, reference_embed
@@ -97,6 +99,7 @@ class Matrix:
     reference_embed: Floats | None = None
     output_probs: Floats | None = None
     claims: Floats | None = None
+    text: npt.NDArray[np.str_] | None = None
     groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property

@@ -27,7 +27,7 @@ _KNOWN = (
     *REWARD_KEYS,
     *("time_s", "event", "cutoff_s", "status", "status_name", "recorded_time_s", "latency_s", "duration_s"),
     *("cost_usd", "agent_cost_per_10k", "true_reward", "features", "feature_name", "agent"),
-    *("output_embed", "reference_embed", "model_probs", "human_counts", "claim"),
+    *("output_embed", "reference_embed", "model_probs", "human_counts", "claim", "text"),
 )
 
 Files = Mapping[str, npt.NDArray[Any]]
@@ -95,6 +95,7 @@ def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
         reference_embed=reference,
         output_probs=_label_outputs(arrays, t, m),
         claims=_claims(arrays, (t, m)),
+        text=_text(arrays, t),
         groups={key: a for key, a in arrays.items() if key.startswith("task_") and a.shape[:1] == (t,)},
     )
 
@@ -112,8 +113,9 @@ def write_npz(path: Path, matrix: Matrix) -> None:
         value = getattr(matrix, key)
         if value is not None:
             arrays[key] = value
-    if matrix.claims is not None:
-        arrays["claim"] = matrix.claims
+    for key, value in (("claim", matrix.claims), ("text", matrix.text)):
+        if value is not None:
+            arrays[key] = value
     if matrix.feature_names:
         arrays["feature_name"] = np.array(matrix.feature_names)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -251,3 +253,10 @@ def _claims(arrays: Files, shape: tuple[int, int]) -> Floats | None:
     claims = np.full(shape, np.nan)
     claims[:, : probs.shape[1]] = probs.max(axis=-1) / np.where(total > 0.0, total, np.nan)
     return claims
+
+
+def _text(arrays: Files, t: int) -> npt.NDArray[np.str_] | None:
+    if "text" not in arrays:
+        return None
+    check_shape("text", arrays["text"], (t,), words=f"{t} strings, one per task")
+    return words("text", arrays["text"])

@@ -20,7 +20,7 @@ from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.policies.base import Policy
 from bot_orch.rng import derive_keys
 
-__all__ = ["SPLITS", "THRESHOLD", "Deferral", "Difference", "paired", "play_splits", "table", "threshold_rule"]
+__all__ = ["SPLITS", "THRESHOLD", "Deferral", "PairedDifference", "paired", "play_splits", "table", "threshold_rule"]
 
 #: The splits of the data, none of which was chosen.
 SPLITS: tuple[int, ...] = tuple(range(40))
@@ -37,7 +37,7 @@ class Deferral:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """A mean of paired differences and half the width of its 95 % interval (Student t)."""
 
     mean: float
@@ -94,12 +94,12 @@ def threshold_rule(
     return Deferral(*mixed)
 
 
-def paired(ours: Floats, theirs: Floats) -> Difference:
+def paired(ours: Floats, theirs: Floats) -> PairedDifference:
     """Mean difference of two lists of equal length with its 95 % interval."""
     d = ours - theirs
     if d.size < 2:
-        return Difference(float(d.mean()), float("nan"))
-    return Difference(float(d.mean()), float(stdtrit(d.size - 1, 0.975) * d.std(ddof=1) / np.sqrt(d.size)))
+        return PairedDifference(float(d.mean()), float("nan"))
+    return PairedDifference(float(d.mean()), float(stdtrit(d.size - 1, 0.975) * d.std(ddof=1) / np.sqrt(d.size)))
 
 
 def table(
