@@ -70,7 +70,7 @@ def test_the_text_of_a_task_is_context_and_only_its_numbers_are_logged(start, tm
 
 
 def test_an_unknown_encoder_is_refused_before_the_start():
-    text = WITH_TEXT.format(database=":memory:", port=0)
+    text = WITH_TEXT.format(database="log.sqlite", port=0)
     check(parse_config(text))
     with pytest.raises(InvalidInputError, match="encoder: is 'word2vec'"):
         check(parse_config(text.replace("builtin", "word2vec")))
