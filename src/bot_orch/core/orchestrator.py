@@ -427,13 +427,14 @@ class Orchestrator:
 
     def _fits(self, decision: Decision) -> bool:
         """Whether the policy can learn from a decision: one made before features or encoder changed has others."""
-        width, encoder = self.settings.context_width, self.settings.text
-        same = decision.encoder == ("" if encoder is None else str(encoder))
-        return not width or (same and len(decision.features) == width)
+        width, text = self.settings.context_width, self.settings.text
+        if not width:
+            return True
+        return len(decision.features) == width and decision.encoder == ("" if text is None else str(text))
 
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
         """Feedback with the propensities, penalties, features and claims stored in the decision."""
-        penalty, claims = decision.terms.alignment + decision.terms.cost, np.array(decision.claims)
+        penalty, claims = decision.terms.alignment + decision.terms.cost, decision.claims
         return pipeline.feedback(
             decision.key.counter + 1,
             np.array(index),
@@ -441,6 +442,6 @@ class Orchestrator:
             propensities=self._roster.place(decision, decision.propensities),
             penalty=self._roster.place(decision, penalty),
             context=np.array(decision.features) if self.settings.context_width else None,
-            claims=self._roster.place(decision, claims, absent=np.nan) if decision.claims else None,
+            claims=self._roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
             everybody=everybody,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -68,7 +69,7 @@ class Settings:
             if units != self.alignment.units:
                 object.__setattr__(self, "alignment", replace(self.alignment, units=units))
 
-    @property
+    @cached_property
     def context_width(self) -> int:
         """How many numbers a policy sees of a task: its features and those of its text."""
         return (self.n_features or 0) + (0 if self.text is None else self.text.width)

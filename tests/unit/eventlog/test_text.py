@@ -1,6 +1,8 @@
 """A task's text is context by itself: its numbers decide, are logged and learned with; the text is never kept."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from types import SimpleNamespace
 
 import numpy as np
@@ -117,6 +119,21 @@ def test_a_saved_callable_is_named_but_not_saved(tmp_path):
         InvalidInputError, match=r"encoder: is 'hashing@1:64', this orchestrator learned with '.*shout'"
     ):
         other.decide(Task(text="hello"))
+
+
+def test_threads_encode_at_the_same_time():
+    """Each waits in the encoder for the other; under the router's lock they would wait for ever."""
+    both = Barrier(2, timeout=60)
+
+    def slow(text):
+        both.wait()
+        return [float(len(text))]
+
+    router = Router({"a": lambda task: task.text, "b": lambda task: task.text}, "linucb", encoder=slow)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(router.call, [Task(text="one"), Task(text="three")]))
+    assert {each.answer for each in found} == {"one", "three"}, "agents get the text"
+    assert {each.decision.features for each in found} == {(3.0,), (5.0,)}
 
 
 @pytest.mark.parametrize(
