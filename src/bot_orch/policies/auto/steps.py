@@ -1,0 +1,177 @@
+"""One choice and one lesson of ``auto``, for a batch of routers: the plain version in NumPy.
+
+Members are averaged with weights by predictive performance: prior weight times exp(discounted log evidence). The
+variance of a prediction, which drives exploration, is averaged likewise.
+
+If the squared errors of late lie far above their long-run mean, the world has changed: all members then forget
+quickly, until errors are normal again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.policies.auto.memory import forget_rows, make_room, predict_memory, solve, step, store
+from bot_orch.policies.auto.primitives import envelope
+from bot_orch.policies.auto.ridge import (
+    PRIOR_COUNT,
+    forget_regressions,
+    learn_regressions,
+    predict_claims,
+    predict_flat,
+    predict_linear,
+    refit,
+)
+from bot_orch.policies.auto.state import MEMBERS, State, row_of
+
+__all__ = ["choose", "choose_rows", "envelope", "learn", "learn_rows"]
+
+_MEMBERS = len(MEMBERS)
+START = np.array([0.5, 0.15, 0.15, 0.15, 0.05])  # levels before the first outcome
+EVIDENCE_MEMORY = 0.995  # discount factor of the log evidence per outcome
+CLAIMS_TRUSTED = 4.0  # prior weight of the claims, relative to the other members
+CLAIMS_CALM = 0.3  # exploration of the corrections of claims, relative to that of the others
+NOISE_RATE, SHORT, LONG = 0.005, 0.02, 0.001  # rates of the moving averages
+LEAST_NOISE, ALARM, KEPT, WARM_UP = 1e-4, 4.5, 0.97, 100
+UNDER_DRIFT = 0.4  # above this weight of the member ``recent`` a full memory drops its oldest row instead of merging
+CANDIDATES = 4
+
+
+def places(s: State, n: int) -> Ints:
+    """Agent index of each of the first ``n`` rows; M for rows of removed agents."""
+    m = len(s.uid)
+    table = np.full(s.counters[2] + 1, m)
+    for agent in range(m):
+        if s.uid[agent] >= 0:
+            table[s.uid[agent]] = agent
+    return table[s.owner[:n]]
+
+
+def weights_of(s: State, contextual: bool, stated: bool) -> Floats:
+    """Weights (5,) of the members; zero for those without data in this round."""
+    w = np.exp(s.evidence - np.max(s.evidence))
+    if not contextual:
+        w[2] = 0.0
+    w[4] = CLAIMS_TRUSTED * w[4] if stated else 0.0
+    return w / np.sum(w)
+
+
+def predict(s: State, x: Floats, claims: Floats, t: float) -> tuple[Floats, Floats]:
+    """Expected reward and variance relative to the noise, (M,) each."""
+    m, n = len(s.uid), min(s.counters[0], len(s.owner))
+    if s.counters[0] == 0:
+        s.levels[:] = START
+    stated = np.any(np.isfinite(claims))
+    w = weights_of(s, len(x) > 0, stated)
+    value, variance = np.zeros((_MEMBERS, m)), np.zeros((_MEMBERS, m))
+    predict_memory(s, x, t, places(s, n), w, value[:2], variance[0])
+    variance[1] = variance[0]
+    if len(x) > 0:
+        predict_linear(s, x, value[2], variance[2])
+    predict_flat(s, s.levels[0], value[3], variance[3])
+    if stated:
+        predict_claims(s, claims, s.levels[0], value[4], variance[4])
+        variance[4] *= CLAIMS_CALM
+    mean, total = np.zeros(m), np.zeros(m)
+    for e in range(_MEMBERS):
+        mean += w[e] * value[e]
+        total += w[e] * variance[e]
+    return mean, total
+
+
+def choose(
+    s: State,
+    x: Floats,
+    claims: Floats,
+    t: float,
+    pending: Floats,
+    penalty: Floats,
+    cost: Floats,
+    eligible: Bools,
+    scale: float,
+    found: Floats,
+) -> None:
+    """Probabilities, estimates and exploration terms into ``found``, (3, M)."""
+    mean, variance = predict(s, x, claims, t)
+    variance = 1.0 / (1.0 / variance + pending)
+    trust = cost * PRIOR_COUNT / (PRIOR_COUNT + s.count + pending)
+    sd = scale * np.sqrt(s.levels[1] * variance)
+    envelope(mean - (penalty - trust), sd, eligible, found[0])
+    found[1], found[2] = mean, sd + trust
+
+
+def choose_rows(batch: State, *given: Any) -> None:
+    """Like :func:`choose` for every element of a batch; arrays have one more dimension."""
+    x, claims, t, pending, penalty, cost, eligible, scale, found = given
+    for b in range(len(batch.uid)):
+        choose(row_of(batch, b), x[b], claims[b], t, pending[b], penalty[b], cost[b], eligible[b], scale, found[b])
+
+
+def weigh(s: State, errors: Floats, w: Floats) -> bool:
+    """Update evidence, noise and the averages of squared errors; returns whether the world has changed."""
+    seen = float(s.counters[0])
+    mixed = np.sum(w * errors)
+    square = mixed * mixed
+    rate = 1.0 / (seen + 10.0)
+    s.levels[1] = max(s.levels[1] + max(rate, NOISE_RATE) * (square - s.levels[1]), LEAST_NOISE)
+    s.levels[2] += max(rate, SHORT) * (square - s.levels[2])
+    s.levels[3] += max(rate, LONG) * (square - s.levels[3])
+    s.levels[4] += max(rate, LONG) * (square * square - s.levels[4])
+    for e in range(_MEMBERS):
+        if w[e] > 0.0:
+            s.evidence[e] = EVIDENCE_MEMORY * s.evidence[e] - errors[e] * errors[e] / (2.0 * s.levels[1])
+    s.evidence[:] -= np.max(s.evidence)
+    spread = math.sqrt(max(s.levels[4] - s.levels[3] * s.levels[3], 1e-6) * SHORT / 2.0)
+    return seen > WARM_UP and s.levels[2] > s.levels[3] + ALARM * spread
+
+
+def errors_of(s: State, agent: int, reward: float, x: Floats, claims: Floats) -> Floats:
+    """Prediction errors of the members without a memory, (5,); zero for the others."""
+    m = len(s.uid)
+    errors, value, leverage = np.zeros(_MEMBERS), np.empty(m), np.empty(m)
+    if len(x) > 0:
+        predict_linear(s, x, value, leverage)
+        errors[2] = reward - value[agent]
+    predict_flat(s, s.levels[0], value, leverage)
+    errors[3] = reward - value[agent]
+    if np.any(np.isfinite(claims)):
+        predict_claims(s, claims, s.levels[0], value, leverage)
+        errors[4] = reward - value[agent]
+    return errors
+
+
+def learn(s: State, agent: int, reward: float, x: Floats, claims: Floats, t: float, steps: int) -> None:
+    """Learn one outcome."""
+    seen, capacity = s.counters[0], len(s.owner)
+    if seen == 0:
+        s.levels[:] = START
+    row, n = seen % capacity, min(seen + 1, capacity)
+    w = weights_of(s, len(x) > 0, np.any(np.isfinite(claims)))
+    if seen >= capacity:
+        make_room(s, row, CANDIDATES, w[1] < UNDER_DRIFT)
+    errors = errors_of(s, agent, reward, x, claims)
+    store(s, row, agent, reward, x, t)
+    fitted = step(s, row, n)
+    errors[:2] = reward - s.levels[0] - fitted
+    changed = weigh(s, errors, w)
+    shift = (reward - s.levels[0]) / (seen + 3.0)
+    s.levels[0] += shift
+    s.rest[:, :n] -= shift
+    if changed:
+        forget_rows(s, n, KEPT)
+        forget_regressions(s, KEPT)
+    solve(s, row, n, steps - 1, w)
+    s.counters[0] += 1
+    if len(x) > 0 and seen < capacity and (seen & (seen + 1)) == 0:
+        refit(s, places(s, n), n - 1)
+    learn_regressions(s, agent, reward, x, claims)
+
+
+def learn_rows(batch: State, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, steps: int) -> None:
+    """Learn one outcome per element of a batch."""
+    for b in range(len(batch.uid)):
+        learn(row_of(batch, b), agent[b], reward[b], x[b], claims[b], t, steps)
