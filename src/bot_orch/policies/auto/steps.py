@@ -121,10 +121,9 @@ def weigh(s: State, errors: Floats, w: Floats) -> bool:
     s.levels[2] += max(rate, SHORT) * (square - s.levels[2])
     s.levels[3] += max(rate, LONG) * (square - s.levels[3])
     s.levels[4] += max(rate, LONG) * (square * square - s.levels[4])
-    for e in range(_MEMBERS):
-        if w[e] > 0.0:
-            s.evidence[e] = EVIDENCE_MEMORY * s.evidence[e] - errors[e] * errors[e] / (2.0 * s.levels[1])
-    s.evidence[:] -= np.max(s.evidence)
+    active = w > 0.0  # a member that took no part keeps up with the best
+    fresh = EVIDENCE_MEMORY * s.evidence - errors * errors / (2.0 * s.levels[1])
+    s.evidence[:] = np.where(active, fresh - np.max(fresh[active]), EVIDENCE_MEMORY * s.evidence)
     spread = math.sqrt(max(s.levels[4] - s.levels[3] * s.levels[3], 1e-6) * SHORT / 2.0)
     return seen > WARM_UP and s.levels[2] > s.levels[3] + ALARM * spread
 
