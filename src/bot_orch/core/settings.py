@@ -43,6 +43,8 @@ class Settings:
     units: Units | None = None
     reward: RewardModel = field(default_factory=BoundedReward)
     cost_weight: float = 0.0
+    patience_s: float | None = None
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         if not self.policy.uses_alignment:
@@ -55,6 +57,10 @@ class Settings:
             object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, high=np.inf))
         object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, high=1.0))
         object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, high=np.inf))
+        if self.patience_s is not None and not _check("patience_s", self.patience_s, 0.0, high=np.inf) > 0.0:
+            raise InvalidInputError("patience_s", "is 0", "pass seconds, more than zero, or None")
+        if self.horizon is not None and not (isinstance(self.horizon, int) and self.horizon >= 1):
+            raise InvalidInputError("horizon", f"is {self.horizon!r}", "pass a number of rounds, 1 or more, or None")
         if self.units not in (None, "reference", "native"):
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
@@ -87,6 +93,8 @@ class Settings:
             "units": self.units,
             "reward": self.reward.spec(),
             "cost_weight": self.cost_weight,
+            "patience_s": self.patience_s,
+            "horizon": self.horizon,
         }
 
     @classmethod
@@ -103,6 +111,8 @@ class Settings:
             units=document.get("units"),
             reward=reward_from_spec(document["reward"]),
             cost_weight=document.get("cost_weight", 0.0),
+            patience_s=document.get("patience_s"),
+            horizon=document.get("horizon"),
         )
 
 

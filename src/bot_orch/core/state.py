@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Arrays, decode, encode
+from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
 from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Agent, Decision, RandomKey, Terms
@@ -23,7 +24,7 @@ _OLDER = (1,)
 
 @dataclass(slots=True)
 class State:
-    """Registered agents, learned arrays and pending decisions: a fold over the events so far.
+    """Registered agents, learned arrays, pending decisions and recent silences: a fold over the events so far.
 
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
     """
@@ -34,6 +35,7 @@ class State:
     _: KW_ONLY
     rounds: int = 0
     seq: int = 0
+    silences: dict[str, Silence] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; :meth:`from_dict` is the inverse."""
@@ -43,6 +45,7 @@ class State:
             "pending": [decision.to_dict() for decision in self.pending.values()],
             "rounds": self.rounds,
             "seq": self.seq,
+            "silences": [silence_to_dict(silence) for silence in self.silences.values()],
         }
 
     @classmethod
@@ -55,6 +58,7 @@ class State:
             {decision.id: decision for decision in pending},
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
+            silences={entry["id"]: silence_from_dict(entry) for entry in document.get("silences", ())},
         )
 
     def fingerprint(self) -> str:

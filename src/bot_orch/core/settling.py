@@ -1,0 +1,93 @@
+"""Learning from the outcome of one decision of an orchestrator, in place of its silence if that was counted before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.core import pipeline
+from bot_orch.core.completion.model import FAILED
+from bot_orch.core.completion.silences import Silence, remember
+from bot_orch.core.engine import Engine, Learned
+from bot_orch.core.roster import Roster
+from bot_orch.core.state import State
+from bot_orch.policies.base import Feedback
+from bot_orch.types import Decision, Outcome
+
+__all__ = ["FORGOTTEN", "Read", "feedback", "learn", "overdue"]
+
+#: The outcome of a decision of which nothing was heard, for an unknown time.
+FORGOTTEN = Outcome(False, None, None, "horizon")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """What was read of an outcome: reward, outputs to compare; and the silence that it replaces."""
+
+    reward: float | None = None
+    raw: Floats | None = None
+    earlier: Silence | None = None
+
+
+def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
+    """Pending decisions, oldest first, with a number smaller than ``counter``."""
+    made: Iterable[Decision] = pending.values()
+    return list(takewhile(lambda decision: decision.key.counter < counter, made))
+
+
+def learn(
+    engine: Engine, state: State, roster: Roster, decision: Decision, outcome: Outcome, *, read: Read = Read()
+) -> None:
+    """Turn an outcome into a lesson and learn it; a decision that ends without a reward is remembered."""
+    index = roster.index.get(decision.agent)
+    if index is None:
+        return  # the agent was removed
+    earlier, part = read.earlier, state.parts["completion"]
+    if earlier is not None:
+        engine.completion.undo(part, index, earlier.taken)
+    taken = engine.completion.take(part, index, outcome, read.reward)
+    paid = earlier is not None and earlier.paid
+    cost_usd = None if paid or outcome.cost_usd is None else np.array(outcome.cost_usd)
+    engine.learn(
+        state.parts,
+        roster.names,
+        feedback(engine, roster, decision, _number(taken.lesson)),
+        learned=Learned(read.raw, cost_usd),
+        replaces=_replaced(engine, roster, decision, earlier),
+    )
+    if outcome.reward is None and taken.cause != FAILED:
+        position = engine.settings.policy.position(state.parts["policy"], index)
+        remember(state.silences, Silence(decision, taken, position, paid or cost_usd is not None))
+
+
+def feedback(
+    engine: Engine, roster: Roster, decision: Decision, reward: Floats, *, everybody: bool = False
+) -> Feedback:
+    """Feedback with the propensities, penalties and features stored in the decision."""
+    penalty = decision.terms.alignment + decision.terms.cost
+    return pipeline.feedback(
+        decision.key.counter + 1,
+        np.array(roster.index[decision.agent]),
+        reward,
+        propensities=roster.place(decision, decision.propensities),
+        penalty=roster.place(decision, penalty),
+        context=np.array(decision.features) if engine.settings.n_features else None,
+        everybody=everybody,
+    )
+
+
+def _replaced(
+    engine: Engine, roster: Roster, decision: Decision, earlier: Silence | None
+) -> tuple[Feedback, float] | None:
+    """The lesson that silence was, and its position; None if it was none."""
+    if earlier is None or earlier.taken.lesson is None:
+        return None
+    return feedback(engine, roster, decision, _number(earlier.taken.lesson)), earlier.position
+
+
+def _number(lesson: float | None) -> Floats:
+    return np.array(np.nan if lesson is None else lesson)
