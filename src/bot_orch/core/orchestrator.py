@@ -13,7 +13,7 @@ import numpy as np
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.core import settling
 from bot_orch.core.alignment import Alignment, Units
-from bot_orch.core.completion.model import Meaning
+from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
@@ -184,6 +184,10 @@ class Orchestrator:
         """Ids of recent decisions that ended without a reward, oldest first; a reward may still replace the silence."""
         return tuple(self._state.silences)
 
+    def is_silent(self, decision_id: str) -> bool:
+        """Whether a decision is among :attr:`silent`."""
+        return decision_id in self._state.silences
+
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending."""
@@ -272,7 +276,7 @@ class Orchestrator:
         read = settling.Read(reward, raw, earlier)
         settling.learn(engine, self._state, self._roster, decision, outcome, read=read)
 
-    def meaning(self, outcome: Outcome) -> Meaning:
+    def meaning(self, outcome: Outcome) -> OutcomeMeaning:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
         return self._engine.completion.meaning(outcome, self.reward.read(self._state.parts["reward"], 0, outcome))
 

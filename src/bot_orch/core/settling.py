@@ -40,12 +40,13 @@ def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
 
 
 def learn(
-    engine: Engine, state: State, roster: Roster, decision: Decision, outcome: Outcome, *, read: Read = Read()
+    engine: Engine, state: State, roster: Roster, decision: Decision, outcome: Outcome, *, read: Read | None = None
 ) -> None:
     """Turn an outcome into a lesson and learn it; a decision that ends without a reward is remembered."""
     index = roster.index.get(decision.agent)
     if index is None:
         return  # the agent was removed
+    read = read or Read()
     earlier, part = read.earlier, state.parts["completion"]
     if earlier is not None:
         engine.completion.undo(part, index, earlier.taken)

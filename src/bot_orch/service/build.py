@@ -45,6 +45,8 @@ def make_orchestrator(config: Config) -> Orchestrator:
         floor=r.floor,
         alignment=None if r.alignment is None else _alignment(r.alignment),
         reward=None if r.reward is None else _reward(r.reward),
+        patience_s=r.patience_s,
+        horizon=None,  # decisions are dropped at horizon_s, by events in the log
     )
 
 

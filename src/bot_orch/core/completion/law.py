@@ -14,7 +14,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 
-__all__ = ["BINS", "Law", "bin_of", "law_of", "place_in_bin", "shrunk"]
+__all__ = ["BINS", "CompletionLaw", "bin_of", "law_of", "place_in_bin", "shrunk"]
 
 BINS = 32
 _FIRST_S = 0.02
@@ -43,7 +43,7 @@ def place_in_bin(elapsed_s: float) -> tuple[int, float]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Law:
+class CompletionLaw:
     """Curves at the ends of the bins, ``(BINS + 1,)`` each, beginning at time 0.
 
     Parameters
@@ -78,7 +78,7 @@ class Law:
         return max(-1.0, 1.0 - left / running / whole)
 
 
-def law_of(exits: Floats, reward: Floats, beyond: float = 0.0) -> Law:
+def law_of(exits: Floats, reward: Floats, beyond: float = 0.0) -> CompletionLaw:
     """The law from exits by cause (completed, failed, censored) and bin, ``(3, BINS)``, and sums of reward by bin.
 
     ``beyond`` counts those still running after the last bin.
@@ -97,10 +97,10 @@ def law_of(exits: Floats, reward: Floats, beyond: float = 0.0) -> Law:
     worth = np.divide(reward, at_risk, out=np.zeros(BINS), where=at_risk > 0.0)
     running = np.ones(BINS + 1)
     np.cumprod(np.maximum(1.0 - share[0] - share[1], 0.0), out=running[1:])
-    return Law(running, *(_sums(running[:-1] * part) for part in (share[0], share[1], worth)))
+    return CompletionLaw(running, *(_sums(running[:-1] * part) for part in (share[0], share[1], worth)))
 
 
-def shrunk(exits: Floats, reward: Floats, towards: Law, *, weight: float) -> Law:
+def shrunk(exits: Floats, reward: Floats, towards: CompletionLaw, *, weight: float) -> CompletionLaw:
     """The law of an agent, with ``weight`` pseudo-outcomes drawn from the law ``towards`` [1]_.
 
     References

@@ -2,13 +2,13 @@
 
 A policy estimates the mean of its lessons. A reward is a lesson as it is; a timeout or a failure is a lesson of zero.
 Silence before the patience ran out is worth E[reward in time | still running], which is ``1 - rho`` times the value of
-asking: it counts as the share rho of a lesson of zero (:meth:`~bot_orch.core.completion.law.Law.information`), so that
+asking: it counts as the share rho of a lesson of zero (:meth:`~bot_orch.core.completion.law.CompletionLaw.information`), so that
 the mean of the lessons tends to the value of asking and no precision is claimed that silence does not give. Policies
 take whole lessons: shares add up per agent, and whenever the sum reaches 1 one lesson of zero is due.
 
-Where times cannot tell (no completion has a time yet, nobody reported at all, the request was not taken), silence counts
-as far as the agent is silent more often than the others: rho = 1 - (share of the others) / (its own share). For an agent
-that has never completed, the larger of the two counts.
+Where times cannot tell (no completion has a time yet, nobody reported at all, the request was not taken), silence
+counts as far as the agent is silent more often than the others: rho = 1 - (share of the others) / (its own share). For
+an agent that has never completed, the larger of the two counts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any, Literal
 import numpy as np
 
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema, row_views
-from bot_orch.core.completion.law import BINS, Law, bin_of, law_of, shrunk
+from bot_orch.core.completion.law import BINS, CompletionLaw, bin_of, law_of, shrunk
 from bot_orch.survival.causes import Cause, cause_of
 from bot_orch.types import Outcome
 
-__all__ = ["FAILED", "UNTIMED_REASONS", "Completion", "Meaning", "Taken"]
+__all__ = ["FAILED", "UNTIMED_REASONS", "Completion", "OutcomeMeaning", "Taken"]
 
-#: ``reward``: a lesson as given. ``zero``: a lesson of zero. ``silence``: a share of one. ``time``: completed, no reward.
-Meaning = Literal["reward", "zero", "silence", "time"]
+#: ``reward``: a lesson as given. ``zero``: a lesson of zero. ``silence``: a share of one. ``time``: no reward yet.
+OutcomeMeaning = Literal["reward", "zero", "silence", "time"]
 
 #: Reasons of silence whose time says nothing about the agent: nobody reported, or the request was not taken.
 UNTIMED_REASONS = frozenset({"horizon", "not_applicable"})
@@ -99,7 +99,7 @@ class Completion:
             "share": Field(),
         }
 
-    def meaning(self, outcome: Outcome, reward: float | None) -> Meaning:
+    def meaning(self, outcome: Outcome, reward: float | None) -> OutcomeMeaning:
         """What an outcome means whose reward model reads ``reward``."""
         if outcome.event:
             return "time" if reward is None else "reward"
@@ -145,7 +145,7 @@ class Completion:
                 lessons[row] = found
         return lessons
 
-    def law(self, state: Arrays, agent: int) -> Law | None:
+    def law(self, state: Arrays, agent: int) -> CompletionLaw | None:
         """When an agent completes and what it earns by then; None before any agent completed at a known time."""
         pool = state["exits"].sum(axis=0, dtype=np.float64)
         timed = float(np.add.reduce(pool[_DONE]))
