@@ -156,15 +156,16 @@ def test_shares_add_up_to_lessons_and_can_be_taken_back():
     assert all(np.array_equal(state[name], before[name]) for name in state)
 
 
-def test_a_batch_learns_as_its_rows_do():
+def test_a_batch_learns_as_its_rows_do(monkeypatch):
     completion, rng = Completion(), generator("batch")
     batch = allocate(completion.schema, (3,), 2)
     rows = [allocate(completion.schema, (), 2) for _ in range(3)]
     reasons = ("cancelled", "timeout", "crash", "horizon")
+    monkeypatch.setattr("bot_orch.core.completion.model._MEMORY", 40.0)
     for _ in range(120):
         agent = rng.integers(0, 2, size=3)
         outcomes = [
-            Outcome.completed(float(rng.random()), elapsed_s=float(rng.exponential()))
+            Outcome.completed(float(rng.random()), elapsed_s=float(rng.exponential()) if rng.random() < 0.7 else None)
             if rng.random() < 0.5
             else silent(float(rng.exponential()), reasons[rng.integers(0, 4)])
             for _ in range(3)

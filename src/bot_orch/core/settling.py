@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ __all__ = ["FORGOTTEN", "Read", "feedback", "learn", "overdue"]
 FORGOTTEN = Outcome(False, None, None, "horizon")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Read:
+class Read(NamedTuple):
     """What was read of an outcome: reward, outputs to compare; and the silence that it replaces."""
 
     reward: float | None = None

@@ -2,8 +2,8 @@
 
 A policy estimates the mean of its lessons. A reward is a lesson as it is; a timeout or a failure is a lesson of zero.
 Silence before the patience ran out is worth E[reward in time | still running], which is ``1 - rho`` times the value of
-asking: it counts as the share rho of a lesson of zero (:meth:`~bot_orch.core.completion.law.CompletionLaw.information`), so that
-the mean of the lessons tends to the value of asking and no precision is claimed that silence does not give. Policies
+asking: it counts as the share rho of a lesson of zero (``information`` in :mod:`~bot_orch.core.completion.law`). The
+mean of the lessons then tends to the value of asking, and no precision is claimed that silence does not give. Policies
 take whole lessons: shares add up per agent, and whenever the sum reaches 1 one lesson of zero is due.
 
 Where times cannot tell (no completion has a time yet, nobody reported at all, the request was not taken), silence
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ _STEP = 2.0**-20  # shares are rounded to it, so that sums of them are exact and
 _DONE, FAILED, _GONE = range(3)
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """What an outcome changed, to take it back if a reward replaces it.
 
     Parameters
@@ -111,21 +110,17 @@ class Completion:
 
     def take(self, state: Arrays, agent: int, outcome: Outcome, reward: float | None) -> Taken:
         """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element."""
+        if outcome.event:
+            return Taken(reward, 0.0, self._completed(state, agent, outcome.elapsed_s, float(reward or 0.0)), _DONE)
         meaning, elapsed_s = self.meaning(outcome, reward), outcome.elapsed_s
         if meaning == "silence":
             return self._silence(state, agent, outcome)
-        lesson = 0.0 if meaning == "zero" else reward
-        state["outcomes"][agent] += 1.0
-        cause = _DONE if outcome.event else FAILED if cause_of(outcome) is not Cause.CENSORED else _GONE
+        cause = _GONE if cause_of(outcome) is Cause.CENSORED else FAILED
         at = -1 if elapsed_s is None else bin_of(elapsed_s)
         if at >= 0:
             state["exits"][agent, cause, at] += 1
-            if cause == _DONE and reward is not None:
-                state["reward"][agent, at] += reward
-        elif cause == _DONE:
-            state["untimed"][agent] += (1.0, reward or 0.0)
-        self._fade(state, agent)
-        return Taken(lesson, bin=at, cause=cause)
+        self._count(state, agent)
+        return Taken(0.0 if meaning == "zero" else reward, bin=at, cause=cause)
 
     def undo(self, state: Arrays, agent: int, taken: Taken) -> None:
         """Take back what an outcome without a reward changed, except the policy's lesson."""
@@ -137,13 +132,28 @@ class Completion:
 
     def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], reward: Floats) -> Floats:
         """Lessons of one outcome per row of a batch; NaN where there is none, as in ``reward``."""
-        lessons = np.full(len(outcomes), np.nan)
+        lessons = reward.copy()
+        self._completed_rows(state, agent, outcomes, reward)
         for row, outcome in enumerate(outcomes):
-            read = None if np.isnan(reward[row]) else float(reward[row])
-            found = self.take(row_views(state, (row,)), int(agent[row]), outcome, read).lesson
-            if found is not None:
-                lessons[row] = found
+            if not outcome.event:
+                read = None if np.isnan(reward[row]) else float(reward[row])
+                found = self.take(row_views(state, (row,)), int(agent[row]), outcome, read).lesson
+                lessons[row] = np.nan if found is None else found
         return lessons
+
+    def _completed_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], reward: Floats) -> None:
+        """:meth:`_completed` for all rows that completed, at once."""
+        rows = np.array([row for row, outcome in enumerate(outcomes) if outcome.event], dtype=np.int64)
+        times = [outcomes[row].elapsed_s for row in rows]
+        at = np.array([-1 if t is None else bin_of(t) for t in times], dtype=np.int64)
+        who, worth, timed = agent[rows], np.nan_to_num(reward[rows]), at >= 0
+        there = (rows[timed], who[timed])
+        state["exits"][(*there, _DONE, at[timed])] += 1
+        state["reward"][(*there, at[timed])] += worth[timed].astype(np.float32)
+        state["untimed"][rows[~timed], who[~timed]] += np.stack([np.ones(rows.size), worth], axis=-1)[~timed]
+        state["outcomes"][rows, who] += 1.0
+        for row in rows[state["outcomes"][rows, who] >= _MEMORY]:
+            _fade(row_views(state, (row,)), int(agent[row]))
 
     def law(self, state: Arrays, agent: int) -> CompletionLaw | None:
         """When an agent completes and what it earns by then; None before any agent completed at a known time."""
@@ -160,29 +170,46 @@ class Completion:
         """Whether silence lasted as long as the stated patience."""
         return self.patience_s is not None and outcome.elapsed_s is not None and outcome.elapsed_s >= self.patience_s
 
+    def _completed(self, state: Arrays, agent: int, elapsed_s: float | None, reward: float) -> int:
+        """Record a completion, the usual case; the bin of its time, -1 if that is unknown."""
+        if elapsed_s is None:
+            at, untimed = -1, state["untimed"]
+            untimed[agent, 0] += 1.0
+            untimed[agent, 1] += reward
+        else:
+            at = bin_of(elapsed_s)
+            state["exits"][agent, _DONE, at] += 1
+            state["reward"][agent, at] += reward
+        self._count(state, agent)
+        return at
+
     def _silence(self, state: Arrays, agent: int, outcome: Outcome) -> Taken:
         elapsed_s, reason = outcome.elapsed_s, (outcome.reason or "").strip().lower()
         law = None if elapsed_s is None or reason in UNTIMED_REASONS else self.law(state, agent)
         said = None if law is None or elapsed_s is None else law.information(elapsed_s, self.patience_s)
         at = -1 if elapsed_s is None or reason in UNTIMED_REASONS else bin_of(elapsed_s)
-        state["outcomes"][agent] += 1.0
+        self._count(state, agent)
         state["silent"][agent] += 1.0
         if said is None or not (state["exits"][agent, _DONE].any() or state["untimed"][agent, 0]):
             said = max(-1.0 if said is None else said, _excess(state, agent))  # it has never completed: compare
         if at >= 0:
             state["exits"][agent, _GONE, at] += 1
         lesson, change = _counted(state, agent, said)
-        self._fade(state, agent)
         return Taken(lesson, change, at, _GONE, silent=True)
 
-    def _fade(self, state: Arrays, agent: int) -> None:
-        """Halve the counts of an agent from time to time: old ones fade, and none overflows."""
-        if state["outcomes"][agent] < _MEMORY:
-            return
-        exits = state["exits"][agent]
-        exits[...] = (exits >> 1) + (exits & 1)
-        for name in ("reward", "untimed", "outcomes", "silent"):
-            state[name][agent] *= 0.5
+    def _count(self, state: Arrays, agent: int) -> None:
+        """Count an outcome; from time to time halve the counts of an agent: old ones fade, and none overflows."""
+        outcomes = state["outcomes"]
+        outcomes[agent] += 1.0
+        if outcomes[agent] >= _MEMORY:
+            _fade(state, agent)
+
+
+def _fade(state: Arrays, agent: int) -> None:
+    exits = state["exits"][agent]
+    exits[...] = (exits >> 1) + (exits & 1)
+    for name in ("reward", "untimed", "outcomes", "silent"):
+        state[name][agent] *= 0.5
 
 
 def _counted(state: Arrays, agent: int, said: float) -> tuple[float | None, float]:
