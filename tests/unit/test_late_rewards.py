@@ -1,5 +1,8 @@
 """A reward after a counted silence replaces it; decisions of which nothing is heard are dropped at a horizon."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -241,3 +244,11 @@ def test_a_refused_expiry_changes_nothing():
     with pytest.raises(UnknownDecisionError):
         router.expire([decision.id, "unknown"])
     assert router.fingerprint() == before
+
+
+def test_the_documentation_lists_the_policies_that_can():
+    page = (Path(__file__).parents[2] / "docs" / "concepts" / "silence.md").read_text()
+    rows = re.findall(r"^\| (`[^|]*`) \| (yes|no)\b", page, re.MULTILINE)
+    listed = {name: answer == "yes" for names, answer in rows for name in re.findall(r"`([\w-]+)`", names)}
+    ours = {name for name, kind in available_policies().items() if kind.__module__.startswith("bot_orch.")}
+    assert listed == {name: make_policy(name).can_revise for name in ours}
