@@ -64,7 +64,7 @@ def learned(outcomes, agents=2, patience_s=None):
     completion = Completion(patience_s)
     state = allocate(completion.schema, (), agents)
     for agent, outcome in outcomes:
-        completion.take(state, agent, outcome, outcome.reward)
+        completion.take(state, agent, outcome, reward=outcome.reward)
     return completion, state
 
 
@@ -74,7 +74,7 @@ def silent(elapsed_s, reason="cancelled"):
 
 def said(completion, state, agent, outcome):
     """The share of a lesson of zero that a silence adds."""
-    taken = completion.take(state, agent, outcome, None)
+    taken = completion.take(state, agent, outcome, reward=None)
     return taken.share + (taken.lesson == 0.0)
 
 
@@ -148,7 +148,7 @@ def test_a_patience_ends_what_may_still_come():
 def test_shares_add_up_to_lessons_and_can_be_taken_back():
     completion, state = learned([*ONE_SECOND, *[(0, silent(30.0, "timeout"))] * 20])
     before = {name: array.copy() for name, array in state.items()}
-    taken = [completion.take(state, 0, silent(1.1), None) for _ in range(30)]
+    taken = [completion.take(state, 0, silent(1.1), reward=None) for _ in range(30)]
     due = sum(each.lesson is not None for each in taken)
     assert 0 < due < 30 and due + state["share"][0] == pytest.approx(sum(t.share for t in taken) + due)
     for each in reversed(taken):
@@ -171,9 +171,9 @@ def test_a_batch_learns_as_its_rows_do(monkeypatch):
             for _ in range(3)
         ]
         reward = np.array([np.nan if each.reward is None else each.reward for each in outcomes])
-        lessons = completion.take_rows(batch, agent, outcomes, reward)
+        lessons = completion.take_rows(batch, agent, outcomes, reward=reward)
         for row in range(3):
-            one = completion.take(rows[row], int(agent[row]), outcomes[row], outcomes[row].reward).lesson
+            one = completion.take(rows[row], int(agent[row]), outcomes[row], reward=outcomes[row].reward).lesson
             assert np.array_equal(lessons[row], np.nan if one is None else one, equal_nan=True)
     for row in range(3):
         assert all(np.array_equal(array, rows[row][name]) for name, array in row_views(batch, (row,)).items())
@@ -182,12 +182,12 @@ def test_a_batch_learns_as_its_rows_do(monkeypatch):
 def test_old_counts_fade_and_none_overflows():
     completion, state = learned([])
     for _ in range(70_000):
-        completion.take(state, 0, Outcome.completed(1.0, elapsed_s=1.0), 1.0)
+        completion.take(state, 0, Outcome.completed(1.0, elapsed_s=1.0), reward=1.0)
     assert 2048 <= state["exits"][0].sum() <= 4096 and state["reward"][0].sum() == pytest.approx(
         state["exits"][0, 0].sum(), rel=0.01
     )
     for _ in range(4096):
-        completion.take(state, 0, silent(30.0, "timeout"), None)
+        completion.take(state, 0, silent(30.0, "timeout"), reward=None)
     assert completion.law(state, 0).running[-1] > 0.4
 
 

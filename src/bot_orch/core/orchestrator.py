@@ -274,7 +274,7 @@ class Orchestrator:
             return  # the agent was removed
         model.learn(self._state.parts["reward"], index, outcome)
         read = settling.Read(reward, raw, earlier)
-        settling.learn(engine, self._state, self._roster, decision, outcome, read=read)
+        settling.learn(engine, self._state, self._roster, decision=decision, outcome=outcome, read=read)
 
     def meaning(self, outcome: Outcome) -> OutcomeMeaning:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
@@ -301,7 +301,7 @@ class Orchestrator:
 
     def _expire(self, decision: Decision) -> None:
         self._settle(decision)
-        settling.learn(self._engine, self._state, self._roster, decision, settling.FORGOTTEN)
+        settling.learn(self._engine, self._state, self._roster, decision=decision, outcome=settling.FORGOTTEN)
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -314,7 +314,7 @@ class Orchestrator:
         self._settle(decision)
         index = self._roster.index.get(decision.agent)
         if index is not None:
-            feedback = settling.feedback(self._engine, self._roster, decision, values, everybody=True)
+            feedback = settling.feedback(self._engine, self._roster, decision, reward=values, everybody=True)
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
     @exclusive

@@ -39,7 +39,7 @@ def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
 
 
 def learn(
-    engine: Engine, state: State, roster: Roster, decision: Decision, outcome: Outcome, *, read: Read | None = None
+    engine: Engine, state: State, roster: Roster, *, decision: Decision, outcome: Outcome, read: Read | None = None
 ) -> None:
     """Turn an outcome into a lesson and learn it; a decision that ends without a reward is remembered."""
     index = roster.index.get(decision.agent)
@@ -49,23 +49,23 @@ def learn(
     earlier, part = read.earlier, state.parts["completion"]
     if earlier is not None:
         engine.completion.undo(part, index, earlier.taken)
-    taken = engine.completion.take(part, index, outcome, read.reward)
+    taken = engine.completion.take(part, index, outcome, reward=read.reward)
     paid = earlier is not None and earlier.paid
     cost_usd = None if paid or outcome.cost_usd is None else np.array(outcome.cost_usd)
     engine.learn(
         state.parts,
         roster.names,
-        feedback(engine, roster, decision, _number(taken.lesson)),
+        feedback(engine, roster, decision, reward=_number(taken.lesson)),
         learned=Learned(read.raw, cost_usd),
-        replaces=_replaced(engine, roster, decision, earlier),
+        replaces=_replaced(engine, roster, decision, earlier=earlier),
     )
-    if outcome.reward is None and taken.cause != FAILED:
+    if outcome.reward is None and taken.exit.cause != FAILED:
         position = engine.settings.policy.position(state.parts["policy"], index)
-        remember(state.silences, Silence(decision, taken, position, paid or cost_usd is not None))
+        remember(state.silences, Silence(decision, taken, position=position, paid=paid or cost_usd is not None))
 
 
 def feedback(
-    engine: Engine, roster: Roster, decision: Decision, reward: Floats, *, everybody: bool = False
+    engine: Engine, roster: Roster, decision: Decision, *, reward: Floats, everybody: bool = False
 ) -> Feedback:
     """Feedback with the propensities, penalties and features stored in the decision."""
     penalty = decision.terms.alignment + decision.terms.cost
@@ -81,12 +81,12 @@ def feedback(
 
 
 def _replaced(
-    engine: Engine, roster: Roster, decision: Decision, earlier: Silence | None
+    engine: Engine, roster: Roster, decision: Decision, *, earlier: Silence | None
 ) -> tuple[Feedback, float] | None:
     """The lesson that silence was, and its position; None if it was none."""
     if earlier is None or earlier.taken.lesson is None:
         return None
-    return feedback(engine, roster, decision, _number(earlier.taken.lesson)), earlier.position
+    return feedback(engine, roster, decision, reward=_number(earlier.taken.lesson)), earlier.position
 
 
 def _number(lesson: float | None) -> Floats:

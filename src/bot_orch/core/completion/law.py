@@ -8,7 +8,7 @@ interpolated linearly in the share of the bin (on the log scale) that has passed
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class CompletionLaw:
     """
 
     running: Floats
+    _: KW_ONLY
     completed: Floats
     failed: Floats
     earned: Floats
@@ -97,7 +98,8 @@ def law_of(exits: Floats, reward: Floats, beyond: float = 0.0) -> CompletionLaw:
     worth = np.divide(reward, at_risk, out=np.zeros(BINS), where=at_risk > 0.0)
     running = np.ones(BINS + 1)
     np.cumprod(np.maximum(1.0 - share[0] - share[1], 0.0), out=running[1:])
-    return CompletionLaw(running, *(_sums(running[:-1] * part) for part in (share[0], share[1], worth)))
+    completed, failed, earned = (_sums(running[:-1] * part) for part in (share[0], share[1], worth))
+    return CompletionLaw(running, completed=completed, failed=failed, earned=earned)
 
 
 def shrunk(exits: Floats, reward: Floats, towards: CompletionLaw, *, weight: float) -> CompletionLaw:

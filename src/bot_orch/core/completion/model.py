@@ -24,7 +24,16 @@ from bot_orch.core.completion.law import BINS, CompletionLaw, bin_of, law_of, sh
 from bot_orch.survival.causes import Cause, cause_of
 from bot_orch.types import Outcome
 
-__all__ = ["FAILED", "UNTIMED_REASONS", "Completion", "OutcomeMeaning", "Taken"]
+__all__ = [
+    "FAILED",
+    "UNTIMED_REASONS",
+    "Completion",
+    "Exit",
+    "OutcomeMeaning",
+    "Taken",
+    "taken_from_list",
+    "taken_to_list",
+]
 
 #: ``reward``: a lesson as given. ``zero``: a lesson of zero. ``silence``: a share of one. ``time``: no reward yet.
 OutcomeMeaning = Literal["reward", "zero", "silence", "time"]
@@ -38,6 +47,17 @@ _STEP = 2.0**-20  # shares are rounded to it, so that sums of them are exact and
 _DONE, FAILED, _GONE = range(3)
 
 
+class Exit(NamedTuple):
+    """How observation of an attempt ended: 0 completed, 1 failed, 2 censored; the bin of its time, -1 if unknown.
+
+    ``silent``: it counts as a silence of the agent.
+    """
+
+    cause: int
+    bin: int
+    silent: bool = False
+
+
 class Taken(NamedTuple):
     """What an outcome changed, to take it back if a reward replaces it.
 
@@ -47,19 +67,13 @@ class Taken(NamedTuple):
         Lesson for the policy; None for none.
     share
         What it added to the sum of shares, beside the lesson.
-    bin
-        Bin of the time at which observation stopped; -1 if none was recorded.
-    cause
-        Which exit was recorded: 0 completed, 1 failed, 2 censored.
-    silent
-        Whether it counts as a silence of the agent.
+    exit
+        Which exit was counted.
     """
 
     lesson: float | None
     share: float = 0.0
-    bin: int = -1
-    cause: int = _GONE
-    silent: bool = False
+    exit: Exit = Exit(2, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +91,10 @@ class Completion:
     >>> completion = Completion()
     >>> state = allocate(completion.schema, (), 2)
     >>> for _ in range(50):
-    ...     _ = completion.take(state, 0, Outcome.completed(reward=1.0, elapsed_s=1.0), 1.0)
+    ...     _ = completion.take(state, 0, Outcome.completed(reward=1.0, elapsed_s=1.0), reward=1.0)
     >>> for elapsed_s in (0.1, 10.0):
-    ...     print(completion.take(state, 0, Outcome.censored(elapsed_s=elapsed_s, reason="cancelled"), None).lesson)
+    ...     silence = Outcome.censored(elapsed_s=elapsed_s, reason="cancelled")
+    ...     print(completion.take(state, 0, silence, reward=None).lesson)
     None
     0.0
     """
@@ -108,10 +123,11 @@ class Completion:
             return "reward"
         return "zero" if cause_of(outcome) is not Cause.CENSORED or _is_timeout(outcome) else "silence"
 
-    def take(self, state: Arrays, agent: int, outcome: Outcome, reward: float | None) -> Taken:
+    def take(self, state: Arrays, agent: int, outcome: Outcome, *, reward: float | None) -> Taken:
         """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element."""
         if outcome.event:
-            return Taken(reward, 0.0, self._completed(state, agent, outcome.elapsed_s, float(reward or 0.0)), _DONE)
+            at = self._completed(state, agent, outcome.elapsed_s, reward=float(reward or 0.0))
+            return Taken(reward, 0.0, Exit(_DONE, at))
         meaning, elapsed_s = self.meaning(outcome, reward), outcome.elapsed_s
         if meaning == "silence":
             return self._silence(state, agent, outcome)
@@ -120,28 +136,29 @@ class Completion:
         if at >= 0:
             state["exits"][agent, cause, at] += 1
         self._count(state, agent)
-        return Taken(0.0 if meaning == "zero" else reward, bin=at, cause=cause)
+        return Taken(0.0 if meaning == "zero" else reward, 0.0, Exit(cause, at))
 
     def undo(self, state: Arrays, agent: int, taken: Taken) -> None:
         """Take back what an outcome without a reward changed, except the policy's lesson."""
+        cause, at, silent = taken.exit
         state["outcomes"][agent] = max(0.0, state["outcomes"][agent] - 1.0)
-        state["silent"][agent] = max(0.0, state["silent"][agent] - taken.silent)
+        state["silent"][agent] = max(0.0, state["silent"][agent] - silent)
         state["share"][agent] -= taken.share
-        if taken.bin >= 0 and state["exits"][agent, taken.cause, taken.bin]:
-            state["exits"][agent, taken.cause, taken.bin] -= 1
+        if at >= 0 and state["exits"][agent, cause, at]:
+            state["exits"][agent, cause, at] -= 1
 
-    def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], reward: Floats) -> Floats:
+    def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> Floats:
         """Lessons of one outcome per row of a batch; NaN where there is none, as in ``reward``."""
         lessons = reward.copy()
-        self._completed_rows(state, agent, outcomes, reward)
+        self._completed_rows(state, agent, outcomes, reward=reward)
         for row, outcome in enumerate(outcomes):
             if not outcome.event:
                 read = None if np.isnan(reward[row]) else float(reward[row])
-                found = self.take(row_views(state, (row,)), int(agent[row]), outcome, read).lesson
+                found = self.take(row_views(state, (row,)), int(agent[row]), outcome, reward=read).lesson
                 lessons[row] = np.nan if found is None else found
         return lessons
 
-    def _completed_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], reward: Floats) -> None:
+    def _completed_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> None:
         """:meth:`_completed` for all rows that completed, at once."""
         rows = np.array([row for row, outcome in enumerate(outcomes) if outcome.event], dtype=np.int64)
         times = [outcomes[row].elapsed_s for row in rows]
@@ -162,15 +179,17 @@ class Completion:
         if timed == 0.0:
             return None
         shape, reward = pool[_DONE] / timed, state["reward"].sum(axis=0, dtype=np.float64)
-        common = law_of(*_with_untimed(pool, reward, state["untimed"].sum(axis=0), shape))
-        own = _with_untimed(state["exits"][agent].astype(float), state["reward"][agent], state["untimed"][agent], shape)
+        common = law_of(*_with_untimed(pool, reward, state["untimed"].sum(axis=0), shape=shape))
+        own = _with_untimed(
+            state["exits"][agent].astype(float), state["reward"][agent], state["untimed"][agent], shape=shape
+        )
         return shrunk(*own, common, weight=_PSEUDO_OUTCOMES)
 
     def _reached(self, outcome: Outcome) -> bool:
         """Whether silence lasted as long as the stated patience."""
         return self.patience_s is not None and outcome.elapsed_s is not None and outcome.elapsed_s >= self.patience_s
 
-    def _completed(self, state: Arrays, agent: int, elapsed_s: float | None, reward: float) -> int:
+    def _completed(self, state: Arrays, agent: int, elapsed_s: float | None, *, reward: float) -> int:
         """Record a completion, the usual case; the bin of its time, -1 if that is unknown."""
         if elapsed_s is None:
             at, untimed = -1, state["untimed"]
@@ -195,7 +214,7 @@ class Completion:
         if at >= 0:
             state["exits"][agent, _GONE, at] += 1
         lesson, change = _counted(state, agent, said)
-        return Taken(lesson, change, at, _GONE, silent=True)
+        return Taken(lesson, change, Exit(_GONE, at, silent=True))
 
     def _count(self, state: Arrays, agent: int) -> None:
         """Count an outcome; from time to time halve the counts of an agent: old ones fade, and none overflows."""
@@ -230,7 +249,7 @@ def _excess(state: Arrays, agent: int) -> float:
     return max(-1.0, 1.0 - usual / ((silent + usual) / (own + 1.0)))
 
 
-def _with_untimed(exits: Floats, reward: Floats, untimed: Floats, shape: Floats) -> tuple[Floats, Floats]:
+def _with_untimed(exits: Floats, reward: Floats, untimed: Floats, *, shape: Floats) -> tuple[Floats, Floats]:
     """Exits and rewards, with completions at unknown times spread as known ones are."""
     exits[_DONE] += untimed[0] * shape
     return exits, np.asarray(reward + untimed[1] * shape, dtype=np.float64)
@@ -241,5 +260,11 @@ def _is_timeout(outcome: Outcome) -> bool:
 
 
 def taken_to_list(taken: Taken) -> list[Any]:
-    """JSON values; ``Taken(*values)`` is the inverse."""
-    return [taken.lesson, taken.share, taken.bin, taken.cause, taken.silent]
+    """JSON values; :func:`taken_from_list` is the inverse."""
+    return [taken.lesson, taken.share, *taken.exit]
+
+
+def taken_from_list(values: Sequence[Any]) -> Taken:
+    """The inverse of :func:`taken_to_list`."""
+    lesson, share, *rest = values
+    return Taken(lesson, share, Exit(*rest))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bot_orch.core.completion.model import Taken, taken_to_list
+from bot_orch.core.completion.model import Taken, taken_from_list, taken_to_list
 from bot_orch.types import Decision, RandomKey, Terms
 
 __all__ = ["REMEMBERED", "Silence", "remember", "silence_from_dict", "silence_to_dict"]
@@ -34,13 +34,14 @@ class Silence:
 
     decision: Decision
     taken: Taken
+    _: KW_ONLY
     position: float
     paid: bool
 
 
 def remember(silences: dict[str, Silence], silence: Silence) -> None:
     """Keep a silence; beyond :data:`REMEMBERED` the oldest goes."""
-    silences[silence.decision.id] = Silence(_slim(silence.decision), silence.taken, silence.position, silence.paid)
+    silences[silence.decision.id] = replace(silence, decision=_slim(silence.decision))
     if len(silences) > REMEMBERED:
         del silences[next(iter(silences))]
 
@@ -78,7 +79,8 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
         RandomKey(0, document["counter"]),
         tuple(document["features"]),
     )
-    return Silence(decision, Taken(*document["taken"]), document["position"], document["paid"])
+    taken = taken_from_list(document["taken"])
+    return Silence(decision, taken, position=document["position"], paid=document["paid"])
 
 
 def _slim(decision: Decision) -> Decision:
