@@ -20,6 +20,7 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, chose
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
+from bot_orch.core.completion.model import Completion
 from bot_orch.core.prices import Prices
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import fitted
@@ -132,10 +133,16 @@ class Engine:
         return Prices(self.settings.cost_weight)
 
     @cached_property
+    def completion(self) -> Completion:
+        """What outcomes without a reward teach."""
+        return Completion(self.settings.patience_s)
+
+    @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices`` and those of the alignment."""
+        """State schemas by part: ``policy``, ``reward``, ``completion``, ``lambda``, ``prices``, those of alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
+        parts["completion"] = self.completion.schema
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
@@ -189,8 +196,16 @@ class Engine:
             if paid.any():
                 self.dual.accept(parts["lambda"], np.divide(paid, lambda_))
 
-    def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned) -> None:
-        """Update the state with the outcomes of one round."""
+    def learn(
+        self,
+        parts: Parts,
+        names: Sequence[str],
+        feedback: Feedback,
+        *,
+        learned: Learned,
+        replaces: tuple[Feedback, float] | None = None,
+    ) -> None:
+        """Update the state with the outcomes of one round; ``replaces`` is an earlier lesson and its position."""
         agent = np.asarray(feedback.agent)
         if learned.cost_usd is not None and self.settings.cost_weight:
             self.prices.see(parts["prices"], agent, learned.cost_usd)
@@ -198,6 +213,10 @@ class Engine:
             known = chosen_entries(feedback.observed, agent)
             reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
             self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
+        if replaces is not None and self.settings.policy.can_revise:
+            old, position = replaces
+            self.settings.policy.revise(parts["policy"], old, feedback, position=position)
+            return
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:

@@ -11,8 +11,10 @@ from typing import Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
-from bot_orch.core import pipeline
+from bot_orch.core import settling
 from bot_orch.core.alignment import Alignment, Units
+from bot_orch.core.completion.model import OutcomeMeaning
+from bot_orch.core.completion.silences import Silence
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.reward import BoundedReward, RewardModel
@@ -23,7 +25,7 @@ from bot_orch.core.text import carried_over, encode
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
-from bot_orch.policies.base import Feedback, Policy
+from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.rng import derive_key, uniform
 from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
@@ -70,6 +72,11 @@ class Orchestrator:
         How ``task.text`` becomes context: a name (``builtin``: hashed n-grams; ``wordllama``: static embeddings, with
         the extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. The first task
         decides: if it has a text, tasks without one count as empty; if not, later texts are refused.
+    patience_s
+        Seconds after which silence counts as not completed, with reward zero; None states none. Silence before that, or
+        without a stated patience, counts for what it says: see ``docs/concepts/silence.md``.
+    horizon
+        Rounds after which a decision without an outcome is dropped as silence; None keeps it pending for ever.
 
     Examples
     --------
@@ -92,6 +99,8 @@ class Orchestrator:
         reward: RewardModel | None = None,
         cost_weight: float = 0.0,
         encoder: Encoder | str | None = "builtin",
+        patience_s: float | None = None,
+        horizon: int | None = 10_000,
     ) -> None:
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
@@ -104,6 +113,8 @@ class Orchestrator:
             reward=reward or BoundedReward(),
             cost_weight=cost_weight,
             encoder=encoder,
+            patience_s=patience_s,
+            horizon=horizon,
         )
         if isinstance(agents, str):
             raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
@@ -175,6 +186,15 @@ class Orchestrator:
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions without an outcome, oldest first."""
         return tuple(self._state.pending)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Ids of recent decisions that ended without a reward, oldest first; a reward may still replace the silence."""
+        return tuple(self._state.silences)
+
+    def is_silent(self, decision_id: str) -> bool:
+        """Whether a decision is among :attr:`silent`."""
+        return decision_id in self._state.silences
 
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
@@ -250,25 +270,55 @@ class Orchestrator:
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
+        if engine.settings.horizon is not None:
+            self._expire_before(state.rounds - engine.settings.horizon)
 
     @exclusive
     def observe(self, decision_id: str, outcome: Outcome) -> None:
-        """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
+        """Learn from an outcome, at any time and in any order.
+
+        Each decision takes one outcome. If that had no reward, a reward that comes later replaces it, while the
+        decision is among the 1024 newest of :attr:`silent`.
+        """
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        decision, engine = self._pending(decision_id), self._engine.comparing("outcome.output", outcome.output)
+        decision, engine = self._awaited(decision_id, outcome), self._engine.comparing("outcome.output", outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
         self._use(engine)  # inputs are valid: no error after this line
-        self._settle(decision)
+        earlier = self._settle(decision)
         if index is None:
             return  # the agent was removed
-        parts = self._state.parts
-        model.learn(parts["reward"], index, outcome)
-        unusable = reward is None or not self._fits(decision)
-        feedback = self._feedback(decision, index, np.array(np.nan if unusable else reward))
-        cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
-        engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
+        model.learn(self._state.parts["reward"], index, outcome)
+        read = settling.Read(reward, raw, earlier)
+        settling.learn(engine, self._state, self._roster, decision=decision, outcome=outcome, read=read)
+
+    def meaning(self, outcome: Outcome) -> OutcomeMeaning:
+        """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
+        return self._engine.completion.meaning(outcome, self.reward.read(self._state.parts["reward"], 0, outcome))
+
+    @exclusive
+    def expire(self, decision_ids: Iterable[str] = (), *, older_than_round: int | None = None) -> tuple[str, ...]:
+        """Drop pending decisions as silence: those named, and those of rounds (from 1) before ``older_than_round``.
+
+        Nothing says how long they were waited for, so they count as far as their agents are silent more often than
+        others. A reward may still replace the silence. Returns the ids of the dropped decisions.
+        """
+        decisions = [self._pending(decision_id) for decision_id in dict.fromkeys(decision_ids)]
+        for decision in decisions:
+            self._expire(decision)
+        older = () if older_than_round is None else self._expire_before(older_than_round - 1)
+        return (*(decision.id for decision in decisions), *older)
+
+    def _expire_before(self, counter: int) -> tuple[str, ...]:
+        overdue = settling.overdue(self._state.pending, counter)
+        for decision in overdue:
+            self._expire(decision)
+        return tuple(decision.id for decision in overdue)
+
+    def _expire(self, decision: Decision) -> None:
+        self._settle(decision)
+        settling.learn(self._engine, self._state, self._roster, decision=decision, outcome=settling.FORGOTTEN)
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -280,8 +330,8 @@ class Orchestrator:
         values = np.array([check_reward(rewards[name], f"rewards.{name}") for name in names])
         self._settle(decision)
         index = self._roster.index.get(decision.agent)
-        if index is not None and self._fits(decision):
-            feedback = self._feedback(decision, index, values, everybody=True)
+        if index is not None:
+            feedback = settling.feedback(self._engine, self._roster, decision, reward=values, everybody=True)
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
     @exclusive
@@ -302,6 +352,8 @@ class Orchestrator:
         self._seat(parts, come, [name for name in self.agents if name not in wanted.index])
         self._state.agents = tuple(wanted.agents[wanted.index[name]] for name in (*stay, *come))
         self._state.parts = engine.resume(parts if keep_learned else {}, len(wanted.agents))
+        if not keep_learned:
+            self._state.silences.clear()
         self._begin(engine, self._state)
 
     @exclusive
@@ -418,30 +470,19 @@ class Orchestrator:
             raise UnknownDecisionError(decision_id)
         return decision
 
-    def _settle(self, decision: Decision) -> None:
-        """Remove a decision from the pending ones."""
-        del self._state.pending[decision.id]
+    def _awaited(self, decision_id: str, outcome: Outcome) -> Decision:
+        """A pending decision, or a silent one if the outcome brings a lesson."""
+        earlier = self._state.silences.get(decision_id)
+        if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
+            return earlier.decision
+        return self._pending(decision_id)
+
+    def _settle(self, decision: Decision) -> Silence | None:
+        """Remove a decision from the pending or silent ones; the silence."""
         self._state.seq += 1
-        if decision.agent in self._roster.index:
-            self._waiting[self._roster.index[decision.agent]] -= 1.0
-
-    def _fits(self, decision: Decision) -> bool:
-        """Whether the policy can learn from a decision: one made before features or encoder changed has others."""
-        width, text = self.settings.context_width, self.settings.text
-        if not width:
-            return True
-        return len(decision.features) == width and decision.encoder == ("" if text is None else str(text))
-
-    def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
-        """Feedback with the propensities, penalties, features and claims stored in the decision."""
-        penalty, claims = decision.terms.alignment + decision.terms.cost, decision.claims
-        return pipeline.feedback(
-            decision.key.counter + 1,
-            np.array(index),
-            reward,
-            propensities=self._roster.place(decision, decision.propensities),
-            penalty=self._roster.place(decision, penalty),
-            context=np.array(decision.features) if self.settings.context_width else None,
-            claims=self._roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
-            everybody=everybody,
-        )
+        earlier = self._state.silences.pop(decision.id, None)
+        if earlier is None:
+            del self._state.pending[decision.id]
+            if decision.agent in self._roster.index:
+                self._waiting[self._roster.index[decision.agent]] -= 1.0
+        return earlier

@@ -48,6 +48,8 @@ class Settings:
     cost_weight: float = 0.0
     encoder: Encoder | str | None = None
     text: TextFeatures | None = None  # the encoder in use; None until the first task brings a text
+    patience_s: float | None = None
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         if self.encoder is not None and not callable(self.encoder):
@@ -62,6 +64,10 @@ class Settings:
             object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, high=np.inf))
         object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, high=1.0))
         object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, high=np.inf))
+        if self.patience_s is not None and not _check("patience_s", self.patience_s, 0.0, high=np.inf) > 0.0:
+            raise InvalidInputError("patience_s", "is 0", "pass seconds, more than zero, or None")
+        if self.horizon is not None and not (isinstance(self.horizon, int) and self.horizon >= 1):
+            raise InvalidInputError("horizon", f"is {self.horizon!r}", "pass a number of rounds, 1 or more, or None")
         if self.units not in (None, "reference", "native"):
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
@@ -101,6 +107,8 @@ class Settings:
             "cost_weight": self.cost_weight,
             **({} if self.encoder is None else {"encoder": encoder_spec(self.encoder)}),
             **({} if self.text is None else {"text": str(self.text)}),
+            "patience_s": self.patience_s,
+            "horizon": self.horizon,
         }
 
     @classmethod
@@ -119,6 +127,8 @@ class Settings:
             cost_weight=document.get("cost_weight", 0.0),
             encoder=encoder_from_spec(document.get("encoder")),
             text=TextFeatures.parse(document["text"]) if "text" in document else None,
+            patience_s=document.get("patience_s"),
+            horizon=document.get("horizon"),
         )
 
 

@@ -22,6 +22,7 @@ from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey
 __all__ = [
     "CLAIM",
     "FIRST_ENGINE",
+    "SETTLING",
     "AttemptEnded",
     "Censored",
     "Configured",
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 
+#: Effects of a report that ends its decision.
+SETTLING = frozenset({"learned", "noted"})
 #: The engine of logs that do not name one.
 FIRST_ENGINE = "1"
 #: The column of a decision that holds the agents' claims.
@@ -207,8 +210,10 @@ class _DecisionMade1(_Event, tag="decision@1", frozen=True):
 class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     """An outcome of a decision was reported.
 
-    ``effect`` is how it counts: ``learned``; ``early`` (kept until its decision is known); ``revision`` (an outcome
-    was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon: likewise).
+    ``effect`` is how it counts: ``learned``; ``noted`` (the decision ends without a reward; silence counts for what it
+    says); ``replaced`` (a reward in place of that); ``early`` (kept until its decision is known); ``revision`` (an
+    outcome was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon, when the decision
+    is no longer remembered: likewise).
     """
 
     id: str
@@ -233,6 +238,12 @@ class Censored(_Event, tag="censored@1", frozen=True):
     decision_id: str
     elapsed_s: float
     reason: str
+
+    def outcome(self, answered_s: float | None = None) -> Outcome:
+        """Silence, unless the agent is known to have answered after ``answered_s``: then only the reward is missing."""
+        if answered_s is not None:
+            return Outcome.completed(elapsed_s=answered_s)
+        return Outcome.censored(elapsed_s=self.elapsed_s, reason="horizon")
 
 
 class TaskSubmitted(_Event, tag="task@1", frozen=True):

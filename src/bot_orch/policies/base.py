@@ -107,6 +107,23 @@ class Policy(ABC):
     def update(self, state: Arrays, feedback: Feedback) -> None:
         """Learn from feedback; updates ``state`` in place."""
 
+    @property
+    def can_revise(self) -> bool:
+        """Whether :meth:`revise` is implemented: a lesson can be replaced by another one."""
+        return False
+
+    def position(self, state: Arrays, agent: int) -> float:
+        """Number of the agent's lessons so far, if :meth:`revise` needs it; ``state`` is that of one batch element."""
+        return 0.0
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Replace the lesson ``old`` by ``new``, which differs in the reward only; updates ``state`` in place.
+
+        ``position`` is what :meth:`position` returned just after ``old`` was learned. The state becomes that of a
+        policy that learned ``new`` at that time, up to rounding.
+        """
+        raise NotImplementedError(f"{self.id} cannot take a lesson back")
+
 
 def no_exploration(estimate: Floats) -> Floats:
     """A zero exploration term with the shape of ``estimate``."""
@@ -125,6 +142,20 @@ class EstimatorPolicy(Policy):
     def update(self, state: Arrays, feedback: Feedback) -> None:
         """Update the estimator with the observed rewards."""
         self.estimator.update(state, feedback.observed, feedback.reward)
+
+    @property
+    def can_revise(self) -> bool:
+        """Whether the estimator can; a subclass with an update of its own cannot unless it says so."""
+        return self.estimator.can_revise and type(self).update is EstimatorPolicy.update
+
+    def position(self, state: Arrays, agent: int) -> float:
+        """Number of rewards behind the agent's estimate."""
+        return float(self.estimator.count(state)[agent])
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Replace a reward in the estimator."""
+        change = np.where(new.observed, new.reward - old.reward, 0.0)
+        self.estimator.revise(state, change, position=position)
 
     def seen(self, state: Arrays, situation: Situation) -> Floats:
         """Number of rewards behind each estimate, plus pending decisions."""

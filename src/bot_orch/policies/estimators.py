@@ -45,6 +45,15 @@ class Estimator(ABC):
     def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
         """Add the observed rewards; updates ``state`` in place."""
 
+    @property
+    def can_revise(self) -> bool:
+        """Whether :meth:`revise` is implemented."""
+        return False
+
+    def revise(self, state: Arrays, change: Floats, *, position: float) -> None:
+        """Change a past reward of each agent by ``change``; it was number ``position`` of its agent."""
+        raise NotImplementedError(f"{self.id} cannot take a reward back")
+
 
 class History(ABC):
     """f_i(R_1..t-1), the history term of Algorithm 2, which the paper does not specify."""
@@ -143,6 +152,16 @@ class EMA(Estimator):
         np.copyto(state["rhat"], step, where=observed)
         state["count"] += observed
 
+    @property
+    def can_revise(self) -> bool:
+        """Only without a history term, which is not linear in past rewards alone."""
+        return not self._remembers
+
+    def revise(self, state: Arrays, change: Floats, *, position: float) -> None:
+        """A reward has the weight ``(1 - alpha) * alpha ** (rewards since)``."""
+        since = np.maximum(state["count"] - position, 0.0)
+        state["rhat"] += (1.0 - self.alpha) * np.where(change != 0.0, self.alpha**since, 0.0) * change
+
 
 @dataclass(frozen=True, slots=True)
 class Mean(Estimator):
@@ -172,6 +191,15 @@ class Mean(Estimator):
         """Add to sums and counts."""
         state["total"] += np.where(observed, reward, 0.0)
         state["count"] += observed
+
+    @property
+    def can_revise(self) -> bool:
+        """A sum can."""
+        return True
+
+    def revise(self, state: Arrays, change: Floats, *, position: float) -> None:
+        """Change the sum."""
+        state["total"] += change
 
 
 @dataclass(frozen=True, slots=True)
