@@ -95,7 +95,7 @@ class Task:
 
     def __post_init__(self) -> None:
         try:
-            object.__setattr__(self, "features", tuple(float(value) for value in self.features))
+            object.__setattr__(self, "features", tuple(map(float, self.features)))
         except (TypeError, ValueError) as error:
             raise InvalidInputError("task.features", f"is {self.features!r}", "pass a sequence of numbers") from error
         if not all(map(math.isfinite, self.features)):

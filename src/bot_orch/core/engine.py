@@ -34,7 +34,10 @@ ENGINE = "3"
 Parts = dict[str, Arrays]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# The values of one round are not frozen: that would take longer than the policy. Nobody changes them.
+
+
+@dataclass(slots=True, eq=False)
 class Observation:
     """Information available before the choice in round ``t`` (from 1).
 
@@ -67,7 +70,7 @@ class Observation:
     pending: Floats | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Prepared:
     """A decision per batch element before it is committed: agent, propensities and score terms."""
 
@@ -79,7 +82,7 @@ class Prepared:
     lambda_: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Learned:
     """Outcome data other than the reward, one entry per batch element; NaN where missing.
 
@@ -205,6 +208,9 @@ class Engine:
         """Distances W, alignment costs and lambda."""
         dual = None if self.dual is None else parts["lambda"]
         lambda_ = np.array(self.settings.lambda_ if dual is None else dual["lambda"], dtype=float)
+        if self.alignment is None and o.distance is None:
+            nothing = np.zeros(o.cost.shape)
+            return nothing, nothing, lambda_
         counts = np.count_nonzero(lambda_) > 0
         if counts and self.alignment is None and o.distance is not None:
             return o.distance, lambda_[..., None] * o.distance, lambda_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -190,7 +191,7 @@ class Orchestrator:
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
         counter, names = self._state.rounds, self._roster.names
         found = engine.prepare(self._parts_of(engine), observed, uniform(self._stream, counter))
-        choice, total = found.drawn.choice, float(np.add.reduce(found.drawn.propensities))
+        choice, total = found.drawn.choice, math.fsum(found.drawn.propensities.tolist())
         if not abs(total - 1.0) < 1e-6:  # also catches nan
             raise InvalidInputError(
                 "policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache, reduce
-from typing import cast
+from itertools import accumulate
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.kernels import compiled, kernel_kind
+from bot_orch.policies.rows import draw_rows, share_and_draw, softmax_rows, ucb_rows
 
 __all__ = [
     "UNSEEN",
@@ -17,7 +21,10 @@ __all__ = [
     "best_of_family",
     "best_probabilities",
     "draw",
+    "mixed_draw",
     "softmax",
+    "softmax_scores",
+    "ucb_scores",
     "with_floor",
     "with_uniform_share",
 ]
@@ -25,6 +32,44 @@ __all__ = [
 #: Exploration bonus of an agent without outcomes. It is finite, so that it can be stored and so that the best aligned
 #: of several such agents is chosen first.
 UNSEEN = 1e9
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def softmax_scores(estimate: Floats, penalty: Floats, eta: float, eligible: Bools | None = None) -> Floats:
+    """Softmax of ``eta * (estimate - penalty)``: :func:`softmax`, compiled where the process uses such kernels."""
+    if kernel_kind() != "compiled":
+        return softmax(eta * (estimate - penalty), eligible)
+    shape = estimate.shape
+    p = np.empty(shape)
+    rows = (_rows(estimate, shape), _rows(penalty, shape), None if eligible is None else _rows(eligible, shape))
+    compiled(softmax_rows)(*rows, eta, p if p.ndim <= 2 else p.reshape(-1, shape[-1]))
+    return p
+
+
+def ucb_scores(
+    estimate: Floats, n: Floats, penalty: Floats, *, scale: float, eligible: Bools | None = None
+) -> tuple[Floats, Floats]:
+    """All probability on the largest ``estimate + bonus - penalty``, and bonus = scale * sqrt(2 ln N / n).
+
+    Examples
+    --------
+    >>> p, bonus = ucb_scores(np.array([0.5, 0.5]), np.array([3.0, 1.0]), np.zeros(2), scale=1.0)
+    >>> p, bonus.round(3)
+    (array([0., 1.]), array([0.961, 1.665]))
+    """
+    if kernel_kind() == "compiled":
+        shape = estimate.shape
+        bonus, p = np.empty(shape), np.empty(shape)
+        mask = None if eligible is None else _rows(eligible, shape)
+        out = (bonus, p) if p.ndim <= 2 else (bonus.reshape(-1, shape[-1]), p.reshape(-1, shape[-1]))
+        compiled(ucb_rows)(_rows(estimate, shape), _rows(n, shape), _rows(penalty, shape), mask, scale, UNSEEN, *out)
+        return p, bonus
+    total = np.maximum(_row_sum(n), 1.0)
+    bonus = scale * np.sqrt(2.0 * np.log(total) / np.maximum(n, 1e-12))
+    np.minimum(bonus, UNSEEN, out=bonus)
+    if np.count_nonzero(n) < n.size or n.min() < 0.0:
+        bonus = np.where(n > 0.0, bonus, UNSEEN)
+    return argmax_ties(estimate + bonus - penalty, eligible), bonus
 
 
 def softmax(logits: Floats, eligible: Bools | None = None) -> Floats:
@@ -86,6 +131,18 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
     return cast(Floats, np.where(mask, (1.0 - share) * p + share / n, 0.0))
 
 
+def mixed_draw(
+    p: Floats, u: npt.ArrayLike, share: float = 0.0, eligible: Bools | None = None
+) -> tuple[Floats, Ints]:
+    """:func:`with_uniform_share` and :func:`draw` in one: the mixed probabilities and the agents drawn from them."""
+    if p.ndim == 1 and share > 0.0 and kernel_kind() == "compiled" and p.flags.carray:  # the same numbers
+        mixed = np.empty(p.shape)
+        agent = compiled(share_and_draw)(p, eligible, share, u, mixed)
+        return mixed, np.array(agent)
+    mixed = with_uniform_share(p, share, eligible)
+    return mixed, draw(mixed, u)
+
+
 def draw(p: Floats, u: npt.ArrayLike) -> Ints:
     """Inverse-CDF draw: the agent whose interval of [0, 1) contains ``u``; one per row.
 
@@ -94,6 +151,14 @@ def draw(p: Floats, u: npt.ArrayLike) -> Ints:
     >>> draw(np.array([[0.25, 0.75], [0.0, 1.0]]), np.array([0.2, 0.2]))
     array([0, 1])
     """
+    if p.ndim == 1 and np.ndim(u) == 0:
+        line = list(accumulate(p.tolist()))
+        at = bisect_right(line, float(cast(float, u)) * line[-1])
+        return np.array(at if at < len(line) else 0)
+    if p.ndim == 2 and kernel_kind() == "compiled":  # the same agents
+        agent = np.empty(p.shape[0], dtype=np.int64)
+        compiled(draw_rows)(_rows(p, p.shape), _rows(np.asarray(u, dtype=float), p.shape[:1]), agent)
+        return agent
     edges = _row_cumsum(p)
     return cast(Ints, np.argmax(edges > np.asarray(u)[..., None] * edges[..., -1:], axis=-1))
 
@@ -182,3 +247,10 @@ def _row_cumsum(x: Floats) -> Floats:
     for column in range(1, x.shape[1]):
         np.add(edges[:, column - 1], x[:, column], out=edges[:, column])
     return edges
+
+
+def _rows(x: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:
+    """An array as a kernel takes it: of this shape, C-ordered, writeable, of at most two dimensions."""
+    if x.shape != shape or not x.flags.carray:
+        x = np.array(np.broadcast_to(x, shape))
+    return x if x.ndim <= 2 else x.reshape(-1, shape[-1])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema, row_views
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, row_views
 from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import compiled, kernel_kind
+from bot_orch.policies.rows import ema_rows, mean_rows, sum_rows
 
 __all__ = [
     "EMA",
@@ -44,6 +46,12 @@ class Estimator(ABC):
     @abstractmethod
     def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
         """Add the observed rewards; updates ``state`` in place."""
+
+    def update_chosen(self, state: Arrays, agent: Ints, earned: Floats) -> None:
+        """Add the rewards ``batch`` of the chosen agents, all known. The default calls :meth:`update`."""
+        shape = self.count(state).shape
+        observed = np.arange(shape[-1]) == np.asarray(agent)[..., None]
+        self.update(state, observed, np.broadcast_to(np.asarray(earned)[..., None], shape))
 
 
 class History(ABC):
@@ -143,6 +151,18 @@ class EMA(Estimator):
         np.copyto(state["rhat"], step, where=observed)
         state["count"] += observed
 
+    def update_chosen(self, state: Arrays, agent: Ints, earned: Floats) -> None:
+        """One step of the recursion for the chosen agents only."""
+        rhat, count = state["rhat"], state["count"]
+        if self._remembers:
+            Estimator.update_chosen(self, state, agent, earned)
+        elif rhat.ndim == 2 and kernel_kind() == "compiled":
+            compiled(ema_rows)(rhat, count, agent, earned, self.alpha)
+        else:
+            at = _entries(agent)
+            rhat[at] = self.alpha * rhat[at] + (1.0 - self.alpha) * earned
+            count[at] += 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Mean(Estimator):
@@ -161,6 +181,10 @@ class Mean(Estimator):
 
     def estimate(self, state: Arrays) -> Floats:
         """``total / count`` including the prior; zero before the first reward without a prior."""
+        if kernel_kind() == "compiled" and state["count"].ndim <= 2:  # the same numbers
+            mean = np.empty(state["count"].shape)
+            compiled(mean_rows)(state["total"], state["count"], self.prior, mean)
+            return mean
         weight = state["count"] + self.prior
         return (state["total"] + 0.5 * self.prior) / np.where(weight > 0.0, weight, 1.0)
 
@@ -172,6 +196,16 @@ class Mean(Estimator):
         """Add to sums and counts."""
         state["total"] += np.where(observed, reward, 0.0)
         state["count"] += observed
+
+    def update_chosen(self, state: Arrays, agent: Ints, earned: Floats) -> None:
+        """Add to the chosen agents' sums and counts."""
+        total, count = state["total"], state["count"]
+        if total.ndim == 2 and kernel_kind() == "compiled":
+            compiled(sum_rows)(total, count, agent, earned)
+        else:
+            at = _entries(agent)
+            total[at] += earned
+            count[at] += 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +280,8 @@ class Windowed(Estimator):
         state["position"][...] = (at + 1) % self.window
         if at + 1 == self.window:
             state["total"][...] = np.add.reduce(state["ring"], axis=-1)
+
+
+def _entries(agent: Ints) -> tuple[Any, ...]:
+    """Index of the chosen agents' entries in an array ``batch + (M,)``."""
+    return (int(agent),) if np.ndim(agent) == 0 else (*np.indices(agent.shape, sparse=True), agent)
