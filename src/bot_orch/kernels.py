@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
-__all__ = ["VARIABLE", "KernelKind", "compiled", "kernel_kind"]
+__all__ = ["VARIABLE", "KernelKind", "compiled", "kernel", "kernel_kind"]
 
 KernelKind = Literal["compiled", "plain"]
 VARIABLE = "BOT_ORCH_KERNELS"
@@ -44,3 +44,9 @@ def compiled(function: _Function) -> _Function:
     from numba import njit
 
     return cast(_Function, njit(function, cache=True, nogil=True, error_model="numpy"))
+
+
+@lru_cache(maxsize=256)
+def kernel(function: _Function) -> _Function | None:
+    """``function`` compiled where this process runs compiled kernels, else None: the caller has a NumPy version."""
+    return compiled(function) if kernel_kind() == "compiled" else None

@@ -57,6 +57,8 @@ class Observation:
         Precomputed distances, ``batch + (M,)``, for :class:`~bot_orch.core.alignment.GivenDistances`.
     pending
         Number of decisions per agent without an outcome, ``batch + (M,)``.
+    free
+        Whether ``cost`` is known to be zero for every agent.
     """
 
     t: int
@@ -68,6 +70,7 @@ class Observation:
     profiles: Floats | None = None
     distance: Floats | None = None
     pending: Floats | None = None
+    free: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +80,6 @@ class Prepared:
     drawn: pipeline.Drawn
     distance: Floats
     alignment: Floats
-    _: KW_ONLY
     cost: Floats
     lambda_: Floats
 
@@ -178,24 +180,25 @@ class Engine:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
         cost = self.prices.expected(parts["prices"], o.cost) if self.settings.cost_weight else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
-        priced = cost if np.count_nonzero(cost) else None
+        priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
         penalty = alignment if priced is None else alignment + cost
         situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
         drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
-        return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
+        return Prepared(drawn, distance, alignment, cost, lambda_)
 
-    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats) -> None:
+    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats | float) -> None:
         """Update the state after agents were chosen with these alignment costs and this lambda."""
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
-        if self.dual is not None and np.count_nonzero(alignment):  # usually all zero: no update
+        measured = self.alignment is not None or o.distance is not None
+        if measured and self.dual is not None and np.count_nonzero(alignment):  # usually all zero: no update
             paid = chosen_entries(alignment, agent)
             if paid.any():
                 self.dual.accept(parts["lambda"], np.divide(paid, lambda_))
 
     def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned) -> None:
         """Update the state with the outcomes of one round."""
-        agent = np.asarray(feedback.agent)
+        agent = feedback.agent
         if learned.cost_usd is not None and self.settings.cost_weight:
             self.prices.see(parts["prices"], agent, learned.cost_usd)
         if self.alignment is not None and learned.raw is not None:
@@ -207,7 +210,7 @@ class Engine:
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""
         dual = None if self.dual is None else parts["lambda"]
-        lambda_ = np.array(self.settings.lambda_ if dual is None else dual["lambda"], dtype=float)
+        lambda_: Floats = np.array(self.settings.lambda_) if dual is None else dual["lambda"].copy()
         if self.alignment is None and o.distance is None:
             nothing = np.zeros(o.cost.shape)
             return nothing, nothing, lambda_

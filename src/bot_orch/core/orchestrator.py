@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -23,11 +22,17 @@ from bot_orch.core.state import FORMAT, VERSION, State, parse
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy
+from bot_orch.policies.choice import indices
 from bot_orch.policies.registry import make_policy, policy_name
-from bot_orch.rng import derive_key, uniform
+from bot_orch.records import builder
+from bot_orch.rng import derive_key, stream_of
 from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
+
+_scalar: Callable[[float], Floats] = np.float64  # type: ignore[assignment]  # half the time of np.array
+_NOTHING_ELSE = Learned()
+_decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 
 class Orchestrator:
@@ -190,24 +195,20 @@ class Orchestrator:
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
         counter, names = self._state.rounds, self._roster.names
-        found = engine.prepare(self._parts_of(engine), observed, uniform(self._stream, counter))
-        choice, total = found.drawn.choice, math.fsum(found.drawn.propensities.tolist())
-        if not abs(total - 1.0) < 1e-6:  # also catches nan
-            raise InvalidInputError(
-                "policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it"
-            )
-        return Decision(
-            id=f"{self._stream:016x}-{counter:012x}",
-            task_id=task.id,
-            agent=names[int(found.drawn.agent)],
-            agents=names,
-            propensities=found.drawn.propensities,
-            terms=Terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
-            policy=self._name,
-            lambda_=float(found.lambda_),
-            state_seq=self._state.seq,
-            key=RandomKey(self._stream, counter),
-            features=task.features,
+        found = engine.prepare(self._parts_of(engine), observed, self._uniform(counter))
+        choice = found.drawn.choice
+        return _decision(
+            f"{self._prefix}{counter:012x}",
+            task.id,
+            names[int(found.drawn.agent)],
+            names,
+            found.drawn.propensities,
+            _terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
+            self._name,
+            float(found.lambda_),
+            self._state.seq,
+            _random_key(self._stream, counter),
+            task.features,
         )
 
     @exclusive
@@ -229,8 +230,8 @@ class Orchestrator:
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         self._use(engine)
         state, index = self._state, self._roster.index[decision.agent]
-        alignment, lambda_ = decision.terms.alignment, np.asarray(decision.lambda_)
-        engine.commit(state.parts, observed, np.array(index), alignment=alignment, lambda_=lambda_)
+        agent, terms = indices(len(self._roster.names))[index], decision.terms
+        engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=decision.lambda_)
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
@@ -238,7 +239,8 @@ class Orchestrator:
     @exclusive
     def observe(self, decision_id: str, outcome: Outcome) -> None:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
-        require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        if not isinstance(outcome, Outcome):
+            require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         decision, engine = self._pending(decision_id), self._engine.comparing("outcome.output", outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
@@ -249,9 +251,10 @@ class Orchestrator:
             return  # the agent was removed
         parts = self._state.parts
         model.learn(parts["reward"], index, outcome)
-        feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
+        feedback = self._feedback(decision, index, _scalar(np.nan if reward is None else reward))
         cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
-        engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
+        learned = _NOTHING_ELSE if raw is None and cost_usd is None else Learned(raw, cost_usd)
+        engine.learn(parts, self._roster.names, feedback, learned=learned)
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -367,6 +370,8 @@ class Orchestrator:
         self._engine, self._state = engine, state
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
         self._stream = derive_key("orchestrator", self.seed)
+        self._uniform = stream_of(self._stream)
+        self._prefix = f"{self._stream:016x}-"
         self._name = policy_name(self.policy)
         self._refresh()
 
@@ -390,7 +395,8 @@ class Orchestrator:
         return engine.resume(known, len(self.agents))
 
     def _engine_for(self, task: Task) -> Engine:
-        require_type("task", task, Task, "pass a Task, such as Task(text=...)")
+        if not isinstance(task, Task):
+            require_type("task", task, Task, "pass a Task, such as Task(text=...)")
         return self._engine.for_task(task, first=not self._state.rounds)
 
     def _pending(self, decision_id: str) -> Decision:
@@ -408,13 +414,16 @@ class Orchestrator:
 
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
         """Feedback with the propensities, penalties and features stored in the decision."""
+        roster, propensities = self._roster, decision.propensities
         penalty = decision.terms.alignment + decision.terms.cost
+        if decision.agents is not roster.names:
+            propensities, penalty = roster.place(decision, propensities), roster.place(decision, penalty)
         return pipeline.feedback(
             decision.key.counter + 1,
-            np.array(index),
+            indices(len(roster.names))[index],
             reward,
-            propensities=self._roster.place(decision, decision.propensities),
-            penalty=self._roster.place(decision, penalty),
+            propensities=propensities,
+            penalty=penalty,
             context=np.array(decision.features) if self._engine.settings.n_features else None,
             everybody=everybody,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +25,6 @@ class Drawn:
     agent: Ints
     propensities: Floats
     choice: Choice
-    _: KW_ONLY
     situation: Situation
 
 
@@ -33,7 +32,7 @@ def decide(policy: Policy, state: Arrays, situation: Situation, *, u: npt.ArrayL
     """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness."""
     choice = policy.choose(state, situation)
     p, agent = mixed_draw(choice.propensities, u, floor, situation.eligible)
-    return Drawn(agent, p, choice, situation=situation)
+    return Drawn(agent, p, choice, situation)
 
 
 def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:
@@ -71,6 +70,7 @@ def feedback(
     if everybody:
         return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context)
     if math.isfinite(reward) if reward.ndim == 0 else np.isfinite(reward).all():
+        # only the chosen agents' rewards are known, all of them
         return Feedback(t, agent, _LATER, reward, propensities, penalty, context, earned=reward)
     known = np.isfinite(reward)
     observed: Bools = one_hot(propensities.shape[-1])[agent]

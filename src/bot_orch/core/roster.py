@@ -54,6 +54,11 @@ class Roster:
         return costs
 
     @cached_property
+    def free(self) -> bool:
+        """Whether no agent has a configured cost."""
+        return not self.cost.any()
+
+    @cached_property
     def described(self) -> bool:
         """Whether any agent has a configured profile."""
         return any(agent.profile is not None for agent in self.agents)
@@ -108,9 +113,18 @@ class Roster:
             if task.reference is not None:
                 reference = alignment.embed("task.reference", task.reference)
             profiles = self._profiles(alignment, task)
-        context = _context(task, engine.settings.n_features)
+        n_features = engine.settings.n_features
+        context = _context(task, n_features) if n_features else None
+        mask = None if eligible is None else self.mask(eligible)
         return Observation(
-            t, self.cost, context, eligible=self.mask(eligible), reference=reference, profiles=profiles, pending=pending
+            t,
+            self.cost,
+            context,
+            eligible=mask,
+            reference=reference,
+            profiles=profiles,
+            pending=pending,
+            free=self.free,
         )
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:
@@ -125,9 +139,7 @@ class Roster:
         return known
 
 
-def _context(task: Task, n_features: int | None) -> Floats | None:
-    if not n_features:
-        return None
+def _context(task: Task, n_features: int) -> Floats:
     if len(task.features) != n_features:
         problem = f"has {len(task.features)} numbers, this orchestrator expects {n_features}"
         raise InvalidInputError("task.features", problem, "pass as many with every task")

@@ -12,15 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
-from bot_orch.kernels import compiled, kernel_kind
-from bot_orch.policies.rows import draw_rows, share_and_draw, softmax_rows, ucb_rows
+from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import kernel
+from bot_orch.policies.rows import draw_rows, share_and_draw, softmax_rows
 
 __all__ = [
     "UNSEEN",
     "argmax_ties",
+    "as_rows",
     "best_of_family",
     "best_probabilities",
     "draw",
+    "indices",
     "mixed_draw",
     "softmax",
     "softmax_scores",
@@ -37,12 +40,16 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 def softmax_scores(estimate: Floats, penalty: Floats, eta: float, eligible: Bools | None = None) -> Floats:
     """Softmax of ``eta * (estimate - penalty)``: :func:`softmax`, compiled where the process uses such kernels."""
-    if kernel_kind() != "compiled":
+    fast = kernel(softmax_rows)
+    if fast is None:
         return softmax(eta * (estimate - penalty), eligible)
     shape = estimate.shape
     p = np.empty(shape)
-    rows = (_rows(estimate, shape), _rows(penalty, shape), None if eligible is None else _rows(eligible, shape))
-    compiled(softmax_rows)(*rows, eta, p if p.ndim <= 2 else p.reshape(-1, shape[-1]))
+    if p.ndim == 1 and penalty.shape == shape and eligible is None and penalty.flags.carray:
+        fast(estimate, penalty, None, eta, p)
+        return p
+    mask = None if eligible is None else as_rows(eligible, shape)
+    fast(as_rows(estimate, shape), as_rows(penalty, shape), mask, eta, p if p.ndim <= 2 else p.reshape(-1, shape[-1]))
     return p
 
 
@@ -57,13 +64,6 @@ def ucb_scores(
     >>> p, bonus.round(3)
     (array([0., 1.]), array([0.961, 1.665]))
     """
-    if kernel_kind() == "compiled":
-        shape = estimate.shape
-        bonus, p = np.empty(shape), np.empty(shape)
-        mask = None if eligible is None else _rows(eligible, shape)
-        out = (bonus, p) if p.ndim <= 2 else (bonus.reshape(-1, shape[-1]), p.reshape(-1, shape[-1]))
-        compiled(ucb_rows)(_rows(estimate, shape), _rows(n, shape), _rows(penalty, shape), mask, scale, UNSEEN, *out)
-        return p, bonus
     total = np.maximum(_row_sum(n), 1.0)
     bonus = scale * np.sqrt(2.0 * np.log(total) / np.maximum(n, 1e-12))
     np.minimum(bonus, UNSEEN, out=bonus)
@@ -134,12 +134,19 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
 def mixed_draw(
     p: Floats, u: npt.ArrayLike, share: float = 0.0, eligible: Bools | None = None
 ) -> tuple[Floats, Ints]:
-    """:func:`with_uniform_share` and :func:`draw` in one: the mixed probabilities and the agents drawn from them."""
-    if p.ndim == 1 and share > 0.0 and kernel_kind() == "compiled" and p.flags.carray:  # the same numbers
+    """:func:`with_uniform_share` and :func:`draw` in one: the mixed probabilities and the agents drawn from them.
+
+    For one row, what is no probability vector is an error.
+    """
+    fast = kernel(share_and_draw)
+    if fast is not None and share > 0.0 and p.ndim == 1 and p.flags.carray:  # the same numbers
         mixed = np.empty(p.shape)
-        agent = compiled(share_and_draw)(p, eligible, share, u, mixed)
-        return mixed, np.array(agent)
+        agent = fast(p, eligible, share, u, mixed)
+        if agent >= 0:
+            return mixed, indices(p.shape[0])[agent]
     mixed = with_uniform_share(p, share, eligible)
+    if mixed.ndim == 1 and not abs((total := sum(mixed.tolist())) - 1.0) < 1e-6:  # also catches nan
+        raise InvalidInputError("policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it")
     return mixed, draw(mixed, u)
 
 
@@ -154,13 +161,23 @@ def draw(p: Floats, u: npt.ArrayLike) -> Ints:
     if p.ndim == 1 and np.ndim(u) == 0:
         line = list(accumulate(p.tolist()))
         at = bisect_right(line, float(cast(float, u)) * line[-1])
-        return np.array(at if at < len(line) else 0)
-    if p.ndim == 2 and kernel_kind() == "compiled":  # the same agents
+        return indices(len(line))[at if at < len(line) else 0]
+    fast = kernel(draw_rows)
+    if fast is not None and p.ndim == 2:  # the same agents
         agent = np.empty(p.shape[0], dtype=np.int64)
-        compiled(draw_rows)(_rows(p, p.shape), _rows(np.asarray(u, dtype=float), p.shape[:1]), agent)
+        fast(as_rows(p, p.shape), as_rows(np.asarray(u, dtype=float), p.shape[:1]), agent)
         return agent
     edges = _row_cumsum(p)
     return cast(Ints, np.argmax(edges > np.asarray(u)[..., None] * edges[..., -1:], axis=-1))
+
+
+@lru_cache(maxsize=64)
+def indices(m: int) -> tuple[Ints, ...]:
+    """The numbers of ``m`` agents as arrays without dimensions."""
+    made = tuple(np.array(index) for index in range(m))
+    for each in made:
+        each.flags.writeable = False
+    return made
 
 
 def best_probabilities(cdf: Floats, eligible: Bools | None = None) -> Floats:
@@ -249,7 +266,7 @@ def _row_cumsum(x: Floats) -> Floats:
     return edges
 
 
-def _rows(x: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:
+def as_rows(x: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:
     """An array as a kernel takes it: of this shape, C-ordered, writeable, of at most two dimensions."""
     if x.shape != shape or not x.flags.carray:
         x = np.array(np.broadcast_to(x, shape))

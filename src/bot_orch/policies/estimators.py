@@ -10,7 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, row_views
 from bot_orch.errors import InvalidInputError
-from bot_orch.kernels import compiled, kernel_kind
+from bot_orch.kernels import kernel
 from bot_orch.policies.rows import ema_rows, mean_rows, sum_rows
 
 __all__ = [
@@ -156,8 +156,12 @@ class EMA(Estimator):
         rhat, count = state["rhat"], state["count"]
         if self._remembers:
             Estimator.update_chosen(self, state, agent, earned)
-        elif rhat.ndim == 2 and kernel_kind() == "compiled":
-            compiled(ema_rows)(rhat, count, agent, earned, self.alpha)
+        elif rhat.ndim == 1:
+            i, reward = int(agent), float(earned)
+            rhat[i] = self.alpha * float(rhat[i]) + (1.0 - self.alpha) * reward
+            count[i] += 1.0
+        elif rhat.ndim == 2 and (fast := kernel(ema_rows)) is not None:
+            fast(rhat, count, agent, earned, self.alpha)
         else:
             at = _entries(agent)
             rhat[at] = self.alpha * rhat[at] + (1.0 - self.alpha) * earned
@@ -181,9 +185,10 @@ class Mean(Estimator):
 
     def estimate(self, state: Arrays) -> Floats:
         """``total / count`` including the prior; zero before the first reward without a prior."""
-        if kernel_kind() == "compiled" and state["count"].ndim <= 2:  # the same numbers
-            mean = np.empty(state["count"].shape)
-            compiled(mean_rows)(state["total"], state["count"], self.prior, mean)
+        count = state["count"]
+        if (fast := kernel(mean_rows)) is not None and count.ndim <= 2:  # the same numbers
+            mean = np.empty(count.shape)
+            fast(state["total"], count, self.prior, mean)
             return mean
         weight = state["count"] + self.prior
         return (state["total"] + 0.5 * self.prior) / np.where(weight > 0.0, weight, 1.0)
@@ -200,8 +205,12 @@ class Mean(Estimator):
     def update_chosen(self, state: Arrays, agent: Ints, earned: Floats) -> None:
         """Add to the chosen agents' sums and counts."""
         total, count = state["total"], state["count"]
-        if total.ndim == 2 and kernel_kind() == "compiled":
-            compiled(sum_rows)(total, count, agent, earned)
+        if total.ndim == 1:
+            i = int(agent)
+            total[i] += float(earned)
+            count[i] += 1.0
+        elif total.ndim == 2 and (fast := kernel(sum_rows)) is not None:
+            fast(total, count, agent, earned)
         else:
             at = _entries(agent)
             total[at] += earned
@@ -284,4 +293,4 @@ class Windowed(Estimator):
 
 def _entries(agent: Ints) -> tuple[Any, ...]:
     """Index of the chosen agents' entries in an array ``batch + (M,)``."""
-    return (int(agent),) if np.ndim(agent) == 0 else (*np.indices(agent.shape, sparse=True), agent)
+    return (*np.indices(agent.shape, sparse=True), agent)

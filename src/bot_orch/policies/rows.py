@@ -83,31 +83,45 @@ def mean_rows(total: Floats, count: Floats, prior: float, out: Floats) -> None:
 
 
 def ucb_rows(
-    estimate: Floats,
-    n: Floats,
+    total: Floats,
+    count: Floats,
+    pending: Floats | None,
     penalty: Floats,
     eligible: Bools | None,
+    prior: float,
     scale: float,
     unseen: float,
+    estimate: Floats,
     bonus: Floats,
     p: Floats,
 ) -> None:
-    """``bonus = scale * sqrt(2 ln N / n)`` and all probability ``p`` on the best score, split evenly over exact ties."""
+    """Means, ``bonus = scale * sqrt(2 ln N / n)`` and all probability on the best score, split evenly over exact ties.
+
+    n is the count plus the pending decisions, N its sum over the row.
+    """
     m = p.shape[-1]
-    a, c, s, b, z = estimate.ravel(), n.ravel(), penalty.ravel(), bonus.ravel(), p.ravel()
+    t, c, s, a, b, z = total.ravel(), count.ravel(), penalty.ravel(), estimate.ravel(), bonus.ravel(), p.ravel()
     size = z.shape[0]
-    counts, bonuses, scores = c.reshape((size // m, m)), b.reshape((size // m, m)), z.reshape((size // m, m))
+    bonuses, scores = b.reshape((size // m, m)), z.reshape((size // m, m))
+    for i in range(size):
+        weight = c[i] + prior
+        a[i] = (t[i] + 0.5 * prior) / (weight if weight > 0.0 else 1.0)
+        z[i] = c[i]
+    if pending is not None:
+        w = pending.ravel()
+        for i in range(size):
+            z[i] += w[i]
     for row in range(size // m):
-        total = 0.0
+        n = 0.0
         for i in range(m):
-            total += counts[row, i]
-        twice = 2.0 * math.log(max(total, 1.0))
+            n += scores[row, i]
+        twice = 2.0 * math.log(max(n, 1.0))
         for i in range(m):
             bonuses[row, i] = twice
     for i in range(size):
-        radius = scale * math.sqrt(b[i] / (c[i] if c[i] > 1e-12 else 1e-12))
+        radius = scale * math.sqrt(b[i] / (z[i] if z[i] > 1e-12 else 1e-12))
         radius = radius if radius < unseen else unseen
-        b[i] = radius if c[i] > 0.0 else unseen
+        b[i] = radius if z[i] > 0.0 else unseen
         z[i] = a[i] + b[i] - s[i]
     if eligible is not None:
         e = eligible.ravel()
@@ -140,7 +154,10 @@ def draw_rows(p: Floats, u: Floats, agent: Ints) -> None:
 
 
 def share_and_draw(p: Floats, eligible: Bools | None, share: float, u: float, mixed: Floats) -> int:
-    """One row: mix ``p`` with the uniform distribution over the eligible agents into ``mixed``, then draw."""
+    """One row: mix ``p`` with the uniform distribution over the eligible agents into ``mixed``, then draw.
+
+    Minus one if the sum differs from one by a millionth or more.
+    """
     m = p.shape[0]
     n = 0.0
     for i in range(m):
@@ -149,6 +166,8 @@ def share_and_draw(p: Floats, eligible: Bools | None, share: float, u: float, mi
     for i in range(m):
         mixed[i] = keep * p[i] + even if eligible is None or eligible[i] else 0.0
         total += mixed[i]
+    if not abs(total - 1.0) < 1e-6:  # also catches nan
+        return -1
     reach, edge, passed = u * total, 0.0, 0
     for i in range(m):
         edge += mixed[i]
