@@ -64,10 +64,11 @@ def ucb_scores(
     >>> p, bonus.round(3)
     (array([0., 1.]), array([0.961, 1.665]))
     """
+    estimate, n, penalty = _columns(estimate), _columns(n), _columns(penalty)
     total = np.maximum(_row_sum(n), 1.0)
     bonus = scale * np.sqrt(2.0 * np.log(total) / np.maximum(n, 1e-12))
     np.minimum(bonus, UNSEEN, out=bonus)
-    if np.count_nonzero(n) < n.size or n.min() < 0.0:
+    if np.count_nonzero(n) < n.size:
         bonus = np.where(n > 0.0, bonus, UNSEEN)
     return argmax_ties(estimate + bonus - penalty, eligible), bonus
 
@@ -82,6 +83,7 @@ def softmax(logits: Floats, eligible: Bools | None = None) -> Floats:
     """
     if eligible is not None:
         logits = np.where(eligible, logits, -np.inf)
+    logits = _columns(logits)
     p: Floats = np.exp(logits - _row_max(logits))
     p /= _row_sum(p)
     return p
@@ -97,7 +99,10 @@ def argmax_ties(score: Floats, eligible: Bools | None = None) -> Floats:
     """
     if eligible is not None:
         score = np.where(eligible, score, -np.inf)
+    score = _columns(score)
     best = score == _row_max(score)
+    if best.ndim == 2 and np.count_nonzero(best) == best.shape[0]:  # no ties
+        return best.astype(float)
     return cast(Floats, best / np.add.reduce(best, axis=-1, keepdims=True, dtype=np.float64))
 
 
@@ -167,7 +172,13 @@ def draw(p: Floats, u: npt.ArrayLike) -> Ints:
         agent = np.empty(p.shape[0], dtype=np.int64)
         fast(as_rows(p, p.shape), as_rows(np.asarray(u, dtype=float), p.shape[:1]), agent)
         return agent
-    edges = _row_cumsum(p)
+    if _by_column(p):
+        edges = p.T.copy()
+        for column in range(1, len(edges)):
+            np.add(edges[column - 1], edges[column], out=edges[column])
+        passed = np.add.reduce((edges <= np.asarray(u) * edges[-1]).view(np.int8), axis=0, dtype=np.int8)
+        return np.where(passed < p.shape[1], passed, 0).astype(np.int64)
+    edges = np.cumsum(p, axis=-1)
     return cast(Ints, np.argmax(edges > np.asarray(u)[..., None] * edges[..., -1:], axis=-1))
 
 
@@ -244,6 +255,11 @@ def _by_column(x: Floats) -> bool:
     return x.ndim == 2 and x.shape[1] < _FEW_COLUMNS and x.shape[0] >= _MANY_ROWS
 
 
+def _columns(x: Floats) -> Floats:
+    """``x`` with contiguous columns where loops over columns pay."""
+    return np.asfortranarray(x) if _by_column(x) else x
+
+
 def _row_max(x: Floats) -> Floats:
     if not _by_column(x):
         return cast(Floats, np.maximum.reduce(x, axis=-1, keepdims=True))
@@ -254,16 +270,6 @@ def _row_sum(x: Floats) -> Floats:
     if not _by_column(x):
         return cast(Floats, np.add.reduce(x, axis=-1, keepdims=True))
     return cast(Floats, reduce(np.add, x.T)[:, None])
-
-
-def _row_cumsum(x: Floats) -> Floats:
-    if not _by_column(x):
-        return np.cumsum(x, axis=-1)
-    edges = np.empty(x.shape)
-    edges[:, 0] = x[:, 0]
-    for column in range(1, x.shape[1]):
-        np.add(edges[:, column - 1], x[:, column], out=edges[:, column])
-    return edges
 
 
 def as_rows(x: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -163,8 +163,8 @@ class EMA(Estimator):
         elif rhat.ndim == 2 and (fast := kernel(ema_rows)) is not None:
             fast(rhat, count, agent, earned, self.alpha)
         else:
-            at = _entries(agent)
-            rhat[at] = self.alpha * rhat[at] + (1.0 - self.alpha) * earned
+            rhat, count, at = _flat(rhat), _flat(count), _entries(agent, rhat.shape[-1])
+            rhat[at] = self.alpha * rhat[at] + (1.0 - self.alpha) * np.ravel(earned)
             count[at] += 1.0
 
 
@@ -190,8 +190,10 @@ class Mean(Estimator):
             mean = np.empty(count.shape)
             fast(state["total"], count, self.prior, mean)
             return mean
-        weight = state["count"] + self.prior
-        return (state["total"] + 0.5 * self.prior) / np.where(weight > 0.0, weight, 1.0)
+        weight, total = (count + self.prior, state["total"] + 0.5 * self.prior) if self.prior else (count, state["total"])
+        if np.count_nonzero(weight) < weight.size:
+            weight = np.where(weight > 0.0, weight, 1.0)
+        return np.asarray(total / weight)
 
     def count(self, state: Arrays) -> Floats:
         """Number of rewards seen."""
@@ -212,8 +214,8 @@ class Mean(Estimator):
         elif total.ndim == 2 and (fast := kernel(sum_rows)) is not None:
             fast(total, count, agent, earned)
         else:
-            at = _entries(agent)
-            total[at] += earned
+            total, count, at = _flat(total), _flat(count), _entries(agent, total.shape[-1])
+            total[at] += np.ravel(earned)
             count[at] += 1.0
 
 
@@ -291,6 +293,13 @@ class Windowed(Estimator):
             state["total"][...] = np.add.reduce(state["ring"], axis=-1)
 
 
-def _entries(agent: Ints) -> tuple[Any, ...]:
-    """Index of the chosen agents' entries in an array ``batch + (M,)``."""
-    return (*np.indices(agent.shape, sparse=True), agent)
+def _flat(values: Floats) -> Floats:
+    """A view with one dimension."""
+    if not values.flags.c_contiguous:  # reshape would copy
+        raise InvalidInputError("state", "is not C-ordered", "allocate it from the schema")
+    return values.reshape(-1)
+
+
+def _entries(agent: Ints, m: int) -> Ints:
+    """Numbers of the chosen agents' entries in a flat array ``batch * M``."""
+    return np.arange(0, agent.size * m, m) + np.ravel(agent)

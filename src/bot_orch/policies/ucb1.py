@@ -49,7 +49,9 @@ class UCB1(EstimatorPolicy):
         inputs = (state["total"], count, s.pending, s.penalty, s.eligible)
         if count.ndim > 1 or s.eligible is not None or s.penalty.shape != shape or not s.penalty.flags.carray:
             inputs = tuple(None if each is None else as_rows(each, shape) for each in inputs)
-        found = np.empty((3, *shape))
-        out = found if count.ndim <= 2 else found.reshape(3, -1, shape[-1])
-        fast(*inputs, estimator.prior, self.scale, UNSEEN, out[0], out[1], out[2])
-        return Choice(found[2], found[0], found[1])
+        p, estimate, bonus = np.empty(shape), np.empty(shape), np.empty(shape)
+        out = (estimate, bonus, p)
+        if count.ndim > 2:
+            out = (estimate.reshape(-1, shape[-1]), bonus.reshape(-1, shape[-1]), p.reshape(-1, shape[-1]))
+        fast(*inputs, estimator.prior, self.scale, UNSEEN, *out)
+        return Choice(p, estimate, bonus)
