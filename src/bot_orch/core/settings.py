@@ -11,6 +11,7 @@ import numpy as np
 from bot_orch.core.alignment import Alignment, GivenDistances, Units
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import KernelKind, kernel_kind, require_kernels
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
 
@@ -24,6 +25,8 @@ class Settings:
     """Settings of an orchestrator; :class:`bot_orch.Orchestrator` documents each field.
 
     For a policy without alignment lambda is 0. With lambda ``auto``, distances are always in reference units.
+    ``kernels`` is the kind of numerical kernels that the state is computed with (:mod:`bot_orch.kernels`); a process
+    that runs the other kind refuses the settings.
 
     Examples
     --------
@@ -43,8 +46,10 @@ class Settings:
     units: Units | None = None
     reward: RewardModel = field(default_factory=BoundedReward)
     cost_weight: float = 0.0
+    kernels: KernelKind = field(default_factory=kernel_kind)
 
     def __post_init__(self) -> None:
+        require_kernels(self.kernels)
         if not self.policy.uses_alignment:
             object.__setattr__(self, "lambda_", 0.0)
         if isinstance(self.lambda_, str) and self.lambda_ != "auto":
@@ -87,6 +92,7 @@ class Settings:
             "units": self.units,
             "reward": self.reward.spec(),
             "cost_weight": self.cost_weight,
+            "kernels": self.kernels,
         }
 
     @classmethod
@@ -103,6 +109,7 @@ class Settings:
             units=document.get("units"),
             reward=reward_from_spec(document["reward"]),
             cost_weight=document.get("cost_weight", 0.0),
+            kernels=document.get("kernels", kernel_kind()),  # older documents do not say
         )
 
 
