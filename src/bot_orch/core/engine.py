@@ -202,8 +202,10 @@ class Engine:
         if learned.cost_usd is not None and self.settings.cost_weight:
             self.prices.see(parts["prices"], agent, learned.cost_usd)
         if self.alignment is not None and learned.raw is not None:
-            known = chosen_entries(feedback.observed, agent)
-            reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
+            reward = feedback.earned
+            if reward is None:
+                known = chosen_entries(feedback.observed, agent)
+                reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
             self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
 

@@ -241,7 +241,7 @@ class Orchestrator:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
         if not isinstance(outcome, Outcome):
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        decision, engine = self._pending(decision_id), self._engine.comparing("outcome.output", outcome.output)
+        decision, engine = self._pending(decision_id), self._engine.choosing(outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
