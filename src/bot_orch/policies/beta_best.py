@@ -160,7 +160,7 @@ def _best_rows(
                     step = min(step, max(0.6 * (top + penalty[row, i]), rough_left[i]))
                 if rough_right[i] >= 0.0:
                     step = min(step, max(1.0 - penalty[row, i] - top, rough_right[i]))
-            start = top - step if top - step > low + 1e-3 * step else low
+            start = max(top - step, low)
             width = top - start
             middle = 0.5 * (start + top)
             n = 0
@@ -313,8 +313,7 @@ class _Ranges:
             below = top[:, None] - self.right
             step = np.where(below > 0.0, below, self._longest(top[:, None])).min(axis=-1)
             step = np.minimum(step, top - self.low)
-            start = np.where(top - step > self.low + 1e-3 * step, top - step, self.low)
-            top = np.where(top > self.low, start, self.low)
+            top = np.maximum(top - step, self.low)
             edges.append(top)
         return np.stack(edges, axis=-1)
 
