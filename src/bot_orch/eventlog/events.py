@@ -15,8 +15,9 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.core.engine import ENGINE
 from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey, Task, Terms
+from bot_orch.types import COLUMNS, Decision, Measure, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "FIRST_ENGINE",
@@ -40,6 +41,8 @@ __all__ = [
     "record_task",
 ]
 
+
+_decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 #: The engine of logs that do not name one.
 FIRST_ENGINE = "1"
@@ -70,13 +73,13 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=Fal
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
 
-    def task(self) -> Task:
-        """The task as the orchestrator takes it."""
-        reference = None if self.reference is None else measure_of(self.reference)
+    def task(self, features: tuple[float, ...] | None = None) -> Task:
+        """The task as the orchestrator takes it, with its own features or these."""
+        reference, seen = None if self.reference is None else measure_of(self.reference), features or self.features
         if self.profiles is None:
-            return Task(self.id, self.kind, None, self.features, reference)
+            return Task(self.id, self.kind, None, seen, reference)
         profiles = {name: measure_of(measure) for name, measure in self.profiles.items()}
-        return Task(self.id, self.kind, None, self.features, reference, profiles)
+        return Task(self.id, self.kind, None, seen, reference, profiles)
 
 
 class Configured(_Event, tag="configured@1", frozen=True):
@@ -145,23 +148,22 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
 
     def given(self) -> Task:
         """The task as it was decided on."""
-        task = self.task.task()
-        return replace(task, features=self.seen()) if self.features else task
+        return self.task.task(self.seen() if self.features else None)
 
     def decision(self) -> Decision:
         """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id."""
-        by_name = dict(zip(self.columns, self.table(), strict=True))
-        return Decision(
+        p, *terms = self.table() if self.columns == COLUMNS else map(self.column, COLUMNS)
+        return _decision(
             f"{self.stream:016x}-{self.counter:012x}",
             self.task.id,
             self.agent,
             self.agents,
-            by_name["propensity"],
-            Terms(*(by_name[name] for name in TERMS)),
+            p,
+            _terms(*terms),
             self.policy,
             self.lambda_,
             self.state_seq,
-            RandomKey(self.stream, self.counter),
+            _random_key(self.stream, self.counter),
             self.seen(),
         )
 
