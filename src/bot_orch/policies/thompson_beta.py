@@ -30,7 +30,7 @@ class ThompsonBeta(EstimatorPolicy):
         Pseudo-successes and pseudo-failures of every agent.
     points
         None: panels that fit the posteriors, with errors below 1e-6 (:mod:`bot_orch.policies.beta_best`). A number:
-        that many equal cells, as in releases before 0.3; its error grows when some agents have many more outcomes
+        that many equal cells, as in release 0.1.0; its error grows when some agents have many more outcomes
         than others.
     """
 
