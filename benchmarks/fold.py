@@ -16,8 +16,16 @@ from _harness import Bench
 from bot_orch import Orchestrator, Task
 from bot_orch.arrays import Arrays
 from bot_orch.eventlog import MemoryLog
-from bot_orch.eventlog.events import Configured, Event, FeedbackGiven, as_recorded, encode_event, kind_of
-from bot_orch.eventlog.events import record_decision, record_task
+from bot_orch.eventlog.events import (
+    Configured,
+    Event,
+    FeedbackGiven,
+    as_recorded,
+    encode_event,
+    kind_of,
+    record_decision,
+    record_task,
+)
 from bot_orch.eventlog.ledger import fold
 from bot_orch.eventlog.log import Row
 from bot_orch.policies.base import Feedback, Policy
@@ -77,7 +85,9 @@ def timed_fold(log: MemoryLog, policy: str) -> tuple[float, float, int]:
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/fold.py --events 20000")
-    parser.add_argument("--events", type=int, default=100_000, help="events in the log; the time is scaled to a million")
+    parser.add_argument(
+        "--events", type=int, default=100_000, help="events in the log; the time is scaled to a million"
+    )
     parser.add_argument("--policy", default="auto", help="policy that the log was written with")
     parser.add_argument("--quick", action="store_true", help="few events")
     chosen = parser.parse_args()

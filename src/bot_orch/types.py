@@ -152,7 +152,7 @@ class Outcome:
         """An outcome of a finished task."""
         if cls is not Outcome:
             return cls(True, reward, elapsed_s, None, output, cost_usd)
-        made = _outcome(True, reward, elapsed_s, None, output, cost_usd)
+        made: Self = _outcome(True, reward, elapsed_s, None, output, cost_usd)
         made.__post_init__()
         return made
 

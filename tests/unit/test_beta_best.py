@@ -1,4 +1,4 @@
-"""P(best) of Beta posteriors: against dense quadrature with SciPy's distribution functions, in both kinds of kernels."""
+"""P(best) of Beta posteriors: against dense quadrature with SciPy's distribution functions, in both kinds."""
 
 import numpy as np
 import pytest

@@ -239,9 +239,11 @@ class Orchestrator:
     @exclusive
     def observe(self, decision_id: str, outcome: Outcome) -> None:
         """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
-        if not isinstance(outcome, Outcome):
+        if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        decision, engine = self._pending(decision_id), self._engine.choosing(outcome.output)
+        decision, engine = self._pending(decision_id), self._engine
+        if outcome.output is not None:
+            engine = engine.choosing(outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
@@ -395,8 +397,10 @@ class Orchestrator:
         return engine.resume(known, len(self.agents))
 
     def _engine_for(self, task: Task) -> Engine:
-        if not isinstance(task, Task):
+        if type(task) is not Task:
             require_type("task", task, Task, "pass a Task, such as Task(text=...)")
+        if task.reference is None and not task.features:  # nothing to learn from the first task
+            return self._engine
         return self._engine.for_task(task, first=not self._state.rounds)
 
     def _pending(self, decision_id: str) -> Decision:
@@ -409,8 +413,9 @@ class Orchestrator:
         """Remove a decision from the pending ones."""
         del self._state.pending[decision.id]
         self._state.seq += 1
-        if decision.agent in self._roster.index:
-            self._waiting[self._roster.index[decision.agent]] -= 1.0
+        index = self._roster.index.get(decision.agent)
+        if index is not None:
+            self._waiting[index] -= 1.0
 
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
         """Feedback with the propensities, penalties and features stored in the decision."""

@@ -69,7 +69,7 @@ def feedback(
     """
     if everybody:
         return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context)
-    if math.isfinite(reward) if reward.ndim == 0 else np.isfinite(reward).all():
+    if math.isfinite(reward) if reward.ndim == 0 else math.isfinite(np.vdot(reward, reward)):
         # only the chosen agents' rewards are known, all of them
         return Feedback(t, agent, _LATER, reward, propensities, penalty, context, earned=reward)
     known = np.isfinite(reward)

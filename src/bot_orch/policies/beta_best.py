@@ -2,7 +2,7 @@
 
 Agent i's value is X_i minus its penalty, X_i with density x^(a-1) (1-x)^(b-1) / B(a, b). The integral of f_i times the
 product of the others' distribution functions is taken downwards from the largest plausible value to the largest lower
-end of a posterior. A panel is at most ``_PANEL`` standard deviations of every posterior it meets, ends where a posterior
+end of a posterior. A panel is at most 2.8 standard deviations of every posterior it meets, ends where a posterior
 begins, and shrinks towards an end of [0, 1] at which a density is not smooth. Within a panel, distribution functions
 are integrals of the polynomial through the densities at the nodes. Errors stay below 1e-6 for up to a million outcomes
 per agent.
@@ -64,7 +64,7 @@ def best_of_betas(a: Floats, b: Floats, penalty: Floats, eligible: Bools | None 
     else:
         for start in range(0, len(p), _CHUNK):
             part = slice(start, start + _CHUNK)
-            p[part] = _best_batch(*(each[part] for each in rows), mask[part])
+            p[part] = _best_batch(rows[0][part], rows[1][part], rows[2][part], mask[part])
     return p.reshape(shape)
 
 
@@ -119,7 +119,9 @@ def _best_rows(
             relevant += 1
             s, t = a[row, i], b[row, i]
             rough_left[i] = -1.0 if s >= _ROUGH or abs(s - round(s)) < 1e-9 else max(sd[i] * _EDGE ** (1.0 / s), _LEAST)
-            rough_right[i] = -1.0 if t >= _ROUGH or abs(t - round(t)) < 1e-9 else max(sd[i] * _EDGE ** (1.0 / t), _LEAST)
+            rough_right[i] = (
+                -1.0 if t >= _ROUGH or abs(t - round(t)) < 1e-9 else max(sd[i] * _EDGE ** (1.0 / t), _LEAST)
+            )
             same = same and penalty[row, i] == penalty[row, index[0]]
             tail[i] = 0.0
             # log B(a, b): Stirling's series beyond 8, reached by the recurrence of the gamma function
@@ -320,6 +322,8 @@ class _Ranges:
     def _longest(self, top: Any) -> Floats:
         """The longest panel below ``top`` that every posterior allows."""
         step = _PANEL * self.sd
-        step = np.minimum(step, np.where(np.isinf(self.rough_left), np.inf, np.maximum(0.6 * (top + self.penalty), self.rough_left)))
+        step = np.minimum(
+            step, np.where(np.isinf(self.rough_left), np.inf, np.maximum(0.6 * (top + self.penalty), self.rough_left))
+        )
         far = np.maximum(1.0 - self.penalty - top, self.rough_right)
         return np.asarray(np.minimum(step, far))

@@ -102,7 +102,7 @@ def argmax_ties(score: Floats, eligible: Bools | None = None) -> Floats:
     score = _columns(score)
     best = score == _row_max(score)
     if best.ndim == 2 and np.count_nonzero(best) == best.shape[0]:  # no ties
-        return best.astype(float)
+        return cast(Floats, best.astype(float))
     return cast(Floats, best / np.add.reduce(best, axis=-1, keepdims=True, dtype=np.float64))
 
 
@@ -136,9 +136,7 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
     return cast(Floats, np.where(mask, (1.0 - share) * p + share / n, 0.0))
 
 
-def mixed_draw(
-    p: Floats, u: npt.ArrayLike, share: float = 0.0, eligible: Bools | None = None
-) -> tuple[Floats, Ints]:
+def mixed_draw(p: Floats, u: npt.ArrayLike, share: float = 0.0, eligible: Bools | None = None) -> tuple[Floats, Ints]:
     """:func:`with_uniform_share` and :func:`draw` in one: the mixed probabilities and the agents drawn from them.
 
     For one row, what is no probability vector is an error.
@@ -150,7 +148,9 @@ def mixed_draw(
         if agent >= 0:
             return mixed, indices(p.shape[0])[agent]
     mixed = with_uniform_share(p, share, eligible)
-    if mixed.ndim == 1 and not abs((total := sum(mixed.tolist())) - 1.0) < 1e-6:  # also catches nan
+    if (
+        mixed.ndim == 1 and not abs((total := float(sum(cast(list[float], mixed.tolist())))) - 1.0) < 1e-6
+    ):  # also catches nan
         raise InvalidInputError("policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it")
     return mixed, draw(mixed, u)
 

@@ -190,7 +190,9 @@ class Mean(Estimator):
             mean = np.empty(count.shape)
             fast(state["total"], count, self.prior, mean)
             return mean
-        weight, total = (count + self.prior, state["total"] + 0.5 * self.prior) if self.prior else (count, state["total"])
+        weight, total = (
+            (count + self.prior, state["total"] + 0.5 * self.prior) if self.prior else (count, state["total"])
+        )
         if np.count_nonzero(weight) < weight.size:
             weight = np.where(weight > 0.0, weight, 1.0)
         return np.asarray(total / weight)

@@ -1,8 +1,8 @@
 """Kernels over rows of agents: softmax, upper confidence bounds, means, draws.
 
 One row is a live decision, many rows are the seeds of a simulation: both run the same code. The functions are written
-for numba (:func:`bot_orch.kernels.compiled`); the NumPy versions are beside the rules that use them. Inputs are C-ordered
-arrays whose last axis is the agents; ``eligible`` is a mask or None. Outputs are allocated by the caller.
+for numba (:func:`bot_orch.kernels.compiled`); the NumPy versions are beside the rules that use them. Inputs are
+C-ordered arrays whose last axis is the agents; ``eligible`` is a mask or None. Outputs are allocated by the caller.
 """
 
 from __future__ import annotations

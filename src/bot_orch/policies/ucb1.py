@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,12 +46,10 @@ class UCB1(EstimatorPolicy):
             return None
         count = state["count"]
         shape = count.shape
-        inputs = (state["total"], count, s.pending, s.penalty, s.eligible)
+        inputs: list[Any] = [state["total"], count, s.pending, s.penalty, s.eligible]
         if count.ndim > 1 or s.eligible is not None or s.penalty.shape != shape or not s.penalty.flags.carray:
-            inputs = tuple(None if each is None else as_rows(each, shape) for each in inputs)
+            inputs = [None if each is None else as_rows(each, shape) for each in inputs]
         p, estimate, bonus = np.empty(shape), np.empty(shape), np.empty(shape)
-        out = (estimate, bonus, p)
-        if count.ndim > 2:
-            out = (estimate.reshape(-1, shape[-1]), bonus.reshape(-1, shape[-1]), p.reshape(-1, shape[-1]))
+        out = [estimate, bonus, p] if count.ndim <= 2 else [as_rows(each, shape) for each in (estimate, bonus, p)]
         fast(*inputs, estimator.prior, self.scale, UNSEEN, *out)
         return Choice(p, estimate, bonus)
