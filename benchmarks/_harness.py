@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import statistics
 import time
@@ -26,16 +27,22 @@ def least_seconds(runs: Mapping[str, Callable[[], object]], repeats: int = 15) -
     """Least processor time of every run after one warm-up; the runs take turns.
 
     For code on one thread that waits for nothing. Other work on the machine slows all runs alike, and the least time is
-    the one it disturbed least.
+    the one it disturbed least. The cyclic garbage collector is off, as in ``timeit``: its time depends on what else the
+    process has loaded.
     """
     for run in runs.values():
         run()
     least = dict.fromkeys(runs, math.inf)
-    for _ in range(repeats):
-        for name, run in runs.items():
-            start = time.process_time()
-            run()
-            least[name] = min(least[name], time.process_time() - start)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(repeats):
+            for name, run in runs.items():
+                start = time.process_time()
+                run()
+                least[name] = min(least[name], time.process_time() - start)
+    finally:
+        gc.enable()
     return least
 
 

@@ -24,14 +24,9 @@ def builder(cls: type[_Record]) -> Callable[..., _Record]:
     RandomKey(stream=7, counter=1)
     """
     columns = [(each.name, Any, _copy(each)) for each in fields(cls)]  # type: ignore[arg-type]
-    twin: Any = make_dataclass(cls.__name__, columns, slots=True, eq=False)
-
-    def build(*values: Any) -> _Record:
-        made = twin(*values)
-        made.__class__ = cls
-        return made  # type: ignore[no-any-return]
-
-    return build
+    become = {"__post_init__": lambda made: setattr(made, "__class__", cls)}  # noqa: B010
+    twin: Callable[..., _Record] = make_dataclass(cls.__name__, columns, slots=True, eq=False, namespace=become)
+    return twin
 
 
 def _copy(original: Any) -> Any:

@@ -138,8 +138,15 @@ class Policy(ABC):
 
 
 def no_exploration(estimate: Floats) -> Floats:
-    """A zero exploration term with the shape of ``estimate``."""
-    return np.zeros(estimate.shape)
+    """A zero exploration term with the shape of ``estimate``; it is shared and cannot be written to."""
+    return _zeros(estimate.shape)
+
+
+@lru_cache(maxsize=64)
+def _zeros(shape: tuple[int, ...]) -> Floats:
+    zeros = np.zeros(shape)
+    zeros.flags.writeable = False
+    return zeros
 
 
 class EstimatorPolicy(Policy):

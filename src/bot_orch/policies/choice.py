@@ -148,9 +148,8 @@ def mixed_draw(p: Floats, u: npt.ArrayLike, share: float = 0.0, eligible: Bools 
         if agent >= 0:
             return mixed, indices(p.shape[0])[agent]
     mixed = with_uniform_share(p, share, eligible)
-    if (
-        mixed.ndim == 1 and not abs((total := float(sum(cast(list[float], mixed.tolist())))) - 1.0) < 1e-6
-    ):  # also catches nan
+    total = float(sum(cast(list[float], mixed.tolist()))) if mixed.ndim == 1 else 1.0
+    if not abs(total - 1.0) < 1e-6:  # also catches nan
         raise InvalidInputError("policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it")
     return mixed, draw(mixed, u)
 
