@@ -83,10 +83,10 @@ def test_rows_of_a_batch_and_masks(kind):
     mask = rng.random((40, 6)) < 0.6
     mask[:, 1] = True
     none = np.zeros((40, 6))
-    together = best_of_betas(a, b, none, mask)
+    together = best_of_betas(a, b, none, eligible=mask)
     assert np.all(together[~mask] == 0.0)
     for row in range(40):
-        alone = best_of_betas(a[row], b[row], none[row], mask[row])
+        alone = best_of_betas(a[row], b[row], none[row], eligible=mask[row])
         np.testing.assert_allclose(alone, together[row], rtol=0.0, atol=1e-13)
         few = best_of_betas(a[row][mask[row]], b[row][mask[row]], np.zeros(mask[row].sum()))
         np.testing.assert_allclose(alone[mask[row]], few, rtol=0.0, atol=1e-7)

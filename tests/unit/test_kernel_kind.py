@@ -145,9 +145,9 @@ def test_the_compiled_softmax_is_that_of_numpy(use):
     for eta in (0.1, 5.0, 300.0):
         for eligible in (None, mask):
             expected = softmax(eta * (estimate - penalty), eligible)
-            found = softmax_scores(estimate, penalty, eta, eligible)
+            found = softmax_scores(estimate, penalty, eta, eligible=eligible)
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
-            one = softmax_scores(estimate[3], penalty[3], eta, None if eligible is None else eligible[3])
+            one = softmax_scores(estimate[3], penalty[3], eta, eligible=None if eligible is None else eligible[3])
             assert one.tobytes() == found[3].tobytes()
     assert np.isnan(softmax_scores(np.array([np.nan, 0.0]), np.zeros(2), 1.0)).all()
 

@@ -31,7 +31,7 @@ class Drawn:
 def decide(policy: Policy, state: Arrays, situation: Situation, *, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
     """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness."""
     choice = policy.choose(state, situation)
-    p, agent = mixed_draw(choice.propensities, u, floor, situation.eligible)
+    p, agent = mixed_draw(choice.propensities, u, floor, eligible=situation.eligible)
     return Drawn(agent, p, choice, situation)
 
 

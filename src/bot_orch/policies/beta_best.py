@@ -43,7 +43,7 @@ _NODES, _WEIGHTS, _ABOVE = _rule(_K)
 _HALF_BITS = 0x3FE6A09E667F3BCD  # of the square root of 1/2
 
 
-def best_of_betas(a: Floats, b: Floats, penalty: Floats, eligible: Bools | None = None) -> Floats:
+def best_of_betas(a: Floats, b: Floats, penalty: Floats, *, eligible: Bools | None = None) -> Floats:
     """Probabilities ``batch + (M,)`` of having the largest value, from parameters ``batch + (M,)``.
 
     Examples
@@ -64,7 +64,7 @@ def best_of_betas(a: Floats, b: Floats, penalty: Floats, eligible: Bools | None 
     else:
         for start in range(0, len(p), _CHUNK):
             part = slice(start, start + _CHUNK)
-            p[part] = _best_batch(rows[0][part], rows[1][part], rows[2][part], mask[part])
+            p[part] = _best_batch(rows[0][part], rows[1][part], rows[2][part], eligible=mask[part])
     return p.reshape(shape)
 
 
@@ -264,9 +264,9 @@ def _best_rows(
             p[row, i] /= total
 
 
-def _best_batch(a: Floats, b: Floats, penalty: Floats, eligible: Bools) -> Floats:
+def _best_batch(a: Floats, b: Floats, penalty: Floats, *, eligible: Bools) -> Floats:
     """All rows together, in NumPy: first the panels, then every density at every node."""
-    s = _Ranges(a, b, penalty, eligible)
+    s = _Ranges(a, b, penalty, eligible=eligible)
     edges = s.panels()  # (B, P + 1), descending
     width = edges[:, :-1] - edges[:, 1:]
     x = edges[:, 1:, None] + width[..., None] * _NODES  # (B, P, k)
@@ -289,7 +289,7 @@ def _best_batch(a: Floats, b: Floats, penalty: Floats, eligible: Bools) -> Float
 class _Ranges:
     """Plausible ranges of the posteriors, rows (B, M), and the panels that fit them."""
 
-    def __init__(self, a: Floats, b: Floats, penalty: Floats, eligible: Bools) -> None:
+    def __init__(self, a: Floats, b: Floats, penalty: Floats, *, eligible: Bools) -> None:
         from scipy.special import betaln
 
         total = a + b

@@ -37,7 +37,7 @@ class Bot(EstimatorPolicy):
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Softmax with inverse temperature eta_t."""
         rhat = self.estimator.estimate(state)
-        p = softmax_scores(rhat, situation.penalty, self.eta(situation.t), situation.eligible)
+        p = softmax_scores(rhat, situation.penalty, self.eta(situation.t), eligible=situation.eligible)
         return Choice(p, rhat, no_exploration(rhat))
 
 

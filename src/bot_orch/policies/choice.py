@@ -38,7 +38,7 @@ UNSEEN = 1e9
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-def softmax_scores(estimate: Floats, penalty: Floats, eta: float, eligible: Bools | None = None) -> Floats:
+def softmax_scores(estimate: Floats, penalty: Floats, eta: float, *, eligible: Bools | None = None) -> Floats:
     """Softmax of ``eta * (estimate - penalty)``: :func:`softmax`, compiled where the process uses such kernels."""
     fast = kernel(softmax_rows)
     if fast is None:
@@ -136,7 +136,9 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
     return cast(Floats, np.where(mask, (1.0 - share) * p + share / n, 0.0))
 
 
-def mixed_draw(p: Floats, u: npt.ArrayLike, share: float = 0.0, eligible: Bools | None = None) -> tuple[Floats, Ints]:
+def mixed_draw(
+    p: Floats, u: npt.ArrayLike, share: float = 0.0, *, eligible: Bools | None = None
+) -> tuple[Floats, Ints]:
     """:func:`with_uniform_share` and :func:`draw` in one: the mixed probabilities and the agents drawn from them.
 
     For one row, what is no probability vector is an error.

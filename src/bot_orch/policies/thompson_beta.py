@@ -47,7 +47,7 @@ class ThompsonBeta(EstimatorPolicy):
         mean = a / (a + b)
         sd = np.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
         if self.points is None:
-            return Choice(best_of_betas(a, b, situation.penalty, situation.eligible), mean, sd)
+            return Choice(best_of_betas(a, b, situation.penalty, eligible=situation.eligible), mean, sd)
         cdf = _cdf(a, b, mean, sd=sd, situation=situation, points=self.points)
         return Choice(best_probabilities(cdf, situation.eligible), mean, sd)
 
