@@ -24,7 +24,7 @@ def builder(cls: type[_Record]) -> Callable[..., _Record]:
     RandomKey(stream=7, counter=1)
     """
     columns = [(each.name, Any, _copy(each)) for each in fields(cls)]  # type: ignore[arg-type]
-    become = {"__post_init__": lambda made: setattr(made, "__class__", cls)}  # noqa: B010
+    become = {"__post_init__": lambda made: setattr(made, "__class__", cls)}
     twin: Callable[..., _Record] = make_dataclass(cls.__name__, columns, slots=True, eq=False, namespace=become)
     return twin
 
