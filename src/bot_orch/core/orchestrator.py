@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -26,11 +26,17 @@ from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Policy
+from bot_orch.policies.choice import indices
 from bot_orch.policies.registry import make_policy, policy_name
-from bot_orch.rng import derive_key, uniform
+from bot_orch.records import builder
+from bot_orch.rng import derive_key, stream_of
 from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
+
+_scalar: Callable[[float], Floats] = np.float64  # type: ignore[assignment]  # half the time of np.array
+_NOTHING_ELSE = Learned()
+_decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 
 class Orchestrator:
@@ -222,26 +228,22 @@ class Orchestrator:
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
         counter, names = self._state.rounds, self._roster.names
-        found = engine.prepare(self._parts_of(engine), observed, uniform(self._stream, counter))
-        choice, total = found.drawn.choice, float(np.add.reduce(found.drawn.propensities))
-        if not abs(total - 1.0) < 1e-6:  # also catches nan
-            raise InvalidInputError(
-                "policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it"
-            )
-        return Decision(
-            id=f"{self._stream:016x}-{counter:012x}",
-            task_id=task.id,
-            agent=names[int(found.drawn.agent)],
-            agents=names,
-            propensities=found.drawn.propensities,
-            terms=Terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
-            policy=self._name,
-            lambda_=float(found.lambda_),
-            state_seq=self._state.seq,
-            key=RandomKey(self._stream, counter),
-            features=task.features,
-            claims=() if observed.claims is None else tuple(observed.claims.tolist()),
-            encoder=task.encoded if engine.settings.text is not None else "",
+        found = engine.prepare(self._parts_of(engine), observed, self._uniform(counter))
+        choice = found.drawn.choice
+        return _decision(
+            f"{self._prefix}{counter:012x}",
+            task.id,
+            names[int(found.drawn.agent)],
+            names,
+            found.drawn.propensities,
+            _terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
+            self._name,
+            float(found.lambda_),
+            self._state.seq,
+            _random_key(self._stream, counter),
+            task.features,
+            () if observed.claims is None else tuple(observed.claims.tolist()),
+            task.encoded if engine.settings.text is not None else "",
         )
 
     @exclusive
@@ -265,8 +267,8 @@ class Orchestrator:
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         self._use(engine)
         state, index = self._state, self._roster.index[decision.agent]
-        alignment, lambda_ = decision.terms.alignment, np.asarray(decision.lambda_)
-        engine.commit(state.parts, observed, np.array(index), alignment=alignment, lambda_=lambda_)
+        agent, terms = indices(len(self._roster.names))[index], decision.terms
+        engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=decision.lambda_)
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
@@ -280,8 +282,11 @@ class Orchestrator:
         Each decision takes one outcome. If that had no reward, a reward that comes later replaces it, while the
         decision is among the 1024 newest of :attr:`silent`.
         """
-        require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        decision, engine = self._awaited(decision_id, outcome), self._engine.comparing("outcome.output", outcome.output)
+        if type(outcome) is not Outcome:
+            require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        decision, engine = self._awaited(decision_id, outcome), self._engine
+        if outcome.output is not None:
+            engine = engine.choosing(outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
@@ -436,6 +441,8 @@ class Orchestrator:
         self._engine, self._state = engine, state
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
         self._stream = derive_key("orchestrator", self.seed)
+        self._uniform = stream_of(self._stream)
+        self._prefix = f"{self._stream:016x}-"
         self._name = policy_name(self.policy)
         self._refresh()
 
@@ -461,7 +468,10 @@ class Orchestrator:
         return engine.resume(known, len(self.agents))
 
     def _engine_for(self, task: Task) -> Engine:
-        require_type("task", task, Task, "pass a Task, such as Task(text=...)")
+        if type(task) is not Task:
+            require_type("task", task, Task, "pass a Task, such as Task(text=...)")
+        if task.reference is None and not task.features and task.text is None:  # nothing to learn from the first task
+            return self._engine
         return self._engine.for_task(task, first=not self._state.rounds)
 
     def _pending(self, decision_id: str) -> Decision:
@@ -483,6 +493,7 @@ class Orchestrator:
         earlier = self._state.silences.pop(decision.id, None)
         if earlier is None:
             del self._state.pending[decision.id]
-            if decision.agent in self._roster.index:
-                self._waiting[self._roster.index[decision.agent]] -= 1.0
+            index = self._roster.index.get(decision.agent)
+            if index is not None:
+                self._waiting[index] -= 1.0
         return earlier

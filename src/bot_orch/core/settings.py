@@ -14,6 +14,7 @@ from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
 from bot_orch.encoders import Encoder, check_name
 from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import KernelKind, kernel_kind, require_kernels
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
 
@@ -27,6 +28,8 @@ class Settings:
     """Settings of an orchestrator; :class:`bot_orch.Orchestrator` documents each field.
 
     For a policy without alignment lambda is 0. With lambda ``auto``, distances are always in reference units.
+    ``kernels`` is the kind of numerical kernels that the state is computed with (:mod:`bot_orch.kernels`); a process
+    that runs the other kind refuses the settings.
 
     Examples
     --------
@@ -50,8 +53,10 @@ class Settings:
     text: TextFeatures | None = None  # the encoder in use; None until the first task brings a text
     patience_s: float | None = None
     horizon: int | None = None
+    kernels: KernelKind = field(default_factory=kernel_kind)
 
     def __post_init__(self) -> None:
+        require_kernels(self.kernels)
         if self.encoder is not None and not callable(self.encoder):
             check_name(self.encoder)
         if not self.policy.uses_alignment:
@@ -109,6 +114,7 @@ class Settings:
             **({} if self.text is None else {"text": str(self.text)}),
             "patience_s": self.patience_s,
             "horizon": self.horizon,
+            "kernels": self.kernels,
         }
 
     @classmethod
@@ -129,6 +135,7 @@ class Settings:
             text=TextFeatures.parse(document["text"]) if "text" in document else None,
             patience_s=document.get("patience_s"),
             horizon=document.get("horizon"),
+            kernels=document.get("kernels", kernel_kind()),  # older documents do not say
         )
 
 

@@ -17,6 +17,7 @@ from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Settings
 from bot_orch.core.state import State
 from bot_orch.policies.base import Feedback
+from bot_orch.policies.choice import indices
 from bot_orch.types import Decision, Outcome
 
 __all__ = ["FORGOTTEN", "Read", "feedback", "learn", "overdue"]
@@ -73,13 +74,15 @@ def feedback(
     No reward of a decision made with other features can be learned: it counts as missing.
     """
     penalty, claims = decision.terms.alignment + decision.terms.cost, decision.claims
-    fits = _fits(engine.settings, decision)
+    fits, propensities = _fits(engine.settings, decision), decision.propensities
+    if decision.agents is not roster.names:
+        propensities, penalty = roster.place(decision, propensities), roster.place(decision, penalty)
     return pipeline.feedback(
         decision.key.counter + 1,
-        np.array(roster.index[decision.agent]),
+        indices(len(roster.names))[roster.index[decision.agent]],
         reward if fits else np.full_like(reward, np.nan),
-        propensities=roster.place(decision, decision.propensities),
-        penalty=roster.place(decision, penalty),
+        propensities=propensities,
+        penalty=penalty,
         context=np.array(decision.features) if fits and engine.settings.context_width else None,
         claims=roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
         everybody=everybody and fits,
