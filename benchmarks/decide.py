@@ -1,7 +1,7 @@
 """Time of one decide + observe, beside river, mabwiser and vowpal-wabbit-next, in one run.
 
 Ours includes what the others leave out: validation, the full probability vector, the terms of every score, a random
-key per decision, and outcomes that may come late.
+key per decision, and outcomes that may come late. Processor time on one thread. ``auto`` is measured after 5000 rounds.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-from _harness import Bench, median_seconds
+from _harness import Bench, least_seconds
 
-from bot_orch import Orchestrator, Outcome, Task
+from bot_orch import Cloud, Orchestrator, Outcome, Task
+from bot_orch.kernels import kernel_kind
 
 
 def ours(policy: str, m: int, n: int) -> Callable[[], None]:
@@ -29,8 +30,8 @@ def ours(policy: str, m: int, n: int) -> Callable[[], None]:
     return run
 
 
-def ours_contextual(m: int, n: int, features: int = 10) -> Callable[[], None]:
-    """The default policy with features; what it remembers is full after 2048 outcomes."""
+def ours_contextual(m: int, n: int, features: int = 10, rounds: int = 5000) -> Callable[[], None]:
+    """The default policy with so many features, after so many rounds."""
     router = Orchestrator([f"agent-{i}" for i in range(m)], "auto", n_features=features)
     rng = np.random.default_rng(0)
     tasks = [Task("t", features=tuple(row)) for row in rng.normal(size=(256, features)).tolist()]
@@ -40,7 +41,24 @@ def ours_contextual(m: int, n: int, features: int = 10) -> Callable[[], None]:
             decision = router.decide(tasks[number % len(tasks)])
             router.observe(decision.id, Outcome.completed(reward=number % 2))
 
-    for _ in range(-(-2048 // n)):
+    for _ in range(-(-rounds // n)):
+        run()
+    return run
+
+
+def ours_aligned(m: int, n: int, dimension: int = 16, rounds: int = 1000) -> Callable[[], None]:
+    """The default policy and lambda where tasks bring references and agents show outputs, both points in R^16."""
+    router = Orchestrator([f"agent-{i}" for i in range(m)], "auto")
+    rng = np.random.default_rng(0)
+    points = [Cloud(rng.normal(size=(1, dimension))) for _ in range(256)]
+
+    def run() -> None:
+        for number in range(n):
+            decision = router.decide(Task("t", reference=points[number % 256]))
+            shown = points[(7 * number + 1) % 256]
+            router.observe(decision.id, Outcome.completed(reward=number % 2, output=shown))
+
+    for _ in range(-(-rounds // n)):
         run()
     return run
 
@@ -117,28 +135,52 @@ def vowpal_contextual(m: int, n: int, features: int = 10) -> Callable[[], None]:
     return run
 
 
+def context_free(bench: Bench, m: int, n: int) -> None:
+    """``bot`` and ``ucb1`` beside the peers' policies without context."""
+    peers = {"river UCB": river_ucb, "mabwiser UCB1": mabwiser_ucb, "vowpal-wabbit-next": vowpal}
+    calls = {name: max(20, n // 20) for name in peers} | {"river UCB": n, "bot": n, "ucb1": n}
+    runs = {name: peer(m, calls[name]) for name, peer in peers.items()}
+    runs |= {policy: ours(policy, m, n) for policy in ("bot", "ucb1")}
+    us = {name: 1e6 * seconds / calls[name] for name, seconds in least_seconds(runs).items()}
+    for policy in ("bot", "ucb1"):
+        for name in peers:
+            need = (1 / 3 if m == 6 else 1.0) if name == "river UCB" else None
+            bench.row(f"{policy} M={m} against {name}", us[policy], us[name], higher_is_better=False, need=need)
+
+
+def default_policy(bench: Bench, n: int, rounds: int) -> None:
+    """``auto`` beside VW SquareCB with the same features, and against its own bars in microseconds."""
+    for m, features, need in ((6, 10, 0.5), (100, 10, 3.0), (6, 64, None)):
+        runs = {"ours": ours_contextual(m, n, features, rounds), "theirs": vowpal_contextual(m, n, features)}
+        us = {name: 1e6 * seconds / n for name, seconds in least_seconds(runs, 5).items()}
+        name = f"auto M={m}, {features} features, against"
+        row = f"{name} vowpal-wabbit-next SquareCB"
+        bench.row(row, us["ours"], us["theirs"], higher_is_better=False, need=need)
+        if features == 64:
+            bench.row(f"{name} 250 us", us["ours"], 250.0, higher_is_better=False, need=1.0)
+    allowed = 80.0 if kernel_kind() == "compiled" else 320.0
+    runs = {"free": ours_contextual(6, n, 0, rounds), "aligned": ours_aligned(58, n), "river": river_ucb(6, n)}
+    us = {name: 1e6 * seconds / n for name, seconds in least_seconds(runs, 5).items()}
+    name = f"auto M=6, no features, against {allowed:g} us"
+    bench.row("auto M=6, no features, against river UCB", us["free"], us["river"], higher_is_better=False)
+    bench.row(name, us["free"], allowed, higher_is_better=False, need=1.0)
+    name = "auto M=58, references in R^16, lambda auto, against 500 us"
+    bench.row(name, us["aligned"], 500.0, higher_is_better=False, need=1.0)
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/decide.py --quick")
     parser.add_argument("--quick", action="store_true", help="fewer calls")
-    n = 200 if parser.parse_args().quick else 2000
+    parser.add_argument("--context-free", action="store_true", help="only the policies without context")
+    chosen = parser.parse_args()
+    n, rounds = (100, 200) if chosen.quick else (500, 5000)
     bench = Bench("us")
+    print(f"kernels: {kernel_kind()}")
     for m in (6, 100):
-        peers = {"river UCB": river_ucb, "mabwiser UCB1": mabwiser_ucb, "vowpal-wabbit-next": vowpal}
-        measured = {}
-        for name, peer in peers.items():
-            calls = n if name == "river UCB" else max(20, n // 20)
-            measured[name] = 1e6 * median_seconds(peer(m, calls), 3) / calls
-        for policy in ("bot", "ucb1"):
-            mine = 1e6 * median_seconds(ours(policy, m, n), 5) / n
-            for name, theirs in measured.items():
-                need = 1.0 if m == 100 and name == "river UCB" else None
-                bench.row(f"{policy} M={m} against {name}", mine, theirs, higher_is_better=False, need=need)
-        calls = max(20, n // 20)
-        mine = 1e6 * median_seconds(ours_contextual(m, calls), 3) / calls
-        theirs = 1e6 * median_seconds(vowpal_contextual(m, calls), 3) / calls
-        name = f"auto M={m}, ten features, against vowpal-wabbit-next SquareCB"
-        bench.row(name, mine, theirs, higher_is_better=False)
+        context_free(bench, m, n)
+    if not chosen.context_free:
+        default_policy(bench, max(20, n // 5), rounds)
     bench.finish()
 
 

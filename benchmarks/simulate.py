@@ -1,18 +1,21 @@
 """Rounds per second of whole simulations, beside river's runner and mabwiser's loop, in one run.
 
 Six Bernoulli agents, 200 rounds. We step 1000 seeds together; the peers run fewer seeds one after the other, since
-their rate does not depend on how many there are. river's policy is its cheapest comparable one.
+their rate does not depend on how many there are. river's policy is its cheapest comparable one. Processor time on one
+thread.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 import numpy as np
-from _harness import Bench, median_seconds
+from _harness import Bench, least_seconds
 
 from bot_orch.environments.stream import Stream
 from bot_orch.experiments.harness.simulate import simulate
+from bot_orch.kernels import kernel_kind
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
@@ -21,17 +24,18 @@ M, T = 6, 200
 MEANS = np.linspace(0.3, 0.8, M)
 
 
-def ours(name: str, seeds: int, lambda_: float) -> float:
-    """Rounds per second of one of our policies."""
+def ours(name: str, seeds: int, lambda_: float, features: int = 0) -> Callable[[], None]:
+    """One of our policies, all seeds together."""
     rng = np.random.default_rng(0)
     reward = (rng.random((T, seeds, M)) < MEANS).astype(float)
-    stream = Stream(reward, rng.random((T, seeds, M)))
+    context = rng.normal(size=(T, seeds, features)) if features else None
+    stream = Stream(reward, rng.random((T, seeds, M)), context)
     policy = algorithm_1() if name == "bot" else make_policy(name)
 
     def run() -> None:
         simulate(policy, stream, derive_keys(["bench"], range(seeds)), lambda_=lambda_)
 
-    return T * seeds / median_seconds(run)
+    return run
 
 
 class _Arms:
@@ -56,8 +60,8 @@ class _Bernoulli:
         return 0, reward, self.t >= T, False, {}
 
 
-def river_rate(seeds: int) -> float:
-    """Rounds per second of river's ``bandit.evaluate``."""
+def river_runner(seeds: int) -> Callable[[], None]:
+    """river's ``bandit.evaluate``."""
     from river import bandit, stats
 
     def run() -> None:
@@ -65,11 +69,11 @@ def river_rate(seeds: int) -> float:
         for _ in bandit.evaluate([policy], _Bernoulli(), reward_stat=stats.Mean(), n_episodes=seeds, seed=1):
             pass
 
-    return T * seeds / median_seconds(run, 3)
+    return run
 
 
-def mabwiser_rate(seeds: int) -> float:
-    """Rounds per second of mabwiser's predict and partial_fit."""
+def mabwiser_loop(seeds: int) -> Callable[[], None]:
+    """mabwiser's predict and partial_fit."""
     from mabwiser.mab import MAB, LearningPolicy
 
     rewards = (np.random.default_rng(0).random((seeds, T, M)) < MEANS).astype(float)
@@ -82,7 +86,7 @@ def mabwiser_rate(seeds: int) -> float:
                 arm = mab.predict()
                 mab.partial_fit([arm], [rewards[seed, t, arm]])
 
-    return T * seeds / median_seconds(run, 3)
+    return run
 
 
 def main() -> None:
@@ -90,19 +94,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/simulate.py --quick")
     parser.add_argument("--quick", action="store_true", help="fewer seeds")
     quick = parser.parse_args().quick
-    seeds, peer_seeds = (200, 5) if quick else (1000, 30)
-    bench = Bench("rounds/s")
-    river, mabwiser = river_rate(peer_seeds), mabwiser_rate(max(1, peer_seeds // 5))
-    for label, name, lambda_ in (
-        ("softmax-EMA", "bot", 0.0),
-        ("BOT-Orch with alignment", "bot", 1.0),
-        ("UCB1", "ucb1", 0.0),
-        ("Thompson", "thompson-beta", 0.0),
-    ):
-        rate = ours(name, seeds, lambda_)
-        need = 30.0 if name == "bot" else None
-        bench.row(f"{label} against river", rate, river, higher_is_better=True, need=need)
-        bench.row(f"{label} against mabwiser", rate, mabwiser, higher_is_better=True)
+    seeds = 200 if quick else 1000
+    few = {"river": 3, "mabwiser": 1, "Thompson": max(20, seeds // 5), "auto": max(5, seeds // 20)}
+    runs = {
+        "river": river_runner(few["river"]),
+        "mabwiser": mabwiser_loop(few["mabwiser"]),
+        "softmax-EMA": ours("bot", seeds, 0.0),
+        "BOT-Orch with alignment": ours("bot", seeds, 1.0),
+        "UCB1": ours("ucb1", seeds, 0.0),
+        "Thompson": ours("thompson-beta", few["Thompson"], 0.0),
+    }
+    bench, compiled = Bench("rounds/s"), kernel_kind() == "compiled"
+    print(f"kernels: {kernel_kind()}")
+    rate = {name: T * few.get(name, seeds) / spent for name, spent in least_seconds(runs, 5 if quick else 15).items()}
+    for label in list(runs)[2:]:
+        need = (120.0 if compiled else 45.0) if label != "Thompson" else (3.0 if compiled else None)
+        bench.row(f"{label} against river", rate[label], rate["river"], higher_is_better=True, need=need)
+        bench.row(f"{label} against mabwiser", rate[label], rate["mabwiser"], higher_is_better=True)
+    spent = least_seconds({"auto": ours("auto", few["auto"], 0.0, features=10)}, 3)["auto"]
+    name = "auto, 10 features, against 40 us per round"
+    bench.row(name, T * few["auto"] / spent, 25_000.0, higher_is_better=True, need=1.0)
     bench.finish()
 
 

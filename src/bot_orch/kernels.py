@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
-__all__ = ["VARIABLE", "KernelKind", "compiled", "kernel_kind"]
+__all__ = ["VARIABLE", "KernelKind", "compiled", "kernel", "kernel_kind", "require_kernels"]
 
 KernelKind = Literal["compiled", "plain"]
 VARIABLE = "BOT_ORCH_KERNELS"
@@ -38,9 +38,31 @@ def kernel_kind() -> KernelKind:
     return "compiled" if installed and wanted != "plain" else "plain"
 
 
+def require_kernels(kind: str) -> None:
+    """Refuse a state or log that was computed with the other kind of kernels.
+
+    Examples
+    --------
+    >>> require_kernels(kernel_kind())
+    """
+    if kind == kernel_kind():
+        return
+    if kind not in ("compiled", "plain"):
+        raise InvalidInputError("settings.kernels", f"is {kind!r}", "set compiled or plain")
+    missing = kind == "compiled" and find_spec("numba") is None
+    remedy = "pip install 'bot-orchestrator[fast]'" if missing else f"start the process with {VARIABLE}={kind}"
+    raise InvalidInputError("settings.kernels", f"is {kind!r}, this process runs {kernel_kind()!r} kernels", remedy)
+
+
 @lru_cache(maxsize=256)
 def compiled(function: _Function) -> _Function:
     """``function`` compiled by numba, on its first use; compiled code is cached on disk."""
     from numba import njit
 
     return cast(_Function, njit(function, cache=True, nogil=True, error_model="numpy"))
+
+
+@lru_cache(maxsize=256)
+def kernel(function: _Function) -> _Function | None:
+    """``function`` compiled where this process runs compiled kernels, else None: the caller has a NumPy version."""
+    return compiled(function) if kernel_kind() == "compiled" else None

@@ -14,11 +14,14 @@ References
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+
+from bot_orch.kernels import kernel
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -69,11 +72,44 @@ def uniform(key: int | npt.NDArray[np.uint64], counter: int) -> float | npt.NDAr
         return float(((z ^ (z >> 31)) >> 11) * _TO_UNIT)
     if key.ndim == 0:  # uint64 overflow warns for scalars but wraps silently for arrays
         return np.asarray(uniform(int(key), counter))
-    v = key + np.uint64(((counter + 1) * _GAMMA) & _MASK)
+    offset = np.uint64(((counter + 1) * _GAMMA) & _MASK)
+    if key.ndim == 1 and (fast := kernel(_uniform_rows)) is not None:  # the same numbers
+        out = np.empty(key.shape)
+        fast(key, offset, out)
+        return out
+    v = key + offset
     v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)
     v = (v ^ (v >> np.uint64(27))) * np.uint64(_C2)
     unit: npt.NDArray[np.float64] = np.multiply((v ^ (v >> np.uint64(31))) >> np.uint64(11), _TO_UNIT, dtype=np.float64)
     return unit
+
+
+def stream_of(key: int) -> Callable[[int], float]:
+    """:func:`uniform` of one key, as a function of the counter.
+
+    Examples
+    --------
+    >>> stream_of(7)(3) == uniform(7, 3)
+    True
+    """
+    if (fast := kernel(_uniform_one)) is None:
+        return partial(uniform, key)
+    return partial(fast, np.uint64(key))
+
+
+def _uniform_one(key: np.uint64, counter: int) -> float:
+    v = key + np.uint64(counter + 1) * np.uint64(_GAMMA)
+    v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)
+    v = (v ^ (v >> np.uint64(27))) * np.uint64(_C2)
+    return float(np.float64((v ^ (v >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT)
+
+
+def _uniform_rows(key: npt.NDArray[np.uint64], offset: np.uint64, out: npt.NDArray[np.float64]) -> None:
+    for i in range(key.shape[0]):
+        v = key[i] + offset
+        v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)
+        v = (v ^ (v >> np.uint64(27))) * np.uint64(_C2)
+        out[i] = np.float64((v ^ (v >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT
 
 
 def generator(*parts: str | int) -> np.random.Generator:

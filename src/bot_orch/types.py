@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -12,6 +12,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
+from bot_orch.records import builder
 
 __all__ = [
     "COLUMNS",
@@ -26,6 +27,7 @@ __all__ = [
     "check_reward",
 ]
 
+_NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 _NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
 
@@ -98,21 +100,23 @@ class Task:
     id: str = ""
     kind: str = ""
     text: str | None = None
-    features: tuple[float, ...] = ()
+    features: tuple[float, ...] = _NO_FEATURES
     reference: Measure | None = None
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
     claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
     encoded: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.claims:
+            object.__setattr__(self, "claims", _checked_claims(self.claims))
+        if self.features is _NO_FEATURES:
+            return
         try:
-            object.__setattr__(self, "features", tuple(float(value) for value in self.features))
+            object.__setattr__(self, "features", tuple(map(float, self.features)))
         except (TypeError, ValueError) as error:
             raise InvalidInputError("task.features", f"is {self.features!r}", "pass a sequence of numbers") from error
         if not all(map(math.isfinite, self.features)):
             raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
-        if self.claims:
-            object.__setattr__(self, "claims", _checked_claims(self.claims))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,19 @@ class Outcome:
         cost_usd: float | None = None,
     ) -> Self:
         """An outcome of a finished task."""
-        return cls(True, reward, elapsed_s, None, output, cost_usd)
+        if cls is not Outcome:
+            return cls(True, reward, elapsed_s, None, output, cost_usd)
+        made: Self = _outcome(True, reward, elapsed_s, None, output, cost_usd)
+        made.__post_init__()
+        return made
 
     @classmethod
     def censored(cls, *, elapsed_s: float, reason: str, cost_usd: float | None = None) -> Self:
         """An outcome whose observation stopped after ``elapsed_s`` seconds because of ``reason``, unfinished."""
         return cls(False, None, elapsed_s, reason, None, cost_usd)
+
+
+_outcome: Callable[..., Any] = builder(Outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,4 +304,4 @@ def _not_negative(name: str, value: Any, remedy: str) -> None:
 
 def _is_number(value: Any) -> bool:
     """Whether it is a Python or NumPy number; text that looks like one is not."""
-    return isinstance(value, int | float | np.number)
+    return type(value) is float or isinstance(value, int | float | np.number)

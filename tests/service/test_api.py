@@ -10,6 +10,7 @@ from service_running import BASE, hang_up, until
 from bot_orch import InvalidInputError
 from bot_orch.clock import ManualClock
 from bot_orch.encoders import HashedText
+from bot_orch.eventlog.events import AttemptEnded
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
@@ -177,7 +178,7 @@ def test_bad_tasks_leave_no_trace(service):
     assert service.get("/v1/admin/state").json() == before
 
 
-def test_silence_past_the_horizon_is_censored_never_zero(start):
+def test_silence_past_the_horizon_is_censored_and_a_late_reward_replaces_it(start):
     clock = ManualClock()
     service = start(clock=clock)
     quiet, late = decide(service)["id"], decide(service)["id"]
@@ -189,8 +190,56 @@ def test_silence_past_the_horizon_is_censored_never_zero(start):
     told = service.get(f"/v1/decisions/{quiet}").json()
     assert told["outcomes"][0]["effect"] == "censored" and told["outcomes"][0]["reward"] is None
     assert told["outcomes"][0]["elapsed_s"] == pytest.approx(3601, abs=0.1)
-    assert service.post("/v1/feedback", {"decision_id": late, "reward": 1.0}).json()["effect"] == "late"
-    assert all(row["estimate"] == 0.0 for row in decide(service)["terms"].values())
+    assert told["outcomes"][0]["reason"] == "horizon"
+    assert all(row["estimate"] == 0.0 for row in decide(service)["terms"].values()), "nobody to compare with"
+    report = {"decision_id": late, "reward": 1.0}
+    assert service.post("/v1/feedback", report).json()["effect"] == "replaced"
+    assert service.post("/v1/feedback", report).json() | {"id": ""} == {
+        "id": "",
+        "decision_id": late,
+        "effect": "replaced",
+        "duplicate": True,
+    }
+    assert service.post("/v1/feedback", report | {"reward": 0.5}).json()["effect"] == "revision"
+    assert sum(row["estimate"] > 0.0 for row in decide(service)["terms"].values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("report", "effect"),
+    [
+        ({"reward": 0.5}, "learned"),
+        ({"completed": False, "reason": "timeout", "elapsed_s": 3.0}, "learned"),
+        ({"completed": False, "reason": "crash", "elapsed_s": 3.0}, "learned"),
+        ({"completed": False, "reason": "cancelled", "elapsed_s": 0.1}, "noted"),
+        ({"completed": False, "reason": "deadline", "elapsed_s": 0.1}, "noted"),
+        ({"completed": True, "elapsed_s": 0.1}, "noted"),
+    ],
+)
+def test_a_report_that_teaches_no_reward_is_noted_and_can_be_replaced(service, report, effect):
+    made = decide(service)
+    assert service.post("/v1/feedback", {"decision_id": made["id"], **report}).json()["effect"] == effect
+    assert not service.get(f"/v1/decisions/{made['id']}").json()["pending"]
+    before = decide(service)["terms"][made["agent"]]["estimate"]
+    again = service.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0}).json()["effect"]
+    assert again == ("revision" if report.get("reward") or report.get("reason") == "crash" else "replaced")
+    after = decide(service)["terms"][made["agent"]]["estimate"]
+    assert (after > before) == (again == "replaced")
+
+
+def test_an_answer_that_nobody_judged_is_no_silence(start):
+    """At the horizon the log knows that the agent answered: only the reward is missing, whatever the patience."""
+    clock = ManualClock()
+    service = start(BASE.replace("horizon_s: 3600", "horizon_s: 3600, patience_s: 60"), clock=clock)
+    answered, quiet = decide(service), decide(service)
+    event = AttemptEnded(answered["id"], "", answered["agent"], 1, "completed", 0.5)
+    service.call(lambda: service.runtime.writer.stage(service.runtime.writer.stamp(), event, answered["id"]))
+    clock.advance(3601)
+    service.call(service.runtime.sweep)
+    counts = service.runtime.ledger.router._state.parts["policy"]["count"]
+    agents = service.runtime.ledger.router.agents
+    expected = np.zeros(len(agents))
+    expected[agents.index(quiet["agent"])] = 1.0
+    assert counts.tolist() == expected.tolist()
 
 
 def test_time_never_runs_backwards(start):

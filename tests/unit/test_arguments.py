@@ -10,11 +10,13 @@ import bot_orch
 PACKAGE = Path(bot_orch.__file__).parent
 SERVICE = PACKAGE / "service"
 LIBRARY = ("core", "policies", "agents", "transport")
-# Constructors and functions that users call, and numerical kernels: their arguments stay positional.
+# Constructors and functions that users call, numerical kernels, and what is made for every decision: their arguments
+# stay positional.
 PUBLIC = {
-    "core": {"Alignment", "Reference", "SurvivalReward"},
+    "core": {"Alignment", "Drawn", "Prepared", "Reference", "SurvivalReward"},
     "policies": {
         *("Auto", "EMA", "EXP3", "Feedback", "Situation", "SoftmaxRecursion", "ThompsonBeta", "ThompsonGaussian"),
+        *("_best_rows", "ema_rows", "mean_rows", "share_and_draw", "softmax_rows", "sum_rows", "ucb_rows"),
     },
     "agents": {
         *("BreakerSettings", "CallReply", "CallRequest", "Chunk", "HumanAnswer", "Limits", "OpenAISettings", "Retry"),

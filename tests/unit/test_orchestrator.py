@@ -280,12 +280,15 @@ def test_bad_input_names_the_field_and_the_remedy(make, message):
         make()
 
 
-def test_a_time_without_a_reward_needs_a_reward_model():
+def test_a_time_without_a_reward_settles_and_waits_for_the_reward():
     r = router()
     decision = r.decide(Task("x"))
-    with pytest.raises(InvalidInputError, match="outcome.reward: is missing"):
-        r.observe(decision.id, Outcome.completed(elapsed_s=2.0))
-    assert decision.id in r.pending
+    before = r.derive(Task("y")).propensities
+    r.observe(decision.id, Outcome.completed(elapsed_s=2.0))
+    assert decision.id not in r.pending and decision.id in r.silent
+    assert r.derive(Task("y")).propensities == pytest.approx(before), "the policy learned nothing"
+    r.observe(decision.id, Outcome.completed(reward=1.0, elapsed_s=2.0))
+    assert not r.silent
 
 
 def test_it_learns():

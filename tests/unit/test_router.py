@@ -171,7 +171,7 @@ def test_calls_learn_what_decide_and_observe_would():
         good = decision.agent == "slow"
         assert call.outcome == Outcome.completed(float(good), elapsed_s=1.5 * good)
         assert call.result() == call.answer == ("X" if good else "x")
-        plain.observe(decision.id, Outcome.completed(float(good)))
+        plain.observe(decision.id, Outcome.completed(float(good), elapsed_s=1.5 * good))
     assert router.fingerprint() == plain.fingerprint()
 
 

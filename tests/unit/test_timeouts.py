@@ -1,10 +1,13 @@
-"""Outcomes without a reward: an agent that runs out of its own time earns zero, a caller's haste teaches nothing."""
+"""Outcomes without a reward: agents that never complete lose their traffic, a caller's haste teaches nothing."""
+
+from functools import cache
 
 import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.agents.endings import Ending
+from bot_orch.core.completion import Completion, Taken
 from bot_orch.core.reward import BoundedReward
 from bot_orch.evaluation.rounds import collect
 from bot_orch.eventlog.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
@@ -14,35 +17,77 @@ from bot_orch.policies.registry import make_policy
 from bot_orch.policies.schedules import Constant
 from bot_orch.rng import generator
 
-POLICIES = ("auto", "ucb1", "linucb", "lints", "thompson-beta", "epsilon-greedy")
+POLICIES = ("auto", "ucb1", "linucb", "lints", "thompson-beta", "thompson-gaussian", "epsilon-greedy", "bot", "exp3")
 SILENT = ("deadline", "cancelled", "unanswered", "shutdown", "horizon", "nobody answered")
+HORIZON = 10
+ENDINGS = {
+    "timeout": Outcome.censored(elapsed_s=30.0, reason="timeout"),
+    "unanswered": Outcome.censored(elapsed_s=30.0, reason="unanswered"),
+    "a typo": Outcome.censored(elapsed_s=30.0, reason="tiemout"),
+    "a caller in haste": Outcome.censored(elapsed_s=0.1, reason="cancelled"),
+    "rate limited": Outcome.censored(elapsed_s=0.1, reason="not_applicable"),
+    "never": None,
+    "zero": Outcome.completed(0.0),
+    "zero late": Outcome.completed(0.0),
+}
 
 
-def late_share(policy, agents, reason="timeout", rounds=500):
-    """Share of the last 200 rounds that go to an agent whose every call is cut off."""
+@cache
+def shares(policy, agents, ending, *, timed=False, rounds=500):
+    """Share of all rounds and of the last 200 that go to an agent whose every call ends like this."""
     width = 3 if policy in ("linucb", "lints") else 0
     worth = dict(zip(["hangs", "a", "b", "c"][:agents], [0.0, 0.7, 0.5, 0.6][:agents], strict=True))
     # half of its usual exploration: of that alone, one agent of two gets a twentieth
     made = make_policy(policy, epsilon=Constant(0.05)) if policy == "epsilon-greedy" else policy
-    router, rng, chosen = Orchestrator(worth, made, n_features=width, floor=0.0, seed=4), generator("hangs"), []
+    router = Orchestrator(worth, made, n_features=width, seed=4, horizon=HORIZON)
+    rng, chosen, due = generator("hangs"), [], {}
     for number in range(rounds):
         decision = router.decide(Task(f"t-{number}", features=tuple(rng.uniform(-1, 1, width))))
-        earned = float(rng.random() < worth[decision.agent])
-        hung = Outcome.censored(elapsed_s=30.0, reason=reason)
-        router.observe(decision.id, hung if decision.agent == "hangs" else Outcome.completed(reward=earned))
+        earned, elapsed_s = float(rng.random() < worth[decision.agent]), float(0.2 + rng.exponential())
+        outcome = Outcome.completed(earned, elapsed_s=elapsed_s if timed else None)
+        if decision.agent == "hangs":
+            outcome = ENDINGS[ending]
+        if outcome is not None:
+            late = HORIZON - 1 if decision.agent == "hangs" and ending == "zero late" else 0
+            due.setdefault(number + late, []).append((decision.id, outcome))
+        for decision_id, owed in due.pop(number, ()):
+            router.observe(decision_id, owed)
         chosen.append(decision.agent)
-    return chosen[-200:].count("hangs") / 200
+    return chosen.count("hangs") / rounds, chosen[-200:].count("hangs") / 200
 
 
 @pytest.mark.parametrize("agents", [2, 4])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_agent_that_always_times_out_loses_its_traffic(policy, agents):
-    assert late_share(policy, agents) < 0.05
+    """After 500 rounds, with the default floor; in all rounds together it got no more than if zero had been paid."""
+    (total, last), (paid, _) = shares(policy, agents, "timeout"), shares(policy, agents, "zero")
+    assert last < 0.05
+    assert total == paid
 
 
-def test_control_where_nothing_is_learned_it_would_keep_them(monkeypatch):
+UNHEARD = ("unanswered", "a typo", "a caller in haste", "rate limited", "never")
+UNHEARD_CASES = [
+    *((policy, ending, timed) for policy in ("ucb1", "linucb") for ending in UNHEARD for timed in (False, True)),
+    *((policy, ending, False) for policy in ("thompson-beta", "epsilon-greedy") for ending in ("a typo", "never")),
+    ("auto", "unanswered", False),
+    ("auto", "never", True),
+    ("exp3", "unanswered", True),
+]
+
+
+@pytest.mark.parametrize(("policy", "ending", "timed"), UNHEARD_CASES)
+def test_so_does_an_agent_of_which_nothing_else_is_ever_heard(policy, ending, timed):
+    agents, paid = (4 if timed else 2), ("zero late" if ending == "never" else "zero")
+    (total, last), (zero, _) = shares(policy, agents, ending, timed=timed), shares(policy, agents, paid)
+    assert last < 0.05
+    assert total <= zero + 0.02
+
+
+@pytest.mark.parametrize("ending", ["timeout", "unanswered", "never"])
+def test_control_where_nothing_is_learned_it_would_keep_them(ending, monkeypatch):
+    monkeypatch.setattr(Completion, "take", lambda *_, reward: Taken(reward))
     monkeypatch.setattr(BoundedReward, "ran_out", staticmethod(lambda outcome: False))
-    assert max(late_share(policy, 4) for policy in POLICIES) > 0.5
+    assert max(shares.__wrapped__(policy, 4, ending)[1] for policy in ("ucb1", "linucb")) > 0.5
 
 
 def estimate_after(reason):
@@ -58,7 +103,7 @@ def estimate_after(reason):
 
 
 @pytest.mark.parametrize("reason", SILENT)
-def test_silence_is_not_zero(reason):
+def test_silence_is_not_zero_where_nothing_is_known_to_compare_it_with(reason):
     assert estimate_after(reason) == 1.0
 
 

@@ -20,6 +20,7 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, chose
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
+from bot_orch.core.completion.model import Completion
 from bot_orch.core.prices import Prices
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import fitted
@@ -34,7 +35,10 @@ ENGINE = "3"
 Parts = dict[str, Arrays]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# The values of one round are not frozen: that would take longer than the policy. Nobody changes them.
+
+
+@dataclass(slots=True, eq=False)
 class Observation:
     """Information available before the choice in round ``t`` (from 1).
 
@@ -56,6 +60,8 @@ class Observation:
         Number of decisions per agent without an outcome, ``batch + (M,)``.
     claims
         Probability of being right that each agent states of itself, ``batch + (M,)``; NaN where it states none.
+    free
+        Whether ``cost`` is known to be zero for every agent.
     """
 
     t: int
@@ -68,21 +74,21 @@ class Observation:
     distance: Floats | None = None
     pending: Floats | None = None
     claims: Floats | None = None
+    free: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Prepared:
     """A decision per batch element before it is committed: agent, propensities and score terms."""
 
     drawn: pipeline.Drawn
     distance: Floats
     alignment: Floats
-    _: KW_ONLY
     cost: Floats
     lambda_: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Learned:
     """Outcome data other than the reward, one entry per batch element; NaN where missing.
 
@@ -132,10 +138,16 @@ class Engine:
         return Prices(self.settings.cost_weight)
 
     @cached_property
+    def completion(self) -> Completion:
+        """What outcomes without a reward teach."""
+        return Completion(self.settings.patience_s)
+
+    @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices`` and those of the alignment."""
+        """State schemas by part: ``policy``, ``reward``, ``completion``, ``lambda``, ``prices``, those of alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
+        parts["completion"] = self.completion.schema
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
@@ -174,36 +186,54 @@ class Engine:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
         cost = self.prices.expected(parts["prices"], o.cost) if self.settings.cost_weight else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
-        priced = cost if np.count_nonzero(cost) else None
+        priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
         penalty = alignment if priced is None else alignment + cost
         situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
         drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
-        return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
+        return Prepared(drawn, distance, alignment, cost, lambda_)
 
-    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats) -> None:
+    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats | float) -> None:
         """Update the state after agents were chosen with these alignment costs and this lambda."""
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
-        if self.dual is not None and np.count_nonzero(alignment):  # usually all zero: no update
+        measured = self.alignment is not None or o.distance is not None
+        if measured and self.dual is not None and np.count_nonzero(alignment):  # usually all zero: no update
             paid = chosen_entries(alignment, agent)
             if paid.any():
                 self.dual.accept(parts["lambda"], np.divide(paid, lambda_))
 
-    def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned) -> None:
-        """Update the state with the outcomes of one round."""
-        agent = np.asarray(feedback.agent)
+    def learn(
+        self,
+        parts: Parts,
+        names: Sequence[str],
+        feedback: Feedback,
+        *,
+        learned: Learned,
+        replaces: tuple[Feedback, float] | None = None,
+    ) -> None:
+        """Update the state with the outcomes of one round; ``replaces`` is an earlier lesson and its position."""
+        agent = feedback.agent
         if learned.cost_usd is not None and self.settings.cost_weight:
             self.prices.see(parts["prices"], agent, learned.cost_usd)
         if self.alignment is not None and learned.raw is not None:
-            known = chosen_entries(feedback.observed, agent)
-            reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
+            reward = feedback.earned
+            if reward is None:
+                known = chosen_entries(feedback.observed, agent)
+                reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
             self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
+        if replaces is not None and self.settings.policy.can_revise:
+            old, position = replaces
+            self.settings.policy.revise(parts["policy"], old, feedback, position=position)
+            return
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""
         dual = None if self.dual is None else parts["lambda"]
-        lambda_ = np.array(self.settings.lambda_ if dual is None else dual["lambda"], dtype=float)
+        lambda_: Floats = np.array(self.settings.lambda_) if dual is None else dual["lambda"].copy()
+        if self.alignment is None and o.distance is None:
+            nothing = np.zeros(o.cost.shape)
+            return nothing, nothing, lambda_
         counts = np.count_nonzero(lambda_) > 0
         if counts and self.alignment is None and o.distance is not None:
             return o.distance, lambda_[..., None] * o.distance, lambda_

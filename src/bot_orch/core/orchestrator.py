@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -11,8 +11,10 @@ from typing import Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
-from bot_orch.core import pipeline
+from bot_orch.core import settling
 from bot_orch.core.alignment import Alignment, Units
+from bot_orch.core.completion.model import OutcomeMeaning
+from bot_orch.core.completion.silences import Silence
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.reward import BoundedReward, RewardModel
@@ -23,12 +25,18 @@ from bot_orch.core.text import carried_over, encode
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
-from bot_orch.policies.base import Feedback, Policy
+from bot_orch.policies.base import Policy
+from bot_orch.policies.choice import indices
 from bot_orch.policies.registry import make_policy, policy_name
-from bot_orch.rng import derive_key, uniform
+from bot_orch.records import builder
+from bot_orch.rng import derive_key, stream_of
 from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
+
+_scalar: Callable[[float], Floats] = np.float64  # type: ignore[assignment]  # half the time of np.array
+_NOTHING_ELSE = Learned()
+_decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 
 class Orchestrator:
@@ -70,6 +78,11 @@ class Orchestrator:
         How ``task.text`` becomes context: a name (``builtin``: hashed n-grams; ``wordllama``: static embeddings, with
         the extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. The first task
         decides: if it has a text, tasks without one count as empty; if not, later texts are refused.
+    patience_s
+        Seconds after which silence counts as not completed, with reward zero; None states none. Silence before that, or
+        without a stated patience, counts for what it says: see ``docs/concepts/silence.md``.
+    horizon
+        Rounds after which a decision without an outcome is dropped as silence; None keeps it pending for ever.
 
     Examples
     --------
@@ -92,6 +105,8 @@ class Orchestrator:
         reward: RewardModel | None = None,
         cost_weight: float = 0.0,
         encoder: Encoder | str | None = "builtin",
+        patience_s: float | None = None,
+        horizon: int | None = 10_000,
     ) -> None:
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
@@ -104,6 +119,8 @@ class Orchestrator:
             reward=reward or BoundedReward(),
             cost_weight=cost_weight,
             encoder=encoder,
+            patience_s=patience_s,
+            horizon=horizon,
         )
         if isinstance(agents, str):
             raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
@@ -176,6 +193,15 @@ class Orchestrator:
         """Ids of decisions without an outcome, oldest first."""
         return tuple(self._state.pending)
 
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Ids of recent decisions that ended without a reward, oldest first; a reward may still replace the silence."""
+        return tuple(self._state.silences)
+
+    def is_silent(self, decision_id: str) -> bool:
+        """Whether a decision is among :attr:`silent`."""
+        return decision_id in self._state.silences
+
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending."""
@@ -202,26 +228,22 @@ class Orchestrator:
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
         counter, names = self._state.rounds, self._roster.names
-        found = engine.prepare(self._parts_of(engine), observed, uniform(self._stream, counter))
-        choice, total = found.drawn.choice, float(np.add.reduce(found.drawn.propensities))
-        if not abs(total - 1.0) < 1e-6:  # also catches nan
-            raise InvalidInputError(
-                "policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it"
-            )
-        return Decision(
-            id=f"{self._stream:016x}-{counter:012x}",
-            task_id=task.id,
-            agent=names[int(found.drawn.agent)],
-            agents=names,
-            propensities=found.drawn.propensities,
-            terms=Terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
-            policy=self._name,
-            lambda_=float(found.lambda_),
-            state_seq=self._state.seq,
-            key=RandomKey(self._stream, counter),
-            features=task.features,
-            claims=() if observed.claims is None else tuple(observed.claims.tolist()),
-            encoder=task.encoded if engine.settings.text is not None else "",
+        found = engine.prepare(self._parts_of(engine), observed, self._uniform(counter))
+        choice = found.drawn.choice
+        return _decision(
+            f"{self._prefix}{counter:012x}",
+            task.id,
+            names[int(found.drawn.agent)],
+            names,
+            found.drawn.propensities,
+            _terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
+            self._name,
+            float(found.lambda_),
+            self._state.seq,
+            _random_key(self._stream, counter),
+            task.features,
+            () if observed.claims is None else tuple(observed.claims.tolist()),
+            task.encoded if engine.settings.text is not None else "",
         )
 
     @exclusive
@@ -245,30 +267,63 @@ class Orchestrator:
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         self._use(engine)
         state, index = self._state, self._roster.index[decision.agent]
-        alignment, lambda_ = decision.terms.alignment, np.asarray(decision.lambda_)
-        engine.commit(state.parts, observed, np.array(index), alignment=alignment, lambda_=lambda_)
+        agent, terms = indices(len(self._roster.names))[index], decision.terms
+        engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=decision.lambda_)
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
+        if engine.settings.horizon is not None:
+            self._expire_before(state.rounds - engine.settings.horizon)
 
     @exclusive
     def observe(self, decision_id: str, outcome: Outcome) -> None:
-        """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
-        require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        decision, engine = self._pending(decision_id), self._engine.comparing("outcome.output", outcome.output)
+        """Learn from an outcome, at any time and in any order.
+
+        Each decision takes one outcome. If that had no reward, a reward that comes later replaces it, while the
+        decision is among the 1024 newest of :attr:`silent`.
+        """
+        if type(outcome) is not Outcome:
+            require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        decision, engine = self._awaited(decision_id, outcome), self._engine
+        if outcome.output is not None:
+            engine = engine.choosing(outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
         self._use(engine)  # inputs are valid: no error after this line
-        self._settle(decision)
+        earlier = self._settle(decision)
         if index is None:
             return  # the agent was removed
-        parts = self._state.parts
-        model.learn(parts["reward"], index, outcome)
-        unusable = reward is None or not self._fits(decision)
-        feedback = self._feedback(decision, index, np.array(np.nan if unusable else reward))
-        cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
-        engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
+        model.learn(self._state.parts["reward"], index, outcome)
+        read = settling.Read(reward, raw, earlier)
+        settling.learn(engine, self._state, self._roster, decision=decision, outcome=outcome, read=read)
+
+    def meaning(self, outcome: Outcome) -> OutcomeMeaning:
+        """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
+        return self._engine.completion.meaning(outcome, self.reward.read(self._state.parts["reward"], 0, outcome))
+
+    @exclusive
+    def expire(self, decision_ids: Iterable[str] = (), *, older_than_round: int | None = None) -> tuple[str, ...]:
+        """Drop pending decisions as silence: those named, and those of rounds (from 1) before ``older_than_round``.
+
+        Nothing says how long they were waited for, so they count as far as their agents are silent more often than
+        others. A reward may still replace the silence. Returns the ids of the dropped decisions.
+        """
+        decisions = [self._pending(decision_id) for decision_id in dict.fromkeys(decision_ids)]
+        for decision in decisions:
+            self._expire(decision)
+        older = () if older_than_round is None else self._expire_before(older_than_round - 1)
+        return (*(decision.id for decision in decisions), *older)
+
+    def _expire_before(self, counter: int) -> tuple[str, ...]:
+        overdue = settling.overdue(self._state.pending, counter)
+        for decision in overdue:
+            self._expire(decision)
+        return tuple(decision.id for decision in overdue)
+
+    def _expire(self, decision: Decision) -> None:
+        self._settle(decision)
+        settling.learn(self._engine, self._state, self._roster, decision=decision, outcome=settling.FORGOTTEN)
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -280,8 +335,8 @@ class Orchestrator:
         values = np.array([check_reward(rewards[name], f"rewards.{name}") for name in names])
         self._settle(decision)
         index = self._roster.index.get(decision.agent)
-        if index is not None and self._fits(decision):
-            feedback = self._feedback(decision, index, values, everybody=True)
+        if index is not None:
+            feedback = settling.feedback(self._engine, self._roster, decision, reward=values, everybody=True)
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
     @exclusive
@@ -302,6 +357,8 @@ class Orchestrator:
         self._seat(parts, come, [name for name in self.agents if name not in wanted.index])
         self._state.agents = tuple(wanted.agents[wanted.index[name]] for name in (*stay, *come))
         self._state.parts = engine.resume(parts if keep_learned else {}, len(wanted.agents))
+        if not keep_learned:
+            self._state.silences.clear()
         self._begin(engine, self._state)
 
     @exclusive
@@ -384,6 +441,8 @@ class Orchestrator:
         self._engine, self._state = engine, state
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
         self._stream = derive_key("orchestrator", self.seed)
+        self._uniform = stream_of(self._stream)
+        self._prefix = f"{self._stream:016x}-"
         self._name = policy_name(self.policy)
         self._refresh()
 
@@ -409,7 +468,10 @@ class Orchestrator:
         return engine.resume(known, len(self.agents))
 
     def _engine_for(self, task: Task) -> Engine:
-        require_type("task", task, Task, "pass a Task, such as Task(text=...)")
+        if type(task) is not Task:
+            require_type("task", task, Task, "pass a Task, such as Task(text=...)")
+        if task.reference is None and not task.features and task.text is None:  # nothing to learn from the first task
+            return self._engine
         return self._engine.for_task(task, first=not self._state.rounds)
 
     def _pending(self, decision_id: str) -> Decision:
@@ -418,30 +480,20 @@ class Orchestrator:
             raise UnknownDecisionError(decision_id)
         return decision
 
-    def _settle(self, decision: Decision) -> None:
-        """Remove a decision from the pending ones."""
-        del self._state.pending[decision.id]
+    def _awaited(self, decision_id: str, outcome: Outcome) -> Decision:
+        """A pending decision, or a silent one if the outcome brings a lesson."""
+        earlier = self._state.silences.get(decision_id)
+        if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
+            return earlier.decision
+        return self._pending(decision_id)
+
+    def _settle(self, decision: Decision) -> Silence | None:
+        """Remove a decision from the pending or silent ones; the silence."""
         self._state.seq += 1
-        if decision.agent in self._roster.index:
-            self._waiting[self._roster.index[decision.agent]] -= 1.0
-
-    def _fits(self, decision: Decision) -> bool:
-        """Whether the policy can learn from a decision: one made before features or encoder changed has others."""
-        width, text = self.settings.context_width, self.settings.text
-        if not width:
-            return True
-        return len(decision.features) == width and decision.encoder == ("" if text is None else str(text))
-
-    def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
-        """Feedback with the propensities, penalties, features and claims stored in the decision."""
-        penalty, claims = decision.terms.alignment + decision.terms.cost, decision.claims
-        return pipeline.feedback(
-            decision.key.counter + 1,
-            np.array(index),
-            reward,
-            propensities=self._roster.place(decision, decision.propensities),
-            penalty=self._roster.place(decision, penalty),
-            context=np.array(decision.features) if self.settings.context_width else None,
-            claims=self._roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
-            everybody=everybody,
-        )
+        earlier = self._state.silences.pop(decision.id, None)
+        if earlier is None:
+            del self._state.pending[decision.id]
+            index = self._roster.index.get(decision.agent)
+            if index is not None:
+                self._waiting[index] -= 1.0
+        return earlier

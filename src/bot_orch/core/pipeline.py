@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
-from bot_orch.policies.base import Choice, Feedback, Policy, Situation
-from bot_orch.policies.choice import draw, with_uniform_share
+from bot_orch.policies.base import Choice, Feedback, Policy, Situation, one_hot
+from bot_orch.policies.choice import mixed_draw
 
 __all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback"]
 
+_LATER: Bools = np.zeros(0, dtype=bool)  # derived when it is read
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Drawn:
     """The drawn agent per row, with the propensities and the situation."""
 
     agent: Ints
     propensities: Floats
     choice: Choice
-    _: KW_ONLY
     situation: Situation
 
 
 def decide(policy: Policy, state: Arrays, situation: Situation, *, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
     """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness."""
     choice = policy.choose(state, situation)
-    p = with_uniform_share(choice.propensities, floor, situation.eligible)
-    return Drawn(draw(p, u), p, choice, situation=situation)
+    p, agent = mixed_draw(choice.propensities, u, floor, eligible=situation.eligible)
+    return Drawn(agent, p, choice, situation)
 
 
 def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:
     """Update ``state`` in place. Rows of a batch without an observed reward are left unchanged."""
+    if feedback.earned is not None:  # every row has a reward
+        policy.update(state, feedback)
+        return
     if feedback.observed.ndim == 1:
         if np.count_nonzero(feedback.observed):
             policy.update(state, feedback)
@@ -65,10 +70,12 @@ def feedback(
     """
     if everybody:
         return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context, claims)
-    observed: Bools = _one_hot(propensities.shape[-1])[agent]
+    if math.isfinite(reward) if reward.ndim == 0 else math.isfinite(np.vdot(reward, reward)):
+        # only the chosen agents' rewards are known, all of them
+        return Feedback(t, agent, _LATER, reward, propensities, penalty, context, claims, earned=reward)
     known = np.isfinite(reward)
-    if np.count_nonzero(known) < known.size:
-        observed, reward = observed & known[..., None], np.where(known, reward, 0.0)
+    observed: Bools = one_hot(propensities.shape[-1])[agent]
+    observed, reward = observed & known[..., None], np.where(known, reward, 0.0)
     seen = np.broadcast_to(reward[..., None], observed.shape) if reward.ndim else np.full(observed.shape, reward)
     return Feedback(t, agent, observed, seen, propensities, penalty, context, claims)
 
@@ -106,13 +113,6 @@ def _apply_row(policy: Policy, state: Arrays, given: Feedback, *, row: tuple[int
     for name, view in views.items():
         if part[name] is not view:
             state[name][row] = part[name]
-
-
-@lru_cache(maxsize=64)
-def _one_hot(m: int) -> Bools:
-    rows = np.eye(m, dtype=bool)
-    rows.flags.writeable = False
-    return rows
 
 
 @lru_cache(maxsize=64)

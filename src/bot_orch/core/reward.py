@@ -48,16 +48,13 @@ class BoundedReward(RewardModel):
     """The reward reported by the caller.
 
     A ``timeout`` without a reward means that the agent exceeded its own time limit; its reward is zero. Any other
-    censored outcome (the caller disconnected or had a shorter ``deadline``, nobody reported) carries no reward and is
-    not learned from.
+    outcome without a reward has none here; :mod:`bot_orch.core.completion` decides what it teaches.
     """
 
     id: ClassVar[str] = "bounded"
 
     def read(self, state: Arrays, agent: int, outcome: Outcome) -> float | None:
-        """``outcome.reward``, which a completed outcome must have; zero if the agent exceeded its time limit."""
-        if outcome.event and outcome.reward is None:
-            raise InvalidInputError("outcome.reward", "is missing", "pass a reward in [0, 1]")
+        """``outcome.reward``; zero if the agent exceeded its time limit."""
         return 0.0 if self.ran_out(outcome) else outcome.reward
 
     @staticmethod

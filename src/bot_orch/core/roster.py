@@ -55,6 +55,11 @@ class Roster:
         return costs
 
     @cached_property
+    def free(self) -> bool:
+        """Whether no agent has a configured cost."""
+        return not self.cost.any()
+
+    @cached_property
     def described(self) -> bool:
         """Whether any agent has a configured profile."""
         return any(agent.profile is not None for agent in self.agents)
@@ -109,16 +114,19 @@ class Roster:
             if task.reference is not None:
                 reference = alignment.embed("task.reference", task.reference)
             profiles = self._profiles(alignment, task)
-        context = _context(task, engine.settings.context_width)
+        width = engine.settings.context_width
+        context = _context(task, width) if width else None
+        mask = None if eligible is None else self.mask(eligible)
         return Observation(
             t,
             self.cost,
             context,
-            eligible=self.mask(eligible),
+            eligible=mask,
             reference=reference,
             profiles=profiles,
             pending=pending,
             claims=claims_of(task, self.names) if task.profiles or task.claims else None,
+            free=self.free,
         )
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:
@@ -133,9 +141,7 @@ class Roster:
         return known
 
 
-def _context(task: Task, width: int) -> Floats | None:
-    if not width:
-        return None
+def _context(task: Task, width: int) -> Floats:
     if len(task.features) != width:
         problem = f"has {len(task.features)} numbers, this orchestrator expects {width}"
         raise InvalidInputError("task.features", problem, "pass as many with every task")

@@ -14,6 +14,7 @@ from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
 from bot_orch.encoders import Encoder, check_name
 from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import KernelKind, kernel_kind, require_kernels
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
 
@@ -27,6 +28,8 @@ class Settings:
     """Settings of an orchestrator; :class:`bot_orch.Orchestrator` documents each field.
 
     For a policy without alignment lambda is 0. With lambda ``auto``, distances are always in reference units.
+    ``kernels`` is the kind of numerical kernels that the state is computed with (:mod:`bot_orch.kernels`); a process
+    that runs the other kind refuses the settings.
 
     Examples
     --------
@@ -48,8 +51,12 @@ class Settings:
     cost_weight: float = 0.0
     encoder: Encoder | str | None = None
     text: TextFeatures | None = None  # the encoder in use; None until the first task brings a text
+    patience_s: float | None = None
+    horizon: int | None = None
+    kernels: KernelKind = field(default_factory=kernel_kind)
 
     def __post_init__(self) -> None:
+        require_kernels(self.kernels)
         if self.encoder is not None and not callable(self.encoder):
             check_name(self.encoder)
         if not self.policy.uses_alignment:
@@ -62,6 +69,10 @@ class Settings:
             object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, high=np.inf))
         object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, high=1.0))
         object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, high=np.inf))
+        if self.patience_s is not None and not _check("patience_s", self.patience_s, 0.0, high=np.inf) > 0.0:
+            raise InvalidInputError("patience_s", "is 0", "pass seconds, more than zero, or None")
+        if self.horizon is not None and not (isinstance(self.horizon, int) and self.horizon >= 1):
+            raise InvalidInputError("horizon", f"is {self.horizon!r}", "pass a number of rounds, 1 or more, or None")
         if self.units not in (None, "reference", "native"):
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
@@ -101,6 +112,9 @@ class Settings:
             "cost_weight": self.cost_weight,
             **({} if self.encoder is None else {"encoder": encoder_spec(self.encoder)}),
             **({} if self.text is None else {"text": str(self.text)}),
+            "patience_s": self.patience_s,
+            "horizon": self.horizon,
+            "kernels": self.kernels,
         }
 
     @classmethod
@@ -119,6 +133,9 @@ class Settings:
             cost_weight=document.get("cost_weight", 0.0),
             encoder=encoder_from_spec(document.get("encoder")),
             text=TextFeatures.parse(document["text"]) if "text" in document else None,
+            patience_s=document.get("patience_s"),
+            horizon=document.get("horizon"),
+            kernels=document.get("kernels", kernel_kind()),  # older documents do not say
         )
 
 

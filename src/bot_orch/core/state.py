@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Arrays, decode, encode
+from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
 from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Agent, Decision, RandomKey, Terms
@@ -24,7 +25,7 @@ _OLDER = (1,)
 
 @dataclass(slots=True)
 class State:
-    """Registered agents, learned arrays and pending decisions: a fold over the events so far.
+    """Registered agents, learned arrays, pending decisions and recent silences: a fold over the events so far.
 
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
     """
@@ -35,6 +36,7 @@ class State:
     _: KW_ONLY
     rounds: int = 0
     seq: int = 0
+    silences: dict[str, Silence] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; :meth:`from_dict` is the inverse."""
@@ -44,6 +46,7 @@ class State:
             "pending": [decision.to_dict() for decision in self.pending.values()],
             "rounds": self.rounds,
             "seq": self.seq,
+            "silences": [silence_to_dict(silence) for silence in self.silences.values()],
         }
 
     @classmethod
@@ -56,6 +59,7 @@ class State:
             {decision.id: decision for decision in pending},
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
+            silences={entry["id"]: silence_from_dict(entry) for entry in document.get("silences", ())},
         )
 
     def fingerprint(self) -> str:

@@ -15,7 +15,15 @@ from bot_orch.core.reward import BoundedReward
 from bot_orch.core.state import agent_from_dict
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Logged
-from bot_orch.eventlog.events import Censored, Configured, DecisionMade, Event, FeedbackGiven
+from bot_orch.eventlog.events import (
+    SETTLING,
+    AttemptEnded,
+    Censored,
+    Configured,
+    DecisionMade,
+    Event,
+    FeedbackGiven,
+)
 from bot_orch.eventlog.log import Log
 from bot_orch.types import Agent, Outcome, Task
 
@@ -42,6 +50,8 @@ class LoggedRounds:
         The decisions, in order.
     lessons
         By decision, the *first* outcome: what a live router learns, with its output and time. Revisions teach nothing.
+    replaced
+        By decision, the reward that replaced an outcome without one.
     rewards
         By decision, the *last* reward given, revisions and late reports included: what the decision is scored with.
         A timeout of which no reward was given scores zero where the router learns it as zero.
@@ -61,6 +71,7 @@ class LoggedRounds:
     revised: frozenset[str]
     settings: str
     earlier: int = 0
+    replaced: dict[str, Lesson] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -114,11 +125,12 @@ def collect(log: Log) -> LoggedRounds:
 
 
 def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
-    """Rewards of the decisions that ended at the agent's own limit, under a reward model that reads them as zero."""
-    model = Orchestrator.from_json(settings).reward
-    if not isinstance(model, BoundedReward):
+    """Rewards of the decisions that a router learns as zero without being told a reward: timeouts and failures."""
+    router = Orchestrator.from_json(settings)
+    if not isinstance(router.reward, BoundedReward):
         return {}
-    return {key: 0.0 for key, lesson in lessons.items() if model.ran_out(lesson.outcome)}
+    unpaid = {key: lesson.outcome for key, lesson in lessons.items() if lesson.outcome.reward is None}
+    return {key: 0.0 for key, outcome in unpaid.items() if router.meaning(outcome) in ("reward", "zero")}
 
 
 def _padded(event: DecisionMade, width: int) -> list[float]:
@@ -132,6 +144,8 @@ class _Reading:
 
     made: list[DecisionMade] = field(default_factory=list)
     lessons: dict[str, Lesson] = field(default_factory=dict)
+    replaced: dict[str, Lesson] = field(default_factory=dict)
+    answered: dict[str, float] = field(default_factory=dict)
     early: dict[str, Outcome] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)
     revised: set[str] = field(default_factory=set)
@@ -148,7 +162,9 @@ class _Reading:
             case FeedbackGiven():
                 self._feedback(event)
             case Censored():
-                self._learn(event.decision_id, Outcome.censored(elapsed_s=event.elapsed_s, reason=event.reason))
+                self._learn(event.decision_id, event.outcome(self.answered.get(event.decision_id)))
+            case AttemptEnded() if event.ending == "completed":
+                self.answered[event.decision_id] = event.elapsed_s
 
     def rounds(self) -> LoggedRounds:
         agents, known = self.made[-1].agents, {event.id for event in self.made}
@@ -157,7 +173,14 @@ class _Reading:
         given = {key: reward for key, reward in self.rewards.items() if key in known}
         rewards = _timeouts(lessons, settings) | given
         return LoggedRounds(
-            agents, self.made, lessons, rewards=rewards, revised=revised, settings=settings, earlier=self.earlier
+            agents,
+            self.made,
+            lessons,
+            rewards=rewards,
+            revised=revised,
+            settings=settings,
+            earlier=self.earlier,
+            replaced={key: lesson for key, lesson in self.replaced.items() if key in lessons},
         )
 
     def _settings(self, agents: tuple[str, ...]) -> str:
@@ -179,8 +202,10 @@ class _Reading:
     def _feedback(self, event: FeedbackGiven) -> None:
         if event.effect == "early":
             self.early.setdefault(event.decision_id, event.outcome())
-        elif event.effect == "learned":
+        elif event.effect in SETTLING:
             self._learn(event.decision_id, event.outcome())
+        elif event.effect == "replaced":
+            self.replaced[event.decision_id] = Lesson(event.outcome(), len(self.made))
         if event.reward is not None:
             if event.decision_id in self.rewards:
                 self.revised.add(event.decision_id)

@@ -4,8 +4,8 @@ At every logged decision the shadow says with which probabilities pi it would ha
 the shadow's own with probability ``c * pi(a) / p(a)``, p being the probabilities it was drawn with and c the smallest
 of them in the whole log, as a rule the floor divided by the number of eligible agents. Given the task, the shadow's own
 decisions are thus distributed as if it had drawn them itself, and every task has the same chance c of being among them.
-It learns from those only, from the first outcome of each, when that arrived; other rows leave it untouched. What it
-says about a row depends on earlier rows alone.
+It learns from those only, from the first outcome of each, when that arrived, and from a reward that replaced one
+without; other rows leave it untouched. What it says about a row depends on earlier rows alone.
 
 So it has learned from about ``c * n`` of n decisions, whatever its lambda: values tell how a policy does in its first
 ``c * n`` rounds. This is the nonstationary policy evaluation of [1]_ with a constant c. A c below 0.02 would teach next
@@ -27,11 +27,12 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.settings import Lambda
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, UnknownDecisionError
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, uniform
+from bot_orch.types import Outcome
 
 __all__ = ["Followed", "Lambda", "follow", "shadow", "share"]
 
@@ -81,7 +82,7 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
     key, due = derive_key("off-policy", router.seed, path), _due(rounds)
     table, own = np.zeros((len(rounds.made), len(rounds.agents))), dict[str, str]()
     for index, (event, task) in enumerate(zip(rounds.made, rounds.tasks, strict=True)):
-        _learn(router, rounds, due.get(index, ()), own=own)
+        _learn(router, due.get(index, ()), own=own)
         decision = router.prepare(task, event.eligible)
         table[index] = decision.propensities
         chosen = rounds.agents.index(event.agent)
@@ -91,16 +92,17 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
     return Followed(table, len(own.keys() & rounds.lessons.keys()))
 
 
-def _due(rounds: LoggedRounds) -> dict[int, list[str]]:
-    """Which outcomes arrive before which decision."""
-    due: dict[int, list[str]] = {}
-    for decision_id, lesson in rounds.lessons.items():
-        due.setdefault(lesson.before, []).append(decision_id)
+def _due(rounds: LoggedRounds) -> dict[int, list[tuple[str, Outcome]]]:
+    """Which outcomes arrive before which decision; the reward that replaces a silence comes after it."""
+    due: dict[int, list[tuple[str, Outcome]]] = {}
+    for decision_id, lesson in (*rounds.lessons.items(), *rounds.replaced.items()):
+        due.setdefault(lesson.before, []).append((decision_id, lesson.outcome))
     return due
 
 
-def _learn(router: Orchestrator, rounds: LoggedRounds, decision_ids: Collection[str], *, own: dict[str, str]) -> None:
-    for decision_id in decision_ids:
+def _learn(router: Orchestrator, outcomes: Collection[tuple[str, Outcome]], *, own: dict[str, str]) -> None:
+    for decision_id, outcome in outcomes:
         if decision_id in own:
-            with suppress(InvalidInputError):  # an early report that could not be checked when it came
-                router.observe(own[decision_id], rounds.lessons[decision_id].outcome)
+            # an early report that could not be checked when it came, or a silence that is no longer remembered
+            with suppress(InvalidInputError, UnknownDecisionError):
+                router.observe(own[decision_id], outcome)

@@ -16,12 +16,14 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.core.engine import ENGINE
 from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey, Task, Terms
+from bot_orch.types import COLUMNS, Decision, Measure, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "CLAIM",
     "FIRST_ENGINE",
+    "SETTLING",
     "AttemptEnded",
     "Censored",
     "Configured",
@@ -43,6 +45,10 @@ __all__ = [
 ]
 
 
+_decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
+
+#: Effects of a report that ends its decision.
+SETTLING = frozenset({"learned", "noted"})
 #: The engine of logs that do not name one.
 FIRST_ENGINE = "1"
 #: The column of a decision that holds the agents' claims.
@@ -75,13 +81,13 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=Fal
     profiles: dict[str, dict[str, Any]] | None = None
     claims: dict[str, float] | None = None
 
-    def task(self) -> Task:
-        """The task as the orchestrator takes it."""
-        reference = None if self.reference is None else measure_of(self.reference)
+    def task(self, features: tuple[float, ...] | None = None) -> Task:
+        """The task as the orchestrator takes it, with its own features or these."""
+        reference, seen = None if self.reference is None else measure_of(self.reference), features or self.features
         if self.profiles is None and self.claims is None:
-            return Task(self.id, self.kind, None, self.features, reference)
+            return Task(self.id, self.kind, None, seen, reference)
         profiles = {name: measure_of(measure) for name, measure in (self.profiles or {}).items()}
-        return Task(self.id, self.kind, None, self.features, reference, profiles, claims=self.claims or {})
+        return Task(self.id, self.kind, None, seen, reference, profiles, claims=self.claims or {})
 
 
 class Configured(_Event, tag="configured@1", frozen=True):
@@ -155,25 +161,25 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
 
     def given(self) -> Task:
         """The task as it was decided on."""
-        task, claims = self.task.task(), self.claims()
-        task = replace(task, features=self.seen(), encoded=self.encoder) if self.features else task
+        task, claims = self.task.task(self.seen() if self.features else None), self.claims()
+        task = replace(task, encoded=self.encoder) if self.encoder else task
         stated = {name: claim for name, claim in zip(self.agents, claims, strict=False) if not math.isnan(claim)}
         return replace(task, claims=stated) if stated else task
 
     def decision(self) -> Decision:
         """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id."""
-        by_name = dict(zip(self.columns, self.table(), strict=True))
-        return Decision(
+        p, *terms = self.table() if self.columns == COLUMNS else map(self.column, COLUMNS)
+        return _decision(
             f"{self.stream:016x}-{self.counter:012x}",
             self.task.id,
             self.agent,
             self.agents,
-            by_name["propensity"],
-            Terms(*(by_name[name] for name in TERMS)),
+            p,
+            _terms(*terms),
             self.policy,
             self.lambda_,
             self.state_seq,
-            RandomKey(self.stream, self.counter),
+            _random_key(self.stream, self.counter),
             self.seen(),
             self.claims(),
             self.encoder,
@@ -207,8 +213,10 @@ class _DecisionMade1(_Event, tag="decision@1", frozen=True):
 class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     """An outcome of a decision was reported.
 
-    ``effect`` is how it counts: ``learned``; ``early`` (kept until its decision is known); ``revision`` (an outcome
-    was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon: likewise).
+    ``effect`` is how it counts: ``learned``; ``noted`` (the decision ends without a reward; silence counts for what it
+    says); ``replaced`` (a reward in place of that); ``early`` (kept until its decision is known); ``revision`` (an
+    outcome was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon, when the decision
+    is no longer remembered: likewise).
     """
 
     id: str
@@ -233,6 +241,12 @@ class Censored(_Event, tag="censored@1", frozen=True):
     decision_id: str
     elapsed_s: float
     reason: str
+
+    def outcome(self, answered_s: float | None = None) -> Outcome:
+        """Silence, unless the agent is known to have answered after ``answered_s``: then only the reward is missing."""
+        if answered_s is not None:
+            return Outcome.completed(elapsed_s=answered_s)
+        return Outcome.censored(elapsed_s=self.elapsed_s, reason="horizon")
 
 
 class TaskSubmitted(_Event, tag="task@1", frozen=True):

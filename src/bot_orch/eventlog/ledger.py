@@ -13,6 +13,7 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.eventlog.events import (
+    SETTLING,
     AttemptEnded,
     Censored,
     Configured,
@@ -46,6 +47,8 @@ class Ledger:
     """The state of the service, rebuilt from the log alone.
 
     ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
+    ``silent`` maps those of recent decisions that ended without a reward to the orchestrator's id: a reward may still
+    replace the silence. ``answered`` holds how long the agents of pending decisions took to answer, where known.
     ``engine`` is the one that the newest settings name.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; it is no part of the state.
     """
@@ -53,6 +56,8 @@ class Ledger:
     def __init__(self) -> None:
         self._router: Orchestrator | None = None
         self.pending: dict[str, tuple[str, int]] = {}
+        self.silent: dict[str, str] = {}
+        self.answered: dict[str, float] = {}
         self.early: dict[str, list[FeedbackGiven]] = {}
         self.sessions: dict[str, tuple[str, int]] = {}
         self.tasks: dict[str, bytes] = {}
@@ -83,9 +88,11 @@ class Ledger:
             case FeedbackGiven():
                 self._feedback(time_us, event)
             case Censored():
-                self._settle(event.decision_id, Outcome.censored(elapsed_s=event.elapsed_s, reason=event.reason))
+                self._settle(event.decision_id, event.outcome(self.answered.get(event.decision_id)))
             case AttemptEnded():
                 self.spending.add(time_us, event.cost_usd)
+                if event.ending == "completed" and event.decision_id in self.pending:
+                    self.answered[event.decision_id] = event.elapsed_s
             case TaskSubmitted():
                 self.tasks[event.id] = encode_event(event)
             case TaskEnded():
@@ -94,6 +101,7 @@ class Ledger:
                 self.kill_switch = event.kill_switch
             case Configured():
                 self._router, self.engine = reconfigured(self._router, event), event.engine
+                self._forget_silences()
         self.seq, self.time_us = seq, time_us
 
     def take(self, row: Row) -> None:
@@ -117,6 +125,8 @@ class Ledger:
             "engine": self.engine,
             "router": self.router.to_json(),
             "pending": [[key, *value] for key, value in self.pending.items()],
+            "silent": list(self.silent.items()),
+            "answered": list(self.answered.items()),
             "early": {key: [encode_event(each) for each in kept] for key, kept in sorted(self.early.items())},
             "sessions": [[key, *value] for key, value in self.sessions.items()],
             "tasks": list(self.tasks.items()),
@@ -137,6 +147,7 @@ class Ledger:
         ledger.engine = document["engine"]
         ledger._router = Orchestrator.from_json(document["router"])
         ledger.pending = {key: (internal, time_us) for key, internal, time_us in document["pending"]}
+        ledger.silent, ledger.answered = dict(document.get("silent", ())), dict(document.get("answered", ()))
         ledger.early = {key: [_feedback(each) for each in kept] for key, kept in document["early"].items()}
         ledger.sessions = {key: (agent, time_us) for key, agent, time_us in document["sessions"]}
         ledger.tasks = dict(document["tasks"])
@@ -168,8 +179,10 @@ class Ledger:
         self.spending.add(time_us, event.cost_usd)
         if event.effect == "early":
             self.early.setdefault(event.decision_id, []).append(event)
-        elif event.effect == "learned":
+        elif event.effect in SETTLING:
             self._settle(event.decision_id, event.outcome())
+        elif event.effect == "replaced":
+            self._replace(event.decision_id, event.outcome())
 
     def _settle(self, decision_id: str, outcome: Outcome) -> None:
         entry = self.pending.get(decision_id)
@@ -177,6 +190,24 @@ class Ledger:
             raise LedgerMismatchError(f"decision {decision_id} is not pending")
         self.router.observe(entry[0], outcome)
         del self.pending[decision_id]
+        self.answered.pop(decision_id, None)
+        if self.router.is_silent(entry[0]):
+            self.silent[decision_id] = entry[0]
+            self._forget_silences()
+
+    def _replace(self, decision_id: str, outcome: Outcome) -> None:
+        internal = self.silent.pop(decision_id, None)
+        if internal is None:
+            raise LedgerMismatchError(f"decision {decision_id} is not silent")
+        self.router.observe(internal, outcome)
+
+    def _forget_silences(self) -> None:
+        """Drop the oldest silences that the orchestrator has forgotten."""
+        while self.silent:
+            oldest = next(iter(self.silent))
+            if self.router.is_silent(self.silent[oldest]):
+                return
+            del self.silent[oldest]
 
 
 def fold(log: Log, *, upto: int | None = None, use_snapshot: bool = True) -> Ledger:

@@ -9,18 +9,23 @@ All arrays carry leading batch dimensions: online ``(M,)``, in an experiment ``(
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema
 from bot_orch.policies.estimators import Estimator
 
-__all__ = ["Choice", "EstimatorPolicy", "Feedback", "Policy", "Situation", "no_exploration"]
+__all__ = ["Choice", "EstimatorPolicy", "Feedback", "Policy", "Situation", "no_exploration", "one_hot"]
 
 
-@dataclass(frozen=True, slots=True)
+# Situation, Choice and Feedback are made for every decision. They are not changed after construction, but not frozen
+# either: a frozen dataclass takes five times as long to construct.
+
+
+@dataclass(slots=True)
 class Situation:
     """Information available before the choice.
 
@@ -52,7 +57,7 @@ class Situation:
     claims: Floats | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Choice:
     """Propensities, and the policy's two score terms: estimate and exploration bonus."""
 
@@ -61,9 +66,11 @@ class Choice:
     exploration: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Feedback:
     """Observed rewards. Under bandit feedback one agent per row is observed, under full feedback all are.
+
+    With ``earned``, ``observed`` and ``reward`` are derived from it when first read.
 
     Parameters
     ----------
@@ -77,6 +84,8 @@ class Feedback:
         Rewards, ``batch + (M,)``; meaningless where not observed.
     propensities, penalty, context, claims
         Values at decision time.
+    earned
+        Rewards of the chosen agents, shape ``batch``, where exactly these are known; None otherwise.
     """
 
     t: int
@@ -87,6 +96,31 @@ class Feedback:
     penalty: Floats
     context: Floats | None = None
     claims: Floats | None = None
+    _: KW_ONLY
+    earned: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if self.earned is not None:
+            del self.observed, self.reward
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for slots that are not set: a derived array is built once."""
+        if name == "observed":
+            self.observed = one_hot(self.propensities.shape[-1])[self.agent]
+        elif name == "reward":
+            earned = np.asarray(self.earned)
+            self.reward = np.full(self.propensities.shape, earned[..., None])
+        else:
+            raise AttributeError(f"Feedback has no attribute {name!r}", name=name, obj=self)
+        return object.__getattribute__(self, name)
+
+
+@lru_cache(maxsize=64)
+def one_hot(m: int) -> Bools:
+    """The unit vectors of ``m`` agents, as a mask."""
+    rows = np.eye(m, dtype=bool)
+    rows.flags.writeable = False
+    return rows
 
 
 class Policy(ABC):
@@ -107,10 +141,34 @@ class Policy(ABC):
     def update(self, state: Arrays, feedback: Feedback) -> None:
         """Learn from feedback; updates ``state`` in place."""
 
+    @property
+    def can_revise(self) -> bool:
+        """Whether :meth:`revise` is implemented: a lesson can be replaced by another one."""
+        return False
+
+    def position(self, state: Arrays, agent: int) -> float:
+        """Number of the agent's lessons so far, if :meth:`revise` needs it; ``state`` is that of one batch element."""
+        return 0.0
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Replace the lesson ``old`` by ``new``, which differs in the reward only; updates ``state`` in place.
+
+        ``position`` is what :meth:`position` returned just after ``old`` was learned. The state becomes that of a
+        policy that learned ``new`` at that time, up to rounding.
+        """
+        raise NotImplementedError(f"{self.id} cannot take a lesson back")
+
 
 def no_exploration(estimate: Floats) -> Floats:
-    """A zero exploration term with the shape of ``estimate``."""
-    return np.zeros_like(estimate)
+    """A zero exploration term with the shape of ``estimate``; it is shared and cannot be written to."""
+    return _zeros(estimate.shape)
+
+
+@lru_cache(maxsize=64)
+def _zeros(shape: tuple[int, ...]) -> Floats:
+    zeros = np.zeros(shape)
+    zeros.flags.writeable = False
+    return zeros
 
 
 class EstimatorPolicy(Policy):
@@ -124,7 +182,24 @@ class EstimatorPolicy(Policy):
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
         """Update the estimator with the observed rewards."""
-        self.estimator.update(state, feedback.observed, feedback.reward)
+        if feedback.earned is not None:
+            self.estimator.update_chosen(state, feedback.agent, feedback.earned)
+        else:
+            self.estimator.update(state, feedback.observed, feedback.reward)
+
+    @property
+    def can_revise(self) -> bool:
+        """Whether the estimator can; a subclass with an update of its own cannot unless it says so."""
+        return self.estimator.can_revise and type(self).update is EstimatorPolicy.update
+
+    def position(self, state: Arrays, agent: int) -> float:
+        """Number of rewards behind the agent's estimate."""
+        return float(self.estimator.count(state)[agent])
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Replace a reward in the estimator."""
+        change = np.where(new.observed, new.reward - old.reward, 0.0)
+        self.estimator.revise(state, change, position=position)
 
     def seen(self, state: Arrays, situation: Situation) -> Floats:
         """Number of rewards behind each estimate, plus pending decisions."""

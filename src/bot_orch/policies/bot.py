@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from bot_orch.arrays import Arrays
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
-from bot_orch.policies.choice import softmax
+from bot_orch.policies.choice import softmax_scores
 from bot_orch.policies.estimators import EMA, Estimator, History, MeanReward
 from bot_orch.policies.schedules import Constant, Schedule
 
@@ -37,7 +37,7 @@ class Bot(EstimatorPolicy):
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Softmax with inverse temperature eta_t."""
         rhat = self.estimator.estimate(state)
-        p = softmax(self.eta(situation.t) * (rhat - situation.penalty), situation.eligible)
+        p = softmax_scores(rhat, situation.penalty, self.eta(situation.t), eligible=situation.eligible)
         return Choice(p, rhat, no_exploration(rhat))
 
 

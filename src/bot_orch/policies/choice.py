@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache, reduce
-from typing import cast
+from itertools import accumulate
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import kernel
+from bot_orch.policies.rows import draw_rows, share_and_draw, softmax_rows
 
 __all__ = [
     "UNSEEN",
     "argmax_ties",
+    "as_rows",
     "best_of_family",
     "best_probabilities",
     "draw",
+    "indices",
+    "mixed_draw",
     "softmax",
+    "softmax_scores",
+    "ucb_scores",
     "with_floor",
     "with_uniform_share",
 ]
@@ -25,6 +35,42 @@ __all__ = [
 #: Exploration bonus of an agent without outcomes. It is finite, so that it can be stored and so that the best aligned
 #: of several such agents is chosen first.
 UNSEEN = 1e9
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def softmax_scores(estimate: Floats, penalty: Floats, eta: float, *, eligible: Bools | None = None) -> Floats:
+    """Softmax of ``eta * (estimate - penalty)``: :func:`softmax`, compiled where the process uses such kernels."""
+    fast = kernel(softmax_rows)
+    if fast is None:
+        return softmax(eta * (estimate - penalty), eligible)
+    shape = estimate.shape
+    p = np.empty(shape)
+    if p.ndim == 1 and penalty.shape == shape and eligible is None and penalty.flags.carray:
+        fast(estimate, penalty, None, eta, p)
+        return p
+    mask = None if eligible is None else as_rows(eligible, shape)
+    fast(as_rows(estimate, shape), as_rows(penalty, shape), mask, eta, p if p.ndim <= 2 else p.reshape(-1, shape[-1]))
+    return p
+
+
+def ucb_scores(
+    estimate: Floats, n: Floats, penalty: Floats, *, scale: float, eligible: Bools | None = None
+) -> tuple[Floats, Floats]:
+    """All probability on the largest ``estimate + bonus - penalty``, and bonus = scale * sqrt(2 ln N / n).
+
+    Examples
+    --------
+    >>> p, bonus = ucb_scores(np.array([0.5, 0.5]), np.array([3.0, 1.0]), np.zeros(2), scale=1.0)
+    >>> p, bonus.round(3)
+    (array([0., 1.]), array([0.961, 1.665]))
+    """
+    estimate, n, penalty = _columns(estimate), _columns(n), _columns(penalty)
+    total = np.maximum(_row_sum(n), 1.0)
+    bonus = scale * np.sqrt(2.0 * np.log(total) / np.maximum(n, 1e-12))
+    np.minimum(bonus, UNSEEN, out=bonus)
+    if np.count_nonzero(n) < n.size:
+        bonus = np.where(n > 0.0, bonus, UNSEEN)
+    return argmax_ties(estimate + bonus - penalty, eligible), bonus
 
 
 def softmax(logits: Floats, eligible: Bools | None = None) -> Floats:
@@ -37,6 +83,7 @@ def softmax(logits: Floats, eligible: Bools | None = None) -> Floats:
     """
     if eligible is not None:
         logits = np.where(eligible, logits, -np.inf)
+    logits = _columns(logits)
     p: Floats = np.exp(logits - _row_max(logits))
     p /= _row_sum(p)
     return p
@@ -52,7 +99,10 @@ def argmax_ties(score: Floats, eligible: Bools | None = None) -> Floats:
     """
     if eligible is not None:
         score = np.where(eligible, score, -np.inf)
+    score = _columns(score)
     best = score == _row_max(score)
+    if best.ndim == 2 and np.count_nonzero(best) == best.shape[0]:  # no ties
+        return cast(Floats, best.astype(float))
     return cast(Floats, best / np.add.reduce(best, axis=-1, keepdims=True, dtype=np.float64))
 
 
@@ -86,6 +136,26 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
     return cast(Floats, np.where(mask, (1.0 - share) * p + share / n, 0.0))
 
 
+def mixed_draw(
+    p: Floats, u: npt.ArrayLike, share: float = 0.0, *, eligible: Bools | None = None
+) -> tuple[Floats, Ints]:
+    """:func:`with_uniform_share` and :func:`draw` in one: the mixed probabilities and the agents drawn from them.
+
+    For one row, what is no probability vector is an error.
+    """
+    fast = kernel(share_and_draw)
+    if fast is not None and share > 0.0 and p.ndim == 1 and p.flags.carray:  # the same numbers
+        mixed = np.empty(p.shape)
+        agent = fast(p, eligible, share, u, mixed)
+        if agent >= 0:
+            return mixed, indices(p.shape[0])[agent]
+    mixed = with_uniform_share(p, share, eligible)
+    total = float(sum(cast(list[float], mixed.tolist()))) if mixed.ndim == 1 else 1.0
+    if not abs(total - 1.0) < 1e-6:  # also catches nan
+        raise InvalidInputError("policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it")
+    return mixed, draw(mixed, u)
+
+
 def draw(p: Floats, u: npt.ArrayLike) -> Ints:
     """Inverse-CDF draw: the agent whose interval of [0, 1) contains ``u``; one per row.
 
@@ -94,8 +164,32 @@ def draw(p: Floats, u: npt.ArrayLike) -> Ints:
     >>> draw(np.array([[0.25, 0.75], [0.0, 1.0]]), np.array([0.2, 0.2]))
     array([0, 1])
     """
-    edges = _row_cumsum(p)
+    if p.ndim == 1 and np.ndim(u) == 0:
+        line = list(accumulate(p.tolist()))
+        at = bisect_right(line, float(cast(float, u)) * line[-1])
+        return indices(len(line))[at if at < len(line) else 0]
+    fast = kernel(draw_rows)
+    if fast is not None and p.ndim == 2:  # the same agents
+        agent = np.empty(p.shape[0], dtype=np.int64)
+        fast(as_rows(p, p.shape), as_rows(np.asarray(u, dtype=float), p.shape[:1]), agent)
+        return agent
+    if _by_column(p):
+        edges = p.T.copy()
+        for column in range(1, len(edges)):
+            np.add(edges[column - 1], edges[column], out=edges[column])
+        passed = np.add.reduce((edges <= np.asarray(u) * edges[-1]).view(np.int8), axis=0, dtype=np.int8)
+        return np.where(passed < p.shape[1], passed, 0).astype(np.int64)
+    edges = np.cumsum(p, axis=-1)
     return cast(Ints, np.argmax(edges > np.asarray(u)[..., None] * edges[..., -1:], axis=-1))
+
+
+@lru_cache(maxsize=64)
+def indices(m: int) -> tuple[Ints, ...]:
+    """The numbers of ``m`` agents as arrays without dimensions."""
+    made = tuple(np.array(index) for index in range(m))
+    for each in made:
+        each.flags.writeable = False
+    return made
 
 
 def best_probabilities(cdf: Floats, eligible: Bools | None = None) -> Floats:
@@ -162,6 +256,11 @@ def _by_column(x: Floats) -> bool:
     return x.ndim == 2 and x.shape[1] < _FEW_COLUMNS and x.shape[0] >= _MANY_ROWS
 
 
+def _columns(x: Floats) -> Floats:
+    """``x`` with contiguous columns where loops over columns pay."""
+    return np.asfortranarray(x) if _by_column(x) else x
+
+
 def _row_max(x: Floats) -> Floats:
     if not _by_column(x):
         return cast(Floats, np.maximum.reduce(x, axis=-1, keepdims=True))
@@ -174,11 +273,8 @@ def _row_sum(x: Floats) -> Floats:
     return cast(Floats, reduce(np.add, x.T)[:, None])
 
 
-def _row_cumsum(x: Floats) -> Floats:
-    if not _by_column(x):
-        return np.cumsum(x, axis=-1)
-    edges = np.empty(x.shape)
-    edges[:, 0] = x[:, 0]
-    for column in range(1, x.shape[1]):
-        np.add(edges[:, column - 1], x[:, column], out=edges[:, column])
-    return edges
+def as_rows(x: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:
+    """An array as a kernel takes it: of this shape, C-ordered, writeable, of at most two dimensions."""
+    if x.shape != shape or not x.flags.carray:
+        x = np.array(np.broadcast_to(x, shape))
+    return x if x.ndim <= 2 else x.reshape(-1, shape[-1])

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema, row_views
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, row_views
 from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import kernel
+from bot_orch.policies.rows import ema_rows, mean_rows, sum_rows
 
 __all__ = [
     "EMA",
@@ -44,6 +46,21 @@ class Estimator(ABC):
     @abstractmethod
     def update(self, state: Arrays, observed: Bools, reward: Floats) -> None:
         """Add the observed rewards; updates ``state`` in place."""
+
+    @property
+    def can_revise(self) -> bool:
+        """Whether :meth:`revise` is implemented."""
+        return False
+
+    def revise(self, state: Arrays, change: Floats, *, position: float) -> None:
+        """Change a past reward of each agent by ``change``; it was number ``position`` of its agent."""
+        raise NotImplementedError(f"{self.id} cannot take a reward back")
+
+    def update_chosen(self, state: Arrays, agent: Ints, earned: Floats) -> None:
+        """Add the rewards ``batch`` of the chosen agents, all known. The default calls :meth:`update`."""
+        shape = self.count(state).shape
+        observed = np.arange(shape[-1]) == np.asarray(agent)[..., None]
+        self.update(state, observed, np.broadcast_to(np.asarray(earned)[..., None], shape))
 
 
 class History(ABC):
@@ -143,6 +160,32 @@ class EMA(Estimator):
         np.copyto(state["rhat"], step, where=observed)
         state["count"] += observed
 
+    @property
+    def can_revise(self) -> bool:
+        """Only without a history term, which is not linear in past rewards alone."""
+        return not self._remembers
+
+    def revise(self, state: Arrays, change: Floats, *, position: float) -> None:
+        """A reward has the weight ``(1 - alpha) * alpha ** (rewards since)``."""
+        since = np.maximum(state["count"] - position, 0.0)
+        state["rhat"] += (1.0 - self.alpha) * np.where(change != 0.0, self.alpha**since, 0.0) * change
+
+    def update_chosen(self, state: Arrays, agent: Ints, earned: Floats) -> None:
+        """One step of the recursion for the chosen agents only."""
+        rhat, count = state["rhat"], state["count"]
+        if self._remembers:
+            Estimator.update_chosen(self, state, agent, earned)
+        elif rhat.ndim == 1:
+            i, reward = int(agent), float(earned)
+            rhat[i] = self.alpha * float(rhat[i]) + (1.0 - self.alpha) * reward
+            count[i] += 1.0
+        elif rhat.ndim == 2 and (fast := kernel(ema_rows)) is not None:
+            fast(rhat, count, agent, earned, self.alpha)
+        else:
+            rhat, count, at = _flat(rhat), _flat(count), _entries(agent, rhat.shape[-1])
+            rhat[at] = self.alpha * rhat[at] + (1.0 - self.alpha) * np.ravel(earned)
+            count[at] += 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Mean(Estimator):
@@ -161,8 +204,17 @@ class Mean(Estimator):
 
     def estimate(self, state: Arrays) -> Floats:
         """``total / count`` including the prior; zero before the first reward without a prior."""
-        weight = state["count"] + self.prior
-        return (state["total"] + 0.5 * self.prior) / np.where(weight > 0.0, weight, 1.0)
+        count = state["count"]
+        if (fast := kernel(mean_rows)) is not None and count.ndim <= 2:  # the same numbers
+            mean = np.empty(count.shape)
+            fast(state["total"], count, self.prior, mean)
+            return mean
+        weight, total = (
+            (count + self.prior, state["total"] + 0.5 * self.prior) if self.prior else (count, state["total"])
+        )
+        if np.count_nonzero(weight) < weight.size:
+            weight = np.where(weight > 0.0, weight, 1.0)
+        return np.asarray(total / weight)
 
     def count(self, state: Arrays) -> Floats:
         """Number of rewards seen."""
@@ -172,6 +224,29 @@ class Mean(Estimator):
         """Add to sums and counts."""
         state["total"] += np.where(observed, reward, 0.0)
         state["count"] += observed
+
+    @property
+    def can_revise(self) -> bool:
+        """A sum can."""
+        return True
+
+    def revise(self, state: Arrays, change: Floats, *, position: float) -> None:
+        """Change the sum."""
+        state["total"] += change
+
+    def update_chosen(self, state: Arrays, agent: Ints, earned: Floats) -> None:
+        """Add to the chosen agents' sums and counts."""
+        total, count = state["total"], state["count"]
+        if total.ndim == 1:
+            i = int(agent)
+            total[i] += float(earned)
+            count[i] += 1.0
+        elif total.ndim == 2 and (fast := kernel(sum_rows)) is not None:
+            fast(total, count, agent, earned)
+        else:
+            total, count, at = _flat(total), _flat(count), _entries(agent, total.shape[-1])
+            total[at] += np.ravel(earned)
+            count[at] += 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +321,15 @@ class Windowed(Estimator):
         state["position"][...] = (at + 1) % self.window
         if at + 1 == self.window:
             state["total"][...] = np.add.reduce(state["ring"], axis=-1)
+
+
+def _flat(values: Floats) -> Floats:
+    """A view with one dimension."""
+    if not values.flags.c_contiguous:  # reshape would copy
+        raise InvalidInputError("state", "is not C-ordered", "allocate it from the schema")
+    return values.reshape(-1)
+
+
+def _entries(agent: Ints, m: int) -> Ints:
+    """Numbers of the chosen agents' entries in a flat array ``batch * M``."""
+    return np.arange(0, agent.size * m, m) + np.ravel(agent)

@@ -48,6 +48,17 @@ class EXP3(Policy):
         p = np.where(known, 1.0, self.denominator(feedback))
         state["loss"] += np.where(feedback.observed, (1.0 - feedback.reward) / p, 0.0)
 
+    @property
+    def can_revise(self) -> bool:
+        """Losses add up."""
+        return type(self).update is EXP3.update
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Change the loss of the observed agents."""
+        known = np.logical_and.reduce(new.observed, axis=-1, keepdims=True)
+        p = np.where(known, 1.0, self.denominator(new))
+        state["loss"] -= np.where(new.observed, (new.reward - old.reward) / p, 0.0)
+
     def denominator(self, feedback: Feedback) -> Floats:
         """Importance weight denominator: the propensity."""
         return np.maximum(feedback.propensities, 1e-12)

@@ -45,6 +45,17 @@ class ExponentialWeights(Policy):
         state["log_weight"] += self.eta(feedback.t) * gain
         state["log_weight"] -= np.maximum.reduce(state["log_weight"], axis=-1, keepdims=True)
 
+    @property
+    def can_revise(self) -> bool:
+        """Gains add up."""
+        return type(self).update is ExponentialWeights.update
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Change the gain of the observed agents."""
+        change = np.where(new.observed, self.gain(new) - self.gain(old), 0.0)
+        state["log_weight"] += self.eta(new.t) * change
+        state["log_weight"] -= np.maximum.reduce(state["log_weight"], axis=-1, keepdims=True)
+
     def gain(self, feedback: Feedback) -> Floats:
         """Reward minus penalty."""
         return feedback.reward - feedback.penalty

@@ -42,6 +42,19 @@ class LinearPolicy(Policy):
         else:
             self._rank_one(state, np.asarray(feedback.agent), x, reward=feedback.reward)
 
+    @property
+    def can_revise(self) -> bool:
+        """Rewards are linear in the response; the design does not change."""
+        return type(self).update is LinearPolicy.update
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Change the response of the observed agents."""
+        x = _with_intercept(state, new.context)
+        change = np.where(new.observed, new.reward - old.reward, 0.0)
+        state["response"] += change[..., None] * x[..., None, :]
+        theta = np.einsum("...mij,...mj->...mi", state["inverse"], state["response"])
+        np.copyto(state["theta"], theta, where=new.observed[..., None])
+
     def _rank_one(self, state: Arrays, agent: Ints, x: Floats, *, reward: Floats) -> None:
         m, d = state["theta"].shape[-2:]
         chosen = (_rows(agent.size), agent.reshape(-1))

@@ -47,6 +47,8 @@ def make_orchestrator(config: Config) -> Orchestrator:
         alignment=None if r.alignment is None else _alignment(r.alignment),
         reward=None if r.reward is None else _reward(r.reward),
         encoder=r.encoder,
+        patience_s=r.patience_s,
+        horizon=None,  # decisions are dropped at horizon_s, by events in the log
     )
     # the first request may lack a text: its encoder counts from the start
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router

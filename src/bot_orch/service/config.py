@@ -125,6 +125,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     reference: dict[str, Any] | None = None
     reward: dict[str, Any] | None = None
     horizon_s: float = 86_400.0
+    patience_s: float | None = None
     sticky_s: float = 0.0
     max_attempts: int = 3
     success_reward: float | None = None
@@ -305,6 +306,7 @@ def _check_numbers(config: Config) -> None:
         ("router.lambda", None if r.lambda_ == "auto" else r.lambda_, 0.0, most),
         ("router.floor", r.floor, 0.0, 1.0),
         ("router.horizon_s", r.horizon_s, 1e-3, most),
+        ("router.patience_s", r.patience_s, 1e-3, most),
         ("router.sticky_s", r.sticky_s, 0.0, most),
         ("router.n_features", r.n_features, 0, 10_000),
         ("router.max_attempts", r.max_attempts, 1, 100),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import FeedbackGiven
+from bot_orch.types import Outcome
 
-__all__ = ["ReportSource", "feedback_id", "source_of"]
+__all__ = ["ReportSource", "effect_of", "feedback_id", "source_of"]
 
 
 class ReportSource(Enum):
@@ -28,6 +30,18 @@ def feedback_id(source: ReportSource, name: str) -> str:
     'round-d1'
     """
     return f"{source.value}{name}"
+
+
+def effect_of(router: Orchestrator, outcome: Outcome) -> str:
+    """How the first report on a decision counts: ``learned``, or ``noted`` if it ends without a reward.
+
+    Examples
+    --------
+    >>> router = Orchestrator(["a", "b"])
+    >>> effect_of(router, Outcome.completed(1.0)), effect_of(router, Outcome.censored(elapsed_s=1.0, reason="deadline"))
+    ('learned', 'noted')
+    """
+    return "learned" if router.meaning(outcome) in ("reward", "zero") else "noted"
 
 
 def source_of(event: FeedbackGiven) -> ReportSource:

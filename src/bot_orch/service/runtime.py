@@ -148,7 +148,7 @@ class Runtime:
         now_us, horizon_us = self.writer.now_us(), round(self.config.router.horizon_s * 1e6)
         silent = _older_than(self.ledger.pending.items(), now_us - horizon_us, self.in_flight)
         for decision_id, made_us in silent:
-            event = Censored(decision_id, (now_us - made_us) / 1e6, "unanswered")
+            event = Censored(decision_id, (now_us - made_us) / 1e6, "horizon")
             self.writer.stage(self.writer.stamp(), event, decision_id)
             self.metrics.count("bot_orch_feedback_total", effect="censored")
         return len(silent)

@@ -29,7 +29,8 @@ router:
   n_features: 0          # how many numbers task.features has: with them the policy tells tasks apart
   # encoder: builtin     # the text of a task tells tasks apart too; the log keeps its numbers, never the text
   floor: 0.02            # share of all traffic spread evenly over the agents, so that the log can judge other policies
-  horizon_s: 86400       # silence longer than this is a censored outcome, never a zero
+  horizon_s: 86400       # a decision without feedback for this long is silence (docs/concepts/silence.md)
+  # patience_s: 30       # silence that lasts this long has reward zero
   max_attempts: 3        # agents asked for one task before giving up
   sticky_s: 0            # a session stays with its agent for so long
   # success_reward: 1.0  # what an answer earns without feedback; leave out to wait for feedback

@@ -43,6 +43,7 @@ REASONS: Mapping[str, Cause] = MappingProxyType(
         "cancelled": Cause.CENSORED,
         "unanswered": Cause.CENSORED,
         "shutdown": Cause.CENSORED,
+        "horizon": Cause.CENSORED,
         "not_applicable": Cause.CENSORED,
         "crash": Cause.CRASHED,
         "crashed": Cause.CRASHED,

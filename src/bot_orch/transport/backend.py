@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import numpy as np
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
+from bot_orch.kernels import kernel_kind
 from bot_orch.transport.quantiles import cell_means, window_plan
 
 __all__ = ["NUMPY", "Kernels", "kernels"]
@@ -40,7 +40,7 @@ class Kernels:
 
 
 def kernels(name: str = "auto") -> Kernels:
-    """The kernels ``numpy`` or ``numba``; ``auto`` uses numba if it is installed.
+    """The kernels ``numpy`` or ``numba``; ``auto`` follows :func:`bot_orch.kernels.kernel_kind`.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def kernels(name: str = "auto") -> Kernels:
     array([1., 4.])
     """
     if name == "auto":
-        name = "numba" if find_spec("numba") is not None else "numpy"
+        name = "numba" if kernel_kind() == "compiled" else "numpy"
     if name == "numpy":
         return NUMPY
     if name == "numba":

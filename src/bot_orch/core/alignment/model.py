@@ -249,8 +249,11 @@ class Alignment:
         An outcome censored before the target is ignored; a later one counts with its elapsed time, a lower bound.
         """
         if outcome.output is not None:
-            raw, weights = self.geometry.outcomes_of(outcome.output)
-            if np.ptp(weights) > 1e-12:
+            try:
+                raw, weights = self.geometry.outcomes_of(outcome.output)
+            except InvalidInputError as error:
+                raise InvalidInputError("outcome.output", error.problem, error.remedy) from error
+            if len(weights) > 1 and np.ptp(weights) > 1e-12:
                 raise InvalidInputError("outcome.output", "has unequal weights", "report its samples one by one")
             return self.geometry.check_outcome(raw)
         if not isinstance(self.geometry, Lateness) or outcome.elapsed_s is None:
@@ -291,7 +294,8 @@ class Alignment:
             if "drift" in self.monitors:
                 _watch(self.monitors["drift"], parts["drift"], each, shown=shown, agent=agent)
         if self.gaps is not None:
-            whole = self.geometry.embed_outcomes(np.moveaxis(filled, 0, filled.ndim - 1 - len(shape)))
+            last = filled.ndim - 1 - len(shape)
+            whole = self.geometry.embed_outcomes(np.moveaxis(filled, 0, last) if last else filled)
             self.gaps.see_output(
                 parts["gaps"],
                 self.geometry,

@@ -112,6 +112,7 @@ class PolicyPlayer(Player):
         self._waiting[self._rows, drawn.agent] -= 1.0
         outcomes = after.outcomes()
         reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes=outcomes)
+        reward = self.engine.completion.take_rows(self.parts["completion"], drawn.agent, outcomes, reward=reward)
         learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd)
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
 

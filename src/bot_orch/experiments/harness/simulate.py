@@ -85,12 +85,13 @@ def simulate(
     parts = engine.start(shape[1], shape[:1])
     agents = np.empty((stream.rounds, stream.seeds), dtype=np.int64)
     kept = np.empty(stream.reward.shape) if keep_propensities else None
-    nothing, rows = np.zeros(shape), np.arange(stream.seeds)
+    nothing, first_entries = np.zeros(shape), np.arange(0, shape[0] * shape[1], shape[1])
     for t in range(stream.rounds):
         rewards: Floats = stream.reward[t]
         context = None if stream.context is None else stream.context[t]
         claims = None if stream.claims is None else stream.claims[t]
-        observed = Observation(t + 1, nothing, context, distance=source.at(t) if use else None, claims=claims)
+        distance = source.at(t) if use else None
+        observed = Observation(t + 1, nothing, context, distance=distance, claims=claims, free=True)
         if feedback == "printed":  # learn every reward of this round before the choice
             first = engine.prepare(parts, observed, np.zeros(stream.seeds)).drawn
             engine.learn(parts, (), pipeline.full_feedback(first, rewards), learned=Learned())
@@ -99,7 +100,7 @@ def simulate(
         if kept is not None:
             kept[t] = drawn.propensities
         if feedback == "bandit":
-            earned = rewards[rows, drawn.agent]
+            earned = rewards.ravel().take(first_entries + drawn.agent)
             engine.learn(parts, (), pipeline.bandit_feedback(drawn, earned), learned=Learned())
             source.learn(t, drawn.agent, earned)
         elif feedback == "full":

@@ -177,7 +177,10 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
 
 
 class FeedbackView(ResponseView, frozen=True, kw_only=True):
-    """How a report counts: ``effect`` is learned, early, revision or late; ``duplicate`` if it was logged before."""
+    """How a report counts: ``effect`` is learned, noted, replaced, early, revision or late.
+
+    ``duplicate``: it was logged before.
+    """
 
     id: str
     decision_id: str

@@ -12,7 +12,7 @@ from bot_orch.eventlog.log import Row
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView
 from bot_orch.service.api.decisions import KeySpace
 from bot_orch.service.problems import Problem, Reply, json_reply
-from bot_orch.service.reports import ReportSource, feedback_id
+from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.writer import Group
 from bot_orch.service.web.endpoint import Request
@@ -50,7 +50,7 @@ async def learn(runtime: Runtime, body: FeedbackRequest) -> tuple[FeedbackView, 
                 await group.durable()
             return _repeated(runtime, body.decision_id, known_as, seq=seq), None
         if body.decision_id in runtime.ledger.pending:
-            judged = _Judgement("learned")
+            judged = _Judgement(effect_of(runtime.ledger.router, _event(body, known_as, "").outcome()))
         elif rows is None:
             rows = await runtime.writer.settled(body.decision_id)
             continue
@@ -101,6 +101,8 @@ def _judge(runtime: Runtime, body: FeedbackRequest, rows: list[Row], *, known_as
     same = next((event for event in reports if event.id == known_as), None)
     if same is not None:
         return _Judgement(same.effect, duplicate=True)
+    if body.reward is not None and body.decision_id in runtime.ledger.silent:
+        return _Judgement("replaced")
     if any(row.holds(DecisionMade) for row in rows):
         censored = any(isinstance(event, Censored) for event in events)
         return _Judgement("late" if censored and not reports else "revision")

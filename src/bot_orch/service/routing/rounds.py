@@ -13,7 +13,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskRecord
 from bot_orch.service.problems import Problem
-from bot_orch.service.reports import ReportSource, feedback_id
+from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
@@ -179,20 +179,21 @@ class Round:
     def _report(self, decision_id: str, outcome: Outcome) -> None:
         if not self.runtime.ready or decision_id not in self.runtime.ledger.pending:
             return  # feedback has arrived already
+        effect = effect_of(self.runtime.ledger.router, outcome)
         try:
-            self._stage(decision_id, outcome)
+            self._stage(decision_id, outcome, effect)
         except InvalidInputError as error:  # the answer counts without its measure
             if outcome.output is None:
                 raise
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
-            self._stage(decision_id, replace(outcome, output=None))
-        self.runtime.metrics.count("bot_orch_feedback_total", effect="learned")
+            self._stage(decision_id, replace(outcome, output=None), effect)
+        self.runtime.metrics.count("bot_orch_feedback_total", effect=effect)
 
-    def _stage(self, decision_id: str, outcome: Outcome) -> None:
+    def _stage(self, decision_id: str, outcome: Outcome, effect: str) -> None:
         event = FeedbackGiven(
             feedback_id(ReportSource.ROUND, decision_id),
             decision_id,
-            "learned",
+            effect,
             outcome.reward,
             outcome.elapsed_s,
             outcome.event,

@@ -22,7 +22,7 @@ from functools import partial
 
 from bot_orch.clock import Clock
 from bot_orch.errors import StateFormatError
-from bot_orch.eventlog.events import Censored, Event, FeedbackGiven, TaskEnded, encode_event, kind_of
+from bot_orch.eventlog.events import SETTLING, Censored, Event, FeedbackGiven, TaskEnded, encode_event, kind_of
 from bot_orch.eventlog.ledger import LedgerMismatchError
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.stores.postgres.follow import Follower
@@ -314,8 +314,10 @@ class ReplicaWriter(Writer):
         event, pending = deferred.event, self.ledger.pending
         if isinstance(event, Censored):
             return event.decision_id not in pending
-        if isinstance(event, FeedbackGiven) and event.effect == "learned":
+        if isinstance(event, FeedbackGiven) and event.effect in SETTLING:
             return event.decision_id not in pending
+        if isinstance(event, FeedbackGiven) and event.effect == "replaced":
+            return event.decision_id not in self.ledger.silent
         if isinstance(event, TaskEnded):
             return event.id not in self.ledger.tasks
         return deferred.key is not None and self.find(deferred.key) is not None

@@ -133,7 +133,8 @@ class LinearGeometry(Geometry):
 
     def embed_outcomes(self, outcomes: Floats) -> Floats:
         """See :class:`Geometry`."""
-        return self.finish(self.features(outcomes).mean(axis=-2))
+        features = self.features(outcomes)
+        return self.finish(features[..., 0, :] if features.shape[-2] == 1 else features.mean(axis=-2))
 
     def embed(self, measure: Measure) -> Floats:
         """See :class:`Geometry`."""

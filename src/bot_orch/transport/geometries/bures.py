@@ -106,9 +106,11 @@ class Bures(LinearGeometry):
         d = self.dimension
         m = means[..., :d]
         if self.diagonal:
-            spread = np.clip(means[..., d:] - m * m, 0.0, None)
-            average = spread.mean(axis=-1, keepdims=True)
-            sd = np.sqrt((1 - self.shrinkage) * spread + self.shrinkage * average)
+            spread = np.maximum(means[..., d:] - m * m, 0.0)
+            if self.shrinkage:
+                average = spread.mean(axis=-1, keepdims=True)
+                spread = (1 - self.shrinkage) * spread + self.shrinkage * average
+            sd = np.sqrt(spread)
             return np.concatenate([m, sd], axis=-1)
         s = means[..., d:].reshape(*m.shape[:-1], d, d) - m[..., :, None] * m[..., None, :]
         average = np.trace(s, axis1=-2, axis2=-1)[..., None, None] / d

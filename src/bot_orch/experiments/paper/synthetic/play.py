@@ -65,7 +65,8 @@ def entrant(name: str, setting: Setting, lambda_: float = COMMON.lambda_) -> Syn
     if name == "no-ot":
         return SyntheticEntrant(NoOT(bot(setting).eta, bot(setting).estimator), 0.0)
     base, _, aligned = name.partition("+")
-    return SyntheticEntrant(make_policy(base), lambda_ if aligned else 0.0)
+    settings = {"points": 128} if base == "thompson-beta" else {}  # the grid of the recorded tables
+    return SyntheticEntrant(make_policy(base, **settings), lambda_ if aligned else 0.0)
 
 
 def run_synthetic(params: Mapping[str, Any]) -> dict[str, Any]:

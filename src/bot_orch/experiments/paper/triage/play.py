@@ -81,7 +81,8 @@ def entrant(name: str, condition: Condition, protocol: str, *, lambda_: float = 
     if name == "no-ot":
         return TriageEntrant(NoOT(paper_bot.eta, paper_bot.estimator), 0.0, 0.0 if protocol == "paper" else score)
     base, _, aligned = name.partition("+")
-    return TriageEntrant(make_policy(base), lambda_ if aligned else 0.0, score)
+    settings = {"points": 128} if base == "thompson-beta" else {}  # the grid of the recorded tables
+    return TriageEntrant(make_policy(base, **settings), lambda_ if aligned else 0.0, score)
 
 
 def methods(protocol: str) -> tuple[str, ...]:

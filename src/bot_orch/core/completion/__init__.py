@@ -1,0 +1,11 @@
+"""Completion within the patience: what an outcome without a reward teaches.
+
+:mod:`~bot_orch.core.completion.law` estimates when an agent completes, :mod:`~bot_orch.core.completion.model` turns an
+outcome into a lesson for the policy, :mod:`~bot_orch.core.completion.silences` keeps decisions without a reward, so
+that a reward may still replace what their silence taught.
+"""
+
+from bot_orch.core.completion.model import Completion, Taken
+from bot_orch.core.completion.silences import Silence
+
+__all__ = ["Completion", "Silence", "Taken"]

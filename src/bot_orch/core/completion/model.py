@@ -1,0 +1,270 @@
+"""From outcomes to lessons: the value of asking an agent is P(it completes in time) times what a completion is worth.
+
+A policy estimates the mean of its lessons. A reward is a lesson as it is; a timeout or a failure is a lesson of zero.
+Silence before the patience ran out is worth E[reward in time | still running], which is ``1 - rho`` times the value of
+asking: it counts as the share rho of a lesson of zero (``information`` in :mod:`~bot_orch.core.completion.law`). The
+mean of the lessons then tends to the value of asking, and no precision is claimed that silence does not give. Policies
+take whole lessons: shares add up per agent, and whenever the sum reaches 1 one lesson of zero is due.
+
+Where times cannot tell (no completion has a time yet, nobody reported at all, the request was not taken), silence
+counts as far as the agent is silent more often than the others: rho = 1 - (share of the others) / (its own share). For
+an agent that has never completed, the larger of the two counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema, row_views
+from bot_orch.core.completion.law import BINS, CompletionLaw, bin_of, law_of, shrunk
+from bot_orch.survival.causes import Cause, cause_of
+from bot_orch.types import Outcome
+
+__all__ = [
+    "FAILED",
+    "UNTIMED_REASONS",
+    "Completion",
+    "Exit",
+    "OutcomeMeaning",
+    "Taken",
+    "taken_from_list",
+    "taken_to_list",
+]
+
+#: ``reward``: a lesson as given. ``zero``: a lesson of zero. ``silence``: a share of one. ``time``: no reward yet.
+OutcomeMeaning = Literal["reward", "zero", "silence", "time"]
+
+#: Reasons of silence whose time says nothing about the agent: nobody reported, or the request was not taken.
+UNTIMED_REASONS = frozenset({"horizon", "not_applicable"})
+
+_PSEUDO_OUTCOMES = 3.0
+_MEMORY = 4096.0
+_STEP = 2.0**-20  # shares are rounded to it, so that sums of them are exact and can be taken back
+_DONE, FAILED, _GONE = range(3)
+
+
+class Exit(NamedTuple):
+    """How observation of an attempt ended: 0 completed, 1 failed, 2 censored; the bin of its time, -1 if unknown.
+
+    ``silent``: it counts as a silence of the agent.
+    """
+
+    cause: int
+    bin: int
+    silent: bool = False
+
+
+class Taken(NamedTuple):
+    """What an outcome changed, to take it back if a reward replaces it.
+
+    Parameters
+    ----------
+    lesson
+        Lesson for the policy; None for none.
+    share
+        What it added to the sum of shares, beside the lesson.
+    exit
+        Which exit was counted.
+    """
+
+    lesson: float | None
+    share: float = 0.0
+    exit: Exit = Exit(2, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Turns outcomes into lessons and keeps, per agent, what is needed to judge silence.
+
+    Parameters
+    ----------
+    patience_s
+        Seconds after which silence counts as not completed; None if no patience is stated.
+
+    Examples
+    --------
+    >>> from bot_orch.arrays import allocate
+    >>> completion = Completion()
+    >>> state = allocate(completion.schema, (), 2)
+    >>> for _ in range(50):
+    ...     _ = completion.take(state, 0, Outcome.completed(reward=1.0, elapsed_s=1.0), reward=1.0)
+    >>> for elapsed_s in (0.1, 10.0):
+    ...     silence = Outcome.censored(elapsed_s=elapsed_s, reason="cancelled")
+    ...     print(completion.take(state, 0, silence, reward=None).lesson)
+    None
+    0.0
+    """
+
+    patience_s: float | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """Exits by cause and bin, rewards by bin, untimed completions, silences beside all outcomes, the open share."""
+        return {
+            "exits": Field(shape=(3, BINS), dtype="uint16"),
+            "reward": Field(shape=(BINS,), dtype="float32"),
+            "untimed": Field(shape=(2,)),
+            "outcomes": Field(),
+            "silent": Field(),
+            "share": Field(),
+        }
+
+    def meaning(self, outcome: Outcome, reward: float | None) -> OutcomeMeaning:
+        """What an outcome means whose reward model reads ``reward``."""
+        if outcome.event:
+            return "time" if reward is None else "reward"
+        if outcome.reward is None and self._reached(outcome):
+            return "zero"
+        if reward is not None:
+            return "reward"
+        return "zero" if cause_of(outcome) is not Cause.CENSORED or _is_timeout(outcome) else "silence"
+
+    def take(self, state: Arrays, agent: int, outcome: Outcome, *, reward: float | None) -> Taken:
+        """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element."""
+        if outcome.event:
+            at = self._completed(state, agent, outcome.elapsed_s, reward=float(reward or 0.0))
+            return Taken(reward, 0.0, Exit(_DONE, at))
+        meaning, elapsed_s = self.meaning(outcome, reward), outcome.elapsed_s
+        if meaning == "silence":
+            return self._silence(state, agent, outcome)
+        cause = _GONE if cause_of(outcome) is Cause.CENSORED else FAILED
+        at = -1 if elapsed_s is None else bin_of(elapsed_s)
+        if at >= 0:
+            state["exits"][agent, cause, at] += 1
+        self._count(state, agent)
+        return Taken(0.0 if meaning == "zero" else reward, 0.0, Exit(cause, at))
+
+    def undo(self, state: Arrays, agent: int, taken: Taken) -> None:
+        """Take back what an outcome without a reward changed, except the policy's lesson."""
+        cause, at, silent = taken.exit
+        state["outcomes"][agent] = max(0.0, state["outcomes"][agent] - 1.0)
+        state["silent"][agent] = max(0.0, state["silent"][agent] - silent)
+        state["share"][agent] -= taken.share
+        if at >= 0 and state["exits"][agent, cause, at]:
+            state["exits"][agent, cause, at] -= 1
+
+    def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> Floats:
+        """Lessons of one outcome per row of a batch; NaN where there is none, as in ``reward``."""
+        lessons = reward.copy()
+        self._completed_rows(state, agent, outcomes, reward=reward)
+        for row, outcome in enumerate(outcomes):
+            if not outcome.event:
+                read = None if np.isnan(reward[row]) else float(reward[row])
+                found = self.take(row_views(state, (row,)), int(agent[row]), outcome, reward=read).lesson
+                lessons[row] = np.nan if found is None else found
+        return lessons
+
+    def _completed_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> None:
+        """:meth:`_completed` for all rows that completed, at once."""
+        rows = np.array([row for row, outcome in enumerate(outcomes) if outcome.event], dtype=np.int64)
+        times = [outcomes[row].elapsed_s for row in rows]
+        at = np.array([-1 if t is None else bin_of(t) for t in times], dtype=np.int64)
+        who, worth, timed = agent[rows], np.nan_to_num(reward[rows]), at >= 0
+        there = (rows[timed], who[timed])
+        state["exits"][(*there, _DONE, at[timed])] += 1
+        state["reward"][(*there, at[timed])] += worth[timed].astype(np.float32)
+        state["untimed"][rows[~timed], who[~timed]] += np.stack([np.ones(rows.size), worth], axis=-1)[~timed]
+        state["outcomes"][rows, who] += 1.0
+        for row in rows[state["outcomes"][rows, who] >= _MEMORY]:
+            _fade(row_views(state, (row,)), int(agent[row]))
+
+    def law(self, state: Arrays, agent: int) -> CompletionLaw | None:
+        """When an agent completes and what it earns by then; None before any agent completed at a known time."""
+        pool = state["exits"].sum(axis=0, dtype=np.float64)
+        timed = float(np.add.reduce(pool[_DONE]))
+        if timed == 0.0:
+            return None
+        shape, reward = pool[_DONE] / timed, state["reward"].sum(axis=0, dtype=np.float64)
+        common = law_of(*_with_untimed(pool, reward, state["untimed"].sum(axis=0), shape=shape))
+        own = _with_untimed(
+            state["exits"][agent].astype(float), state["reward"][agent], state["untimed"][agent], shape=shape
+        )
+        return shrunk(*own, common, weight=_PSEUDO_OUTCOMES)
+
+    def _reached(self, outcome: Outcome) -> bool:
+        """Whether silence lasted as long as the stated patience."""
+        return self.patience_s is not None and outcome.elapsed_s is not None and outcome.elapsed_s >= self.patience_s
+
+    def _completed(self, state: Arrays, agent: int, elapsed_s: float | None, *, reward: float) -> int:
+        """Record a completion, the usual case; the bin of its time, -1 if that is unknown."""
+        if elapsed_s is None:
+            at, untimed = -1, state["untimed"]
+            untimed[agent, 0] += 1.0
+            untimed[agent, 1] += reward
+        else:
+            at = bin_of(elapsed_s)
+            state["exits"][agent, _DONE, at] += 1
+            state["reward"][agent, at] += reward
+        self._count(state, agent)
+        return at
+
+    def _silence(self, state: Arrays, agent: int, outcome: Outcome) -> Taken:
+        elapsed_s, reason = outcome.elapsed_s, (outcome.reason or "").strip().lower()
+        law = None if elapsed_s is None or reason in UNTIMED_REASONS else self.law(state, agent)
+        said = None if law is None or elapsed_s is None else law.information(elapsed_s, self.patience_s)
+        at = -1 if elapsed_s is None or reason in UNTIMED_REASONS else bin_of(elapsed_s)
+        self._count(state, agent)
+        state["silent"][agent] += 1.0
+        if said is None or not (state["exits"][agent, _DONE].any() or state["untimed"][agent, 0]):
+            said = max(-1.0 if said is None else said, _excess(state, agent))  # it has never completed: compare
+        if at >= 0:
+            state["exits"][agent, _GONE, at] += 1
+        lesson, change = _counted(state, agent, said)
+        return Taken(lesson, change, Exit(_GONE, at, silent=True))
+
+    def _count(self, state: Arrays, agent: int) -> None:
+        """Count an outcome; from time to time halve the counts of an agent: old ones fade, and none overflows."""
+        outcomes = state["outcomes"]
+        outcomes[agent] += 1.0
+        if outcomes[agent] >= _MEMORY:
+            _fade(state, agent)
+
+
+def _fade(state: Arrays, agent: int) -> None:
+    exits = state["exits"][agent]
+    exits[...] = (exits >> 1) + (exits & 1)
+    for name in ("reward", "untimed", "outcomes", "silent"):
+        state[name][agent] *= 0.5
+
+
+def _counted(state: Arrays, agent: int, said: float) -> tuple[float | None, float]:
+    """Add a share to those of an agent; the lesson if one is due, and the change of the sum beside it."""
+    before = float(state["share"][agent])
+    after = max(-1.0, before + round(said / _STEP) * _STEP)
+    due = after >= 1.0
+    state["share"][agent] = after - due
+    return (0.0 if due else None), float(state["share"][agent]) - before
+
+
+def _excess(state: Arrays, agent: int) -> float:
+    """1 - q0 / q: by how much an agent is silent more often (q) than the others (q0); both shrunken."""
+    own, silent = float(state["outcomes"][agent]), float(state["silent"][agent])
+    others = float(np.add.reduce(state["outcomes"])) - own
+    theirs = float(np.add.reduce(state["silent"])) - silent
+    usual = (theirs + 1.0) / (others + 1.0)
+    return max(-1.0, 1.0 - usual / ((silent + usual) / (own + 1.0)))
+
+
+def _with_untimed(exits: Floats, reward: Floats, untimed: Floats, *, shape: Floats) -> tuple[Floats, Floats]:
+    """Exits and rewards, with completions at unknown times spread as known ones are."""
+    exits[_DONE] += untimed[0] * shape
+    return exits, np.asarray(reward + untimed[1] * shape, dtype=np.float64)
+
+
+def _is_timeout(outcome: Outcome) -> bool:
+    return (outcome.reason or "").strip().lower() == "timeout"
+
+
+def taken_to_list(taken: Taken) -> list[Any]:
+    """JSON values; :func:`taken_from_list` is the inverse."""
+    return [taken.lesson, taken.share, *taken.exit]
+
+
+def taken_from_list(values: Sequence[Any]) -> Taken:
+    """The inverse of :func:`taken_to_list`."""
+    lesson, share, *rest = values
+    return Taken(lesson, share, Exit(*rest))

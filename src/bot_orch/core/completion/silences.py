@@ -1,0 +1,96 @@
+"""Decisions that ended without a reward, kept for a while: a reward that still comes replaces what silence taught."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bot_orch.core.completion.model import Taken, taken_from_list, taken_to_list
+from bot_orch.types import Decision, RandomKey, Terms
+
+__all__ = ["REMEMBERED", "Silence", "remember", "silence_from_dict", "silence_to_dict"]
+
+#: How many decisions are kept; the oldest silence is forgotten first.
+REMEMBERED = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Silence:
+    """A decision settled without a reward.
+
+    Parameters
+    ----------
+    decision
+        What learning needs of it; other terms of its scores are zero.
+    taken
+        What its silence changed.
+    position
+        Number of the agent's lessons when this one was learned.
+    paid
+        Whether its dollar cost was reported.
+    """
+
+    decision: Decision
+    taken: Taken
+    _: KW_ONLY
+    position: float
+    paid: bool
+
+
+def remember(silences: dict[str, Silence], silence: Silence) -> None:
+    """Keep a silence; beyond :data:`REMEMBERED` the oldest goes."""
+    silences[silence.decision.id] = replace(silence, decision=_slim(silence.decision))
+    if len(silences) > REMEMBERED:
+        del silences[next(iter(silences))]
+
+
+def silence_to_dict(silence: Silence) -> dict[str, Any]:
+    """JSON values; :func:`silence_from_dict` is the inverse."""
+    decision = silence.decision
+    return {
+        "id": decision.id,
+        "task_id": decision.task_id,
+        "agent": decision.agent,
+        "agents": list(decision.agents),
+        "propensities": decision.propensities.tolist(),
+        "penalty": decision.terms.alignment.tolist(),
+        "counter": decision.key.counter,
+        "features": list(decision.features),
+        "taken": taken_to_list(silence.taken),
+        "position": silence.position,
+        "paid": silence.paid,
+    }
+
+
+def silence_from_dict(document: dict[str, Any]) -> Silence:
+    """The inverse of :func:`silence_to_dict`."""
+    decision = Decision(
+        document["id"],
+        document["task_id"],
+        document["agent"],
+        tuple(document["agents"]),
+        np.array(document["propensities"], dtype=float),
+        _only(np.array(document["penalty"], dtype=float)),
+        "",
+        0.0,
+        0,
+        RandomKey(0, document["counter"]),
+        tuple(document["features"]),
+    )
+    taken = taken_from_list(document["taken"])
+    return Silence(decision, taken, position=document["position"], paid=document["paid"])
+
+
+def _slim(decision: Decision) -> Decision:
+    """The decision with what learning needs."""
+    terms, key = _only(decision.terms.alignment + decision.terms.cost), RandomKey(0, decision.key.counter)
+    p = decision.propensities
+    head = (decision.id, decision.task_id, decision.agent, decision.agents)
+    return Decision(*head, p, terms, "", 0.0, 0, key, decision.features)
+
+
+def _only(penalty: Any) -> Terms:
+    nothing = np.zeros_like(penalty)
+    return Terms(nothing, nothing, nothing, penalty, nothing)
