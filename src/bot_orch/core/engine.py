@@ -160,7 +160,9 @@ class Engine:
 
     def resume(self, learned: Parts, n_agents: int) -> Parts:
         """Initial state overwritten with the arrays of ``learned``, for parts that this engine has."""
-        return {name: part | learned.get(name, {}) for name, part in self.start(n_agents).items()}
+        parts = {name: part | learned.get(name, {}) for name, part in self.start(n_agents).items() if name != "policy"}
+        fresh = allocate(self.schemas["policy"], (), n_agents)
+        return {"policy": self.settings.policy.adopt(fresh, learned.get("policy", {})), **parts}
 
     def choosing(self, measure: Measure | None) -> Engine:
         """The engine itself, or a copy with the default alignment for the type of ``measure`` if it has none yet."""

@@ -141,6 +141,10 @@ class Policy(ABC):
     def update(self, state: Arrays, feedback: Feedback) -> None:
         """Learn from feedback; updates ``state`` in place."""
 
+    def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
+        """The state to go on with: ``learned``, possibly by an older release, over the initial ``state``."""
+        return {**state, **learned}
+
     @property
     def can_revise(self) -> bool:
         """Whether :meth:`revise` is implemented: a lesson can be replaced by another one."""

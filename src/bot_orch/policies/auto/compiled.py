@@ -7,6 +7,8 @@ the order of single precision: the memory is stored in it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -22,13 +24,27 @@ _PRIORS, _LIFETIME, _EARLY, _APART = memory.PRIORS, memory.LIFETIME, memory.EARL
 _PRIOR_COUNT, _SLOPES, _COMMON, _FRAME_EARLY = ridge.PRIOR_COUNT, ridge.SLOPES, ridge.COMMON, ridge.EARLY
 _LOW, _HIGH, _OFFSET, _SPREAD = ridge.LOW, ridge.HIGH, math.sqrt(ridge.CLAIM_OFFSET), math.sqrt(ridge.CLAIM_VARIANCE)
 _LEAST_WEIGHT, _START, _MEMBERS = memory.LEAST_WEIGHT, steps.START, len(MEMBERS)
-_DISCOUNT, _TRUSTED, _CALM, _CANDIDATES = steps.EVIDENCE_MEMORY, steps.CLAIMS_TRUSTED, steps.CLAIMS_CALM, steps.CANDIDATES
+_DISCOUNT, _TRUSTED, _CALM, _CANDIDATES = (
+    steps.EVIDENCE_MEMORY,
+    steps.CLAIMS_TRUSTED,
+    steps.CLAIMS_CALM,
+    steps.CANDIDATES,
+)
 _NOISE_RATE, _SHORT, _LONG, _LEAST_NOISE = steps.NOISE_RATE, steps.SHORT, steps.LONG, steps.LEAST_NOISE
 _ALARM, _KEPT, _WARM_UP, _UNDER_DRIFT = steps.ALARM, steps.KEPT, steps.WARM_UP, steps.UNDER_DRIFT
 _FADING = np.exp(-np.arange(4096) / _LIFETIME)  # exp(-rounds / lifetime)
 
-_jit = njit(cache=True, nogil=True, error_model="numpy")
-_fast = njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _jit(function: _Function) -> _Function:
+    return cast(_Function, njit(function, cache=True, nogil=True, error_model="numpy"))
+
+
+def _fast(function: _Function) -> _Function:
+    return cast(_Function, njit(function, cache=True, nogil=True, error_model="numpy", fastmath=True))
+
+
 row_of = _jit(_row_of)
 
 
@@ -65,9 +81,7 @@ def _kernel(s: State, x: Floats, t: float, n: int, scale: Floats, near: Floats, 
 
 
 @_jit
-def _regressions(
-    inverse: Floats, theta: Floats, z: Floats, shared: Floats, agent: int
-) -> tuple[float, float]:
+def _regressions(inverse: Floats, theta: Floats, z: Floats, shared: Floats, agent: int) -> tuple[float, float]:
     """Prediction and leverage of one agent's ridge regression."""
     mean, square = 0.0, 0.0
     for a in range(len(z)):
@@ -137,12 +151,14 @@ def _claim(s: State, claims: Floats, usual: float, agent: int, basis: Floats) ->
 
 
 @_jit
-def _weights(s: State, contextual: bool, stated: bool, w: Floats) -> None:
+def _weights(s: State, contextual: bool, stated: bool, forgetting: bool, w: Floats) -> None:
     most, total = s.evidence[0], 0.0
     for e in range(_MEMBERS):
         most = max(most, s.evidence[e])
     for e in range(_MEMBERS):
         w[e] = math.exp(s.evidence[e] - most)
+    if not forgetting:
+        w[1] = 0.0
     if not contextual:
         w[2] = 0.0
     w[4] = _TRUSTED * w[4] if stated else 0.0
@@ -167,7 +183,7 @@ def _places(s: State, n: int) -> Ints:
 @_jit
 def _own_variance(e: int, contextual: bool) -> float:
     p, x = _PRIORS, 1.0 if contextual else 0.0
-    return p[e, 0] + p[e, 2] + x * (p[e, 1] + p[e, 3])
+    return float(p[e, 0] + p[e, 2] + x * (p[e, 1] + p[e, 3]))
 
 
 @_jit
@@ -199,14 +215,14 @@ def _memory(s: State, x: Floats, t: float, w: Floats, value: Floats, variance: F
 
 
 @_jit
-def _predict(s: State, x: Floats, claims: Floats, t: float, mean: Floats, total: Floats) -> None:
+def _predict(s: State, x: Floats, claims: Floats, t: float, forgetting: bool, mean: Floats, total: Floats) -> None:
     m = len(s.uid)
     if s.counters[0] == 0:
         for k in range(5):
             s.levels[k] = _START[k]
     usual = _usual(claims)
     stated, w = not math.isnan(usual), np.empty(_MEMBERS)
-    _weights(s, len(x) > 0, stated, w)
+    _weights(s, len(x) > 0, stated, forgetting, w)
     value, variance = np.empty((2, m)), np.empty(m)
     _memory(s, x, t, w, value, variance)
     z, basis = np.empty(len(x) + 1), np.empty(KNOTS)
@@ -218,8 +234,8 @@ def _predict(s: State, x: Floats, claims: Floats, t: float, mean: Floats, total:
             v, leverage = _regressions(s.inverse, s.theta, z, s.common, agent)
             mean[agent] += w[2] * _clip(v)
             total[agent] += w[2] * leverage
-        share = 1.0 / (s.count[agent] + _PRIOR_COUNT)
-        mean[agent] += w[3] * (s.total[agent] + _PRIOR_COUNT * s.levels[0]) * share
+        share = 1.0 / (s.counts[agent] + _PRIOR_COUNT)
+        mean[agent] += w[3] * (s.totals[agent] + _PRIOR_COUNT * s.levels[0]) * share
         total[agent] += w[3] * share
         if stated:
             v, leverage = _claim(s, claims, usual, agent, basis)
@@ -266,14 +282,15 @@ def choose(
     cost: Floats,
     eligible: Bools,
     scale: float,
+    forgetting: bool,
     found: Floats,
 ) -> None:
     """See :func:`bot_orch.policies.auto.steps.choose`."""
     m = len(s.uid)
     location, sd, variance = np.empty(m), np.empty(m), np.empty(m)
-    _predict(s, x, claims, t, found[1], variance)
+    _predict(s, x, claims, t, forgetting, found[1], variance)
     for i in range(m):
-        trust = cost[i] * _PRIOR_COUNT / (_PRIOR_COUNT + s.count[i] + pending[i])
+        trust = cost[i] * _PRIOR_COUNT / (_PRIOR_COUNT + s.counts[i] + pending[i])
         sd[i] = scale * math.sqrt(s.levels[1] / (1.0 / variance[i] + pending[i]))
         location[i] = found[1, i] - (penalty[i] - trust)
         found[2, i] = sd[i] + trust
@@ -291,12 +308,13 @@ def choose_rows(
     cost: Floats,
     eligible: Bools,
     scale: float,
+    forgetting: bool,
     found: Floats,
 ) -> None:
     """See :func:`bot_orch.policies.auto.steps.choose_rows`."""
     for b in range(len(batch.uid)):
         s = row_of(batch, b)
-        choose(s, x[b], claims[b], t, pending[b], penalty[b], cost[b], eligible[b], scale, found[b])
+        choose(s, x[b], claims[b], t, pending[b], penalty[b], cost[b], eligible[b], scale, forgetting, found[b])
 
 
 @_jit
@@ -346,7 +364,7 @@ def _largest(s: State, n: int, w: Floats) -> int:
 
 
 @_jit
-def _make_room(s: State, row: int, merging: bool, scale: Floats, near: Floats) -> None:
+def _make_room(s: State, row: int, merging: bool, scale: Floats) -> None:
     """See :func:`bot_orch.policies.auto.memory.make_room`."""
     capacity, d = len(s.owner), s.x.shape[1]
     half = max(capacity // 2, 2)
@@ -442,7 +460,7 @@ def _errors(s: State, agent: int, reward: float, x: Floats, claims: Floats, erro
     if len(x) > 0:
         _standardised(s, x, z)
         errors[2] = reward - _clip(_regressions(s.inverse, s.theta, z, s.common, agent)[0])
-    errors[3] = reward - (s.total[agent] + _PRIOR_COUNT * s.levels[0]) / (s.count[agent] + _PRIOR_COUNT)
+    errors[3] = reward - (s.totals[agent] + _PRIOR_COUNT * s.levels[0]) / (s.counts[agent] + _PRIOR_COUNT)
     if not math.isnan(usual):
         errors[4] = reward - _claim(s, claims, usual, agent, np.empty(KNOTS))[0]
 
@@ -469,8 +487,8 @@ def _forget(s: State, n: int) -> None:
                 s.rest[e, row] -= s.alpha[e, row] * (1.0 / after - 1.0 / before)
             s.weight[row] = after
     for agent in range(len(s.uid)):
-        s.count[agent] *= _KEPT
-        s.total[agent] *= _KEPT
+        s.counts[agent] *= _KEPT
+        s.totals[agent] *= _KEPT
         _relax(s.inverse[agent], 1.0)
         _relax(s.claim_inverse[agent], 1.0)
     _relax(s.common_inverse, _COMMON)
@@ -511,8 +529,8 @@ def _refit(s: State, place: Ints, n: int) -> None:
 
 @_jit
 def _learn_regressions(s: State, agent: int, reward: float, x: Floats, claims: Floats) -> None:
-    s.count[agent] += 1.0
-    s.total[agent] += reward
+    s.counts[agent] += 1.0
+    s.totals[agent] += reward
     if len(x) > 0:
         z, gain = np.empty(len(x) + 1), np.empty(len(x) + 1)
         _standardised(s, x, z)
@@ -528,7 +546,9 @@ def _learn_regressions(s: State, agent: int, reward: float, x: Floats, claims: F
 
 
 @_jit
-def learn(s: State, agent: int, reward: float, x: Floats, claims: Floats, t: float, count: int) -> None:
+def learn(
+    s: State, agent: int, reward: float, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+) -> None:
     """See :func:`bot_orch.policies.auto.steps.learn`."""
     seen, capacity = s.counters[0], len(s.owner)
     if seen == 0:
@@ -537,10 +557,10 @@ def learn(s: State, agent: int, reward: float, x: Floats, claims: Floats, t: flo
     row, n = seen % capacity, min(seen + 1, capacity)
     w, errors, fitted = np.empty(_MEMBERS), np.zeros(_MEMBERS), np.empty(2)
     scale, near, recent = np.empty(len(x)), np.zeros(capacity), np.empty(capacity)
-    _weights(s, len(x) > 0, not math.isnan(_usual(claims)), w)
+    _weights(s, len(x) > 0, not math.isnan(_usual(claims)), forgetting, w)
     _scale_of(s, scale)
     if seen >= capacity:
-        _make_room(s, row, w[1] < _UNDER_DRIFT, scale, near)
+        _make_room(s, row, w[1] < _UNDER_DRIFT, scale)
     _errors(s, agent, reward, x, claims, errors)
     _store(s, row, agent, reward, x, t)
     _scale_of(s, scale)
@@ -553,12 +573,12 @@ def learn(s: State, agent: int, reward: float, x: Floats, claims: Floats, t: flo
     for e in range(2):
         for other in range(n):
             s.rest[e, other] -= shift
-    if changed:
+    if changed and forgetting:
         _forget(s, n)
-    if n > 1 and count > 1:
+    if n > 1 and block > 1:
         _step(s, (row + 1 + s.counters[1] % (n - 1)) % n, n, scale, near, recent, fitted)
         s.counters[1] = (s.counters[1] + 1) % (n - 1)
-    for _ in range(min(count - 1, n) - 1):
+    for _ in range(min(block - 1, n) - 1):
         _step(s, _largest(s, n, w), n, scale, near, recent, fitted)
     s.counters[0] += 1
     if len(x) > 0 and seen < capacity and (seen & (seen + 1)) == 0:
@@ -567,7 +587,9 @@ def learn(s: State, agent: int, reward: float, x: Floats, claims: Floats, t: flo
 
 
 @_jit
-def learn_rows(batch: State, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, count: int) -> None:
+def learn_rows(
+    batch: State, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+) -> None:
     """See :func:`bot_orch.policies.auto.steps.learn_rows`."""
     for b in range(len(batch.uid)):
-        learn(row_of(batch, b), agent[b], reward[b], x[b], claims[b], t, count)
+        learn(row_of(batch, b), agent[b], reward[b], x[b], claims[b], t, block, forgetting)

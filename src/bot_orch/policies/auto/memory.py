@@ -19,7 +19,7 @@ from bot_orch.arrays import Floats, Ints
 from bot_orch.policies.auto.primitives import nearness
 from bot_orch.policies.auto.state import State
 
-__all__ = ["DRIFTING", "covariances", "forget_rows", "make_room", "predict_memory", "solve", "store"]
+__all__ = ["covariances", "forget_rows", "make_room", "predict_memory", "solve", "step", "store"]
 
 LIFETIME = 100.0  # rounds after which the covariance of temporary effects has fallen to 1/e
 EARLY = 200.0  # outcomes after which features are centred: first tasks, if grouped, vary less than later ones
@@ -58,16 +58,18 @@ def own_variance(contextual: bool) -> Floats:
     """Prior variance (2,) of an agent's effect on one task."""
     p = PRIORS
     x = 1.0 if contextual else 0.0
-    return p[:, 0] + p[:, 2] + x * (p[:, 1] + p[:, 3])
+    return np.asarray(p[:, 0] + p[:, 2] + x * (p[:, 1] + p[:, 3]))
 
 
 def prior_variance(contextual: bool) -> Floats:
     """Prior variance (2,) of a reward without noise."""
     x = 1.0 if contextual else 0.0
-    return own_variance(contextual) + PRIORS[:, 4] + x * PRIORS[:, 5]
+    return np.asarray(own_variance(contextual) + PRIORS[:, 4] + x * PRIORS[:, 5])
 
 
-def predict_memory(s: State, x: Floats, t: float, place: Ints, weights: Floats, value: Floats, variance: Floats) -> None:
+def predict_memory(
+    s: State, x: Floats, t: float, place: Ints, weights: Floats, value: Floats, variance: Floats
+) -> None:
     """Predictions (2, M) of both members, and the variance (M,) of their mixture, relative to the noise.
 
     ``place`` is the agent index of every row (M for removed agents). Information about an agent on this task is the

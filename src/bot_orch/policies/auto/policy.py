@@ -28,16 +28,18 @@ class Auto(Policy):
     The members: a Gaussian process over tasks and agents, one whose effects fade with time, ridge regressions on the
     features, the agents' mean rewards, and recalibrated claims. Without features the linear member is left out, without
     claims the last. An agent's score is its estimate, minus its penalty, plus a random multiple of its standard
-    deviation; the multiple is common to all agents: see :func:`coupled_randucb`. The exploration bonus includes the cost
-    times the weight of the prior; otherwise an expensive agent would not be tried.
+    deviation; the multiple is common to all agents: see :func:`coupled_randucb`. The exploration bonus includes the
+    cost times the weight of the prior; otherwise an expensive agent would not be tried.
 
     Parameters
     ----------
     scale
         Degree of optimism: the root mean square of that random multiple.
+    forgetting
+        Whether to include the member whose effects fade, and to forget quickly when errors rise.
     capacity
         Rows of the memory of the Gaussian processes. When it is full, similar outcomes of an agent share a row.
-    steps
+    block
         Coefficients updated per outcome.
 
     Examples
@@ -50,20 +52,27 @@ class Auto(Policy):
     """
 
     scale: float = 0.65
+    forgetting: bool = True
     capacity: int = 768
-    steps: int = 4
+    block: int = 4
     id: ClassVar[str] = "auto"
 
     def __post_init__(self) -> None:
         if not self.scale > 0.0:
             raise InvalidInputError("scale", f"is {self.scale}", "pass a positive number")
-        if self.capacity < 2 or self.steps < 1:
-            problem = f"are {self.capacity} and {self.steps}"
-            raise InvalidInputError("capacity, steps", problem, "pass at least 2 and 1")
+        if self.capacity < 2 or self.block < 1:
+            problem = f"are {self.capacity} and {self.block}"
+            raise InvalidInputError("capacity, block", problem, "pass at least 2 and 1")
 
     def schema(self, n_features: int) -> Schema:
         """State arrays of all members."""
         return schema(n_features, self.capacity)
+
+    def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
+        """The learned state; a memory of release 0.1 is learned again, row by row."""
+        return (
+            {**state, **learned} if "levels" in learned or "owner" not in learned else relearned(self, state, learned)
+        )
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Probability of having the largest randomised upper confidence bound."""
@@ -75,7 +84,7 @@ class Auto(Policy):
             pending, cost = (_zeros(m) if each is None else each for each in (s.pending, s.cost))
             eligible = _everybody(m) if s.eligible is None else s.eligible
             x, penalty = _zeros(0) if s.context is None or d == 0 else s.context, np.asarray(s.penalty, dtype=float)
-            given = (x, claims, float(s.t), pending, penalty, cost, eligible, self.scale)
+            given = (x, claims, float(s.t), pending, penalty, cost, eligible, self.scale, self.forgetting)
             steps().choose(State(*map(state.__getitem__, State._fields)), *given, found)
             return Choice(*found)
         flat, rows = flatten(state), math.prod(shape[:-1])
@@ -84,7 +93,7 @@ class Auto(Policy):
         rest = (_rows(_zeros(m) if each is None else each, shape) for each in (s.pending, s.penalty, s.cost))
         x = _rows(_zeros(0) if s.context is None or d == 0 else s.context, (*shape[:-1], d))
         claims = _rows(_nothing(m) if s.claims is None else s.claims, shape)
-        steps().choose_rows(flat, x, claims, float(s.t), *rest, eligible, self.scale, stacked)
+        steps().choose_rows(flat, x, claims, float(s.t), *rest, eligible, self.scale, self.forgetting, stacked)
         return Choice(*(stacked[:, k].reshape(shape) for k in range(3)))
 
     def update(self, state: Arrays, feedback: Feedback) -> None:
@@ -97,14 +106,16 @@ class Auto(Policy):
         if len(shape) == 1:
             one = State(*map(state.__getitem__, State._fields))
             for agent in everybody:
-                steps().learn(one, int(agent), float(f.reward[agent]), context, claims, float(f.t), self.steps)
+                steps().learn(
+                    one, int(agent), float(f.reward[agent]), context, claims, float(f.t), self.block, self.forgetting
+                )
             return
         flat, reward = flatten(state), _rows(f.reward, shape)
         x, claims = _rows(context, (*shape[:-1], d)), _rows(claims, shape)
         for agent in everybody:
             index = np.array(np.broadcast_to(agent, shape[:-1]), dtype=np.int64).ravel()
             earned = reward[np.arange(len(index)), index]
-            steps().learn_rows(flat, index, earned, x, claims, float(f.t), self.steps)
+            steps().learn_rows(flat, index, earned, x, claims, float(f.t), self.block, self.forgetting)
 
 
 def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
@@ -136,6 +147,21 @@ def _rows(values: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_
     """Contiguous array (rows, width), broadcast over the batch."""
     wide = np.broadcast_to(values, shape)
     return np.ascontiguousarray(wide.reshape(math.prod(shape[:-1]), shape[-1]))
+
+
+def relearned(policy: Auto, state: Arrays, old: Arrays) -> Arrays:
+    """Teach ``policy`` the outcomes that release 0.1 kept: a ring of rows with agent, reward, round and features."""
+    n = min(int(old["seen"]), len(old["owner"]))
+    agents, m = {int(uid): index for index, uid in enumerate(old["uid"]) if uid >= 0}, len(old["uid"])
+    for row in np.argsort(old["round"][:n], kind="stable"):
+        index = agents.get(int(old["owner"][row]))
+        if index is not None:
+            reward, x = np.full(m, old["reward"][row]), old["x"][row]
+            one = np.arange(m) == index
+            policy.update(
+                state, Feedback(int(old["round"][row]), np.array(index), one, reward, one * 1.0, one * 0.0, x)
+            )
+    return state
 
 
 @lru_cache(maxsize=64)

@@ -17,9 +17,7 @@ def nearness(points: Floats, point: Floats, scale: Floats, out: Floats) -> None:
     np.exp(-np.sqrt(np.einsum("nd,nd->n", gap, gap)), out=out)
 
 
-def regressions(
-    inverse: Floats, theta: Floats, z: Floats, shared: Floats, value: Floats, leverage: Floats
-) -> None:
+def regressions(inverse: Floats, theta: Floats, z: Floats, shared: Floats, value: Floats, leverage: Floats) -> None:
     """Prediction and leverage of ridge regressions (M, D, D) on ``z`` (M, D), into the last two.
 
     ``shared`` is the prior mean of the coefficients, which ``theta`` does not include.

@@ -55,8 +55,8 @@ def predict_linear(s: State, x: Floats, value: Floats, leverage: Floats) -> None
 
 def predict_flat(s: State, mean: float, value: Floats, leverage: Floats) -> None:
     """Shrunken mean reward of every agent, and its variance relative to the noise."""
-    leverage[:] = 1.0 / (s.count + PRIOR_COUNT)
-    value[:] = (s.total + PRIOR_COUNT * mean) * leverage
+    leverage[:] = 1.0 / (s.counts + PRIOR_COUNT)
+    value[:] = (s.totals + PRIOR_COUNT * mean) * leverage
 
 
 def claim_basis(claims: Floats, out: Floats) -> None:
@@ -84,8 +84,8 @@ def predict_claims(s: State, claims: Floats, mean: float, value: Floats, leverag
 
 def learn_regressions(s: State, agent: int, reward: float, x: Floats, claims: Floats) -> None:
     """Add one outcome to the regressions of its agent, and to the common one."""
-    s.count[agent] += 1.0
-    s.total[agent] += reward
+    s.counts[agent] += 1.0
+    s.totals[agent] += reward
     if len(x) > 0:
         z = standardised(s, x)
         rank_one(s.inverse[agent], s.theta[agent], z, reward)
@@ -120,8 +120,8 @@ def refit(s: State, place: Ints, n: int) -> None:
 
 def forget_regressions(s: State, keep: float) -> None:
     """Keep the share ``keep`` of the information in every regression, at least that of the prior."""
-    s.count[:] *= keep
-    s.total[:] *= keep
+    s.counts[:] *= keep
+    s.totals[:] *= keep
     for agent in range(len(s.uid)):
         s.inverse[agent] *= min(1.0 / keep, max(1.0 / np.max(np.diag(s.inverse[agent])), 1.0))
         most = np.max(np.diag(s.claim_inverse[agent]))

@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 
 __all__ = ["KNOTS", "MEMBERS", "State", "flatten", "schema"]
@@ -27,7 +25,7 @@ class State(NamedTuple):
     ----------
     uid
         (M,) Agent ids that stay valid when agents are added or removed; -1 for an agent without outcomes.
-    count, total
+    counts, totals
         (M,) Number and sum of an agent's rewards, for the member ``flat``.
     inverse, theta
         (M, d + 1, d + 1) and (M, d + 1) Covariance and coefficients of the agents' ridge regressions.
@@ -53,8 +51,8 @@ class State(NamedTuple):
     """
 
     uid: Ints
-    count: Floats
-    total: Floats
+    counts: Floats
+    totals: Floats
     inverse: Floats
     theta: Floats
     claim_inverse: Floats
@@ -81,8 +79,8 @@ def schema(n_features: int, capacity: int) -> Schema:
     d, n = n_features + 1, capacity
     return {
         "uid": Field(fill=-1.0, dtype="int64"),
-        "count": Field(),
-        "total": Field(),
+        "counts": Field(),
+        "totals": Field(),
         "inverse": Field(shape=(d, d), fill=1.0, identity=True, dtype="float32"),
         "theta": Field(shape=(d,), dtype="float32"),
         "claim_inverse": Field(shape=(KNOTS, KNOTS), fill=1.0, identity=True, dtype="float32"),
@@ -116,8 +114,8 @@ def row_of(batch: State, b: int) -> State:
     """Views of one element of a flattened batch."""
     return State(
         batch.uid[b],
-        batch.count[b],
-        batch.total[b],
+        batch.counts[b],
+        batch.totals[b],
         batch.inverse[b],
         batch.theta[b],
         batch.claim_inverse[b],

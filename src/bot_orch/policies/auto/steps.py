@@ -51,22 +51,24 @@ def places(s: State, n: int) -> Ints:
     return table[s.owner[:n]]
 
 
-def weights_of(s: State, contextual: bool, stated: bool) -> Floats:
+def weights_of(s: State, contextual: bool, stated: bool, forgetting: bool) -> Floats:
     """Weights (5,) of the members; zero for those without data in this round."""
     w = np.exp(s.evidence - np.max(s.evidence))
+    if not forgetting:
+        w[1] = 0.0
     if not contextual:
         w[2] = 0.0
     w[4] = CLAIMS_TRUSTED * w[4] if stated else 0.0
-    return w / np.sum(w)
+    return np.asarray(w / np.sum(w))
 
 
-def predict(s: State, x: Floats, claims: Floats, t: float) -> tuple[Floats, Floats]:
+def predict(s: State, x: Floats, claims: Floats, t: float, forgetting: bool) -> tuple[Floats, Floats]:
     """Expected reward and variance relative to the noise, (M,) each."""
     m, n = len(s.uid), min(s.counters[0], len(s.owner))
     if s.counters[0] == 0:
         s.levels[:] = START
     stated = np.any(np.isfinite(claims))
-    w = weights_of(s, len(x) > 0, stated)
+    w = weights_of(s, len(x) > 0, bool(stated), forgetting)
     value, variance = np.zeros((_MEMBERS, m)), np.zeros((_MEMBERS, m))
     predict_memory(s, x, t, places(s, n), w, value[:2], variance[0])
     variance[1] = variance[0]
@@ -93,12 +95,13 @@ def choose(
     cost: Floats,
     eligible: Bools,
     scale: float,
+    forgetting: bool,
     found: Floats,
 ) -> None:
     """Probabilities, estimates and exploration terms into ``found``, (3, M)."""
-    mean, variance = predict(s, x, claims, t)
+    mean, variance = predict(s, x, claims, t, forgetting)
     variance = 1.0 / (1.0 / variance + pending)
-    trust = cost * PRIOR_COUNT / (PRIOR_COUNT + s.count + pending)
+    trust = cost * PRIOR_COUNT / (PRIOR_COUNT + s.counts + pending)
     sd = scale * np.sqrt(s.levels[1] * variance)
     envelope(mean - (penalty - trust), sd, eligible, found[0])
     found[1], found[2] = mean, sd + trust
@@ -106,9 +109,10 @@ def choose(
 
 def choose_rows(batch: State, *given: Any) -> None:
     """Like :func:`choose` for every element of a batch; arrays have one more dimension."""
-    x, claims, t, pending, penalty, cost, eligible, scale, found = given
+    x, claims, t, pending, penalty, cost, eligible, scale, forgetting, found = given
     for b in range(len(batch.uid)):
-        choose(row_of(batch, b), x[b], claims[b], t, pending[b], penalty[b], cost[b], eligible[b], scale, found[b])
+        rest = pending[b], penalty[b], cost[b], eligible[b], scale, forgetting, found[b]
+        choose(row_of(batch, b), x[b], claims[b], t, *rest)
 
 
 def weigh(s: State, errors: Floats, w: Floats) -> bool:
@@ -143,13 +147,15 @@ def errors_of(s: State, agent: int, reward: float, x: Floats, claims: Floats) ->
     return errors
 
 
-def learn(s: State, agent: int, reward: float, x: Floats, claims: Floats, t: float, steps: int) -> None:
+def learn(
+    s: State, agent: int, reward: float, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+) -> None:
     """Learn one outcome."""
     seen, capacity = s.counters[0], len(s.owner)
     if seen == 0:
         s.levels[:] = START
     row, n = seen % capacity, min(seen + 1, capacity)
-    w = weights_of(s, len(x) > 0, np.any(np.isfinite(claims)))
+    w = weights_of(s, len(x) > 0, bool(np.any(np.isfinite(claims))), forgetting)
     if seen >= capacity:
         make_room(s, row, CANDIDATES, w[1] < UNDER_DRIFT)
     errors = errors_of(s, agent, reward, x, claims)
@@ -160,17 +166,19 @@ def learn(s: State, agent: int, reward: float, x: Floats, claims: Floats, t: flo
     shift = (reward - s.levels[0]) / (seen + 3.0)
     s.levels[0] += shift
     s.rest[:, :n] -= shift
-    if changed:
+    if changed and forgetting:
         forget_rows(s, n, KEPT)
         forget_regressions(s, KEPT)
-    solve(s, row, n, steps - 1, w)
+    solve(s, row, n, block - 1, w)
     s.counters[0] += 1
     if len(x) > 0 and seen < capacity and (seen & (seen + 1)) == 0:
         refit(s, places(s, n), n - 1)
     learn_regressions(s, agent, reward, x, claims)
 
 
-def learn_rows(batch: State, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, steps: int) -> None:
+def learn_rows(
+    batch: State, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+) -> None:
     """Learn one outcome per element of a batch."""
     for b in range(len(batch.uid)):
-        learn(row_of(batch, b), agent[b], reward[b], x[b], claims[b], t, steps)
+        learn(row_of(batch, b), agent[b], reward[b], x[b], claims[b], t, block, forgetting)
