@@ -8,9 +8,10 @@ from bot_orch.arrays import allocate
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.core.alignment.units import Relative
-from bot_orch.policies.auto import memory as contextual_memory
-from bot_orch.policies.auto.memory import GaussianProcessMemory, GaussianProcessPrior
+from bot_orch.policies.auto import memory
+from bot_orch.policies.auto.kinds import steps
 from bot_orch.policies.auto.policy import Auto
+from bot_orch.policies.auto.state import AutoState
 from bot_orch.rng import generator
 from bot_orch.testing import policies as checks
 
@@ -37,29 +38,23 @@ def test_judging_by_the_mean_condemns_early():
     assert gaps.lower(state, unit)[1] < budget[0] < gaps.mean(state, unit)[1]
 
 
-def error_of_replay(n=150):
-    """How far predictions lie from those of the linear system solved at once."""
+def error_of_solver(block, n=150):
+    """How far fitted values of the first member lie from those of the linear system solved at once."""
     rng = generator("replay")
-    memory = GaussianProcessMemory((GaussianProcessPrior(agent=0.1, task=1.0, agent_task=0.5),))
+    state = AutoState(**allocate(Auto(capacity=256).schema(2), (), 2))
     x, agent, reward = rng.normal(size=(n, 2)), rng.integers(2, size=n), rng.random(n)
-    state = allocate(memory.schema(2), (), 2)
     for t in range(n):
-        memory.learn(state, agent[t], reward[t], context=x[t], t=t)
-    scaled = x / np.sqrt(contextual_memory._variance(state).sum()) / memory.reach
-    near = np.exp(-cdist(scaled, scaled))
-    own = np.equal.outer(agent, agent) * (0.1 + 0.5 * near)
-    exact = np.linalg.solve(near + own + np.eye(n), reward - state["mean"])
-    return float(np.abs((near + own) @ (state["alpha"][:n, 0] - exact)).max())
+        steps("plain").learn(state, int(agent[t]), reward[t], x[t], np.full(2, np.nan), float(t), block, True)
+    scaled = x * memory.scale_of(state)
+    near, p = np.exp(-cdist(scaled, scaled)), memory.PRIORS[0]
+    whole = p[5] * near + np.equal.outer(agent, agent) * (p[0] + p[1] * near)
+    exact = np.linalg.solve(whole + np.eye(n), reward - state.levels[0])
+    return float(np.abs(whole @ (state.alpha[0, :n] - exact)).max())
 
 
-def test_coefficients_that_are_not_renewed_in_turn(monkeypatch):
-    assert error_of_replay() < 0.1
-
-    def newest(flat, place, n, block):
-        return (place - np.arange(min(block, n))) % n
-
-    monkeypatch.setattr(contextual_memory, "_turn", newest)
-    assert error_of_replay() > 0.1
+def test_without_steps_for_old_rows_the_solution_is_wrong():
+    assert error_of_solver(block=8) < 0.1
+    assert error_of_solver(block=1) > 0.15
 
 
 def test_a_cursor_that_is_not_saved(monkeypatch):
@@ -67,7 +62,7 @@ def test_a_cursor_that_is_not_saved(monkeypatch):
 
     def lossy(cls, text):
         router = real(cls, text)
-        router._state.parts["policy"]["cursor"][...] = 3
+        router._state.parts["policy"]["counters"][1] = 3
         return router
 
     monkeypatch.setattr(checks.Orchestrator, "from_json", classmethod(lossy))

@@ -15,27 +15,35 @@ _NO_REFERENCE = (
     "Under lambda='auto' known gaps count on tasks that bring no reference (a tenth of these): 0.1.0 let nobody pay "
     "there, and a cheat took what tasks without a reference there were. On tasks with one nothing changed."
 )
+_MEMBERS = (
+    "The policy auto has other members since 0.2.0: a smaller memory, exact linear and context-free members, claims. "
+    "Compiled and plain kernels differ by the single precision of the memory."
+)
 #: case: what was changed on purpose, and why, since 0.1.0
-CHANGED: dict[str, str] = {"bot-lambda-auto-samples": _NO_REFERENCE, "auto-lambda-auto-cloud": _NO_REFERENCE}
+CHANGED: dict[str, str] = {
+    "bot-lambda-auto-samples": _NO_REFERENCE,
+    **dict.fromkeys((name for name in CASES if name.startswith("auto-")), _MEMBERS),
+}
 EXACT = ("chosen", "agents", "pending", "alarms")
 CLOSE = ("propensity", "distance", "lambda", "last_propensities")
 RECORDED = read()
 
 
-def differences(old, new):
+def differences(old, new, tolerance=1e-9):
     """The parts in which two records differ by more than the last bits of a number."""
     found = [key for key in EXACT if old[key] != new[key]]
-    found += [key for key in CLOSE if not same(old[key], new[key])]
-    return found + [key for key in old["last_terms"] if not same(old["last_terms"][key], new["last_terms"][key])]
+    found += [key for key in CLOSE if not same(old[key], new[key], tolerance)]
+    terms = old["last_terms"]
+    return found + [key for key in terms if not same(terms[key], new["last_terms"][key], tolerance)]
 
 
-def same(old, new):
-    return [float(value) for value in new] == pytest.approx([float(value) for value in old], rel=1e-9, abs=1e-9)
+def same(old, new, tolerance):
+    return [float(value) for value in new] == pytest.approx([float(each) for each in old], rel=tolerance, abs=tolerance)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_decides_as_recorded(name):
-    assert differences(RECORDED[name], run(name)) == []
+    assert differences(RECORDED[name], run(name), 1e-4 if name.startswith("auto-") else 1e-9) == []
 
 
 def test_every_case_is_recorded_and_every_policy_has_one():

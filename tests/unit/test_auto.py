@@ -1,14 +1,11 @@
 """auto: cold start, drift, easy problems, costs, units, agents that come and go."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
-from bot_orch.policies.auto import policy as auto
 from bot_orch.policies.auto.policy import Auto, coupled_randucb
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
@@ -99,7 +96,7 @@ def test_a_dear_agent_is_tried_and_found_to_be_worth_it(features):
     net = [(expected(reward, chosen) - price[chosen]).mean() for chosen in (known, blind)]
     assert net[0] > 0.66, "the best agent has 0.7, the cheap one 0.55"
     assert net[0] > net[1], "without the prior that it is worth its price it is found later"
-    assert features or net[1] < 0.6
+    assert features or net[1] < 0.65
 
 
 def test_a_dear_agent_that_is_not_worth_it_costs_little():
@@ -139,15 +136,6 @@ def loud_noise():
 
 def test_a_feature_in_small_units_is_found():
     assert loud_noise() > 0.8
-
-
-def test_one_unit_for_all_features_misses_it(monkeypatch):
-    monkeypatch.setattr("bot_orch.policies.auto.policy._DRIFTING", replace(auto._DRIFTING, apart=False))
-    auto._memory.cache_clear()
-    try:
-        assert loud_noise() < 0.7
-    finally:
-        auto._memory.cache_clear()
 
 
 def test_a_constant_feature_is_ignored():

@@ -2,6 +2,9 @@
 
 Only :mod:`.kinds` imports this module, and only if compiled kernels are in use. Differences to the plain version are of
 the order of single precision: the memory is stored in it.
+
+Constants of other modules are compiled in. Numba's cache on disk notices changes of this file only: after changing a
+constant elsewhere, touch this file.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from numba import njit
 
 from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.policies.auto import memory, ridge, steps
-from bot_orch.policies.auto.state import KNOTS, MEMBERS, State
+from bot_orch.policies.auto.state import KNOTS, MEMBERS, AutoState
 from bot_orch.policies.auto.state import row_of as _row_of
 
 __all__ = ["choose", "choose_rows", "envelope", "learn", "learn_rows"]
@@ -59,7 +62,7 @@ def _nearness(points: Floats, point: Floats, scale: Floats, n: int, out: Floats)
 
 
 @_jit
-def _scale_of(s: State, scale: Floats) -> None:
+def _scale_of(s: AutoState, scale: Floats) -> None:
     seen, total = max(float(s.counters[0]), 1.0), 0.0
     for k in range(len(scale)):
         square = s.x_mean[k] * s.x_mean[k]
@@ -71,7 +74,7 @@ def _scale_of(s: State, scale: Floats) -> None:
 
 
 @_jit
-def _kernel(s: State, x: Floats, t: float, n: int, scale: Floats, near: Floats, recent: Floats) -> None:
+def _kernel(s: AutoState, x: Floats, t: float, n: int, scale: Floats, near: Floats, recent: Floats) -> None:
     """Covariance factors of a task with the first ``n`` rows, by features and by time."""
     if len(x) > 0:
         _nearness(s.x, x, scale, n, near)
@@ -109,7 +112,7 @@ def _rank_one(inverse: Floats, theta: Floats, z: Floats, target: float, gain: Fl
 
 
 @_jit
-def _standardised(s: State, x: Floats, z: Floats) -> None:
+def _standardised(s: AutoState, x: Floats, z: Floats) -> None:
     z[0] = 1.0 / math.sqrt(_PRIOR_COUNT)
     for k in range(len(x)):
         z[k + 1] = (x[k] - s.frame[0, k]) * s.frame[1, k] / math.sqrt(_SLOPES * len(x))
@@ -142,7 +145,7 @@ def _clip(value: float) -> float:
 
 
 @_jit
-def _claim(s: State, claims: Floats, usual: float, agent: int, basis: Floats) -> tuple[float, float]:
+def _claim(s: AutoState, claims: Floats, usual: float, agent: int, basis: Floats) -> tuple[float, float]:
     own = claims[agent]
     stated = not math.isnan(own)
     _basis(own if stated else usual, basis)
@@ -151,7 +154,7 @@ def _claim(s: State, claims: Floats, usual: float, agent: int, basis: Floats) ->
 
 
 @_jit
-def _weights(s: State, contextual: bool, stated: bool, forgetting: bool, w: Floats) -> None:
+def _weights(s: AutoState, contextual: bool, stated: bool, forgetting: bool, w: Floats) -> None:
     most, total = s.evidence[0], 0.0
     for e in range(_MEMBERS):
         most = max(most, s.evidence[e])
@@ -169,7 +172,7 @@ def _weights(s: State, contextual: bool, stated: bool, forgetting: bool, w: Floa
 
 
 @_jit
-def _places(s: State, n: int) -> Ints:
+def _places(s: AutoState, n: int) -> Ints:
     table = np.full(s.counters[2] + 1, len(s.uid), np.int64)
     for agent in range(len(s.uid)):
         if s.uid[agent] >= 0:
@@ -187,7 +190,7 @@ def _own_variance(e: int, contextual: bool) -> float:
 
 
 @_jit
-def _memory(s: State, x: Floats, t: float, w: Floats, value: Floats, variance: Floats) -> None:
+def _memory(s: AutoState, x: Floats, t: float, w: Floats, value: Floats, variance: Floats) -> None:
     """Predictions (2, M) of the members with a memory, and the variance (M,) of their mixture."""
     n, m, contextual = min(s.counters[0], len(s.owner)), len(s.uid), len(x) > 0
     both = max(w[0] + w[1], 1e-300)
@@ -215,7 +218,7 @@ def _memory(s: State, x: Floats, t: float, w: Floats, value: Floats, variance: F
 
 
 @_jit
-def _predict(s: State, x: Floats, claims: Floats, t: float, forgetting: bool, mean: Floats, total: Floats) -> None:
+def _predict(s: AutoState, x: Floats, claims: Floats, t: float, forgetting: bool, mean: Floats, total: Floats) -> None:
     m = len(s.uid)
     if s.counters[0] == 0:
         for k in range(5):
@@ -273,7 +276,7 @@ def envelope(location: Floats, sd: Floats, eligible: Bools, p: Floats) -> None:
 
 @_jit
 def choose(
-    s: State,
+    s: AutoState,
     x: Floats,
     claims: Floats,
     t: float,
@@ -299,7 +302,7 @@ def choose(
 
 @_jit
 def choose_rows(
-    batch: State,
+    batch: AutoState,
     x: Floats,
     claims: Floats,
     t: float,
@@ -318,7 +321,7 @@ def choose_rows(
 
 
 @_jit
-def _step(s: State, row: int, n: int, scale: Floats, near: Floats, recent: Floats, fitted: Floats) -> None:
+def _step(s: AutoState, row: int, n: int, scale: Floats, near: Floats, recent: Floats, fitted: Floats) -> None:
     """See :func:`bot_orch.policies.auto.memory.step`."""
     d, p, owner = s.x.shape[1], _PRIORS, s.owner[row]
     x = np.empty(d)
@@ -348,7 +351,7 @@ def _step(s: State, row: int, n: int, scale: Floats, near: Floats, recent: Float
 
 
 @_jit
-def _largest(s: State, n: int, w: Floats) -> int:
+def _largest(s: AutoState, n: int, w: Floats) -> int:
     """Row whose coordinate step gains most."""
     d, best, found = s.x.shape[1], -1.0, 0
     prior = np.empty(2)
@@ -364,7 +367,7 @@ def _largest(s: State, n: int, w: Floats) -> int:
 
 
 @_jit
-def _make_room(s: State, row: int, merging: bool, scale: Floats) -> None:
+def _make_room(s: AutoState, row: int, merging: bool, scale: Floats) -> None:
     """See :func:`bot_orch.policies.auto.memory.make_room`."""
     capacity, d = len(s.owner), s.x.shape[1]
     half = max(capacity // 2, 2)
@@ -392,7 +395,7 @@ def _make_room(s: State, row: int, merging: bool, scale: Floats) -> None:
 
 
 @_jit
-def _merge(s: State, gone: int, kept: int) -> None:
+def _merge(s: AutoState, gone: int, kept: int) -> None:
     total = s.weight[gone] + s.weight[kept]
     share = s.weight[gone] / total
     for k in range(s.x.shape[1]):
@@ -405,7 +408,7 @@ def _merge(s: State, gone: int, kept: int) -> None:
 
 
 @_jit
-def _move(s: State, source: int, target: int) -> None:
+def _move(s: AutoState, source: int, target: int) -> None:
     for k in range(s.x.shape[1]):
         s.x[target, k] = s.x[source, k]
     s.owner[target], s.round[target] = s.owner[source], s.round[source]
@@ -415,7 +418,7 @@ def _move(s: State, source: int, target: int) -> None:
 
 
 @_jit
-def _store(s: State, row: int, agent: int, reward: float, x: Floats, t: float) -> None:
+def _store(s: AutoState, row: int, agent: int, reward: float, x: Floats, t: float) -> None:
     if s.uid[agent] < 0:
         s.uid[agent] = s.counters[2]
         s.counters[2] += 1
@@ -431,7 +434,7 @@ def _store(s: State, row: int, agent: int, reward: float, x: Floats, t: float) -
 
 
 @_jit
-def _weigh(s: State, errors: Floats, w: Floats) -> bool:
+def _weigh(s: AutoState, errors: Floats, w: Floats) -> bool:
     """See :func:`bot_orch.policies.auto.steps.weigh`."""
     seen, mixed = float(s.counters[0]), 0.0
     for e in range(_MEMBERS):
@@ -453,7 +456,7 @@ def _weigh(s: State, errors: Floats, w: Floats) -> bool:
 
 
 @_jit
-def _errors(s: State, agent: int, reward: float, x: Floats, claims: Floats, errors: Floats) -> None:
+def _errors(s: AutoState, agent: int, reward: float, x: Floats, claims: Floats, errors: Floats) -> None:
     """See :func:`bot_orch.policies.auto.steps.errors_of`."""
     z, usual = np.empty(len(x) + 1), _usual(claims)
     errors[2], errors[4] = 0.0, 0.0
@@ -478,7 +481,7 @@ def _relax(matrix: Floats, most: float) -> None:
 
 
 @_jit
-def _forget(s: State, n: int) -> None:
+def _forget(s: AutoState, n: int) -> None:
     for row in range(n):
         before = s.weight[row]
         if before > _LEAST_WEIGHT:
@@ -502,7 +505,7 @@ def _unit(matrix: Floats, fill: float) -> None:
 
 
 @_jit
-def _refit(s: State, place: Ints, n: int) -> None:
+def _refit(s: AutoState, place: Ints, n: int) -> None:
     """See :func:`bot_orch.policies.auto.ridge.refit`."""
     d, seen = s.x.shape[1], max(float(s.counters[0]), 1.0)
     for k in range(d):
@@ -528,7 +531,7 @@ def _refit(s: State, place: Ints, n: int) -> None:
 
 
 @_jit
-def _learn_regressions(s: State, agent: int, reward: float, x: Floats, claims: Floats) -> None:
+def _learn_regressions(s: AutoState, agent: int, reward: float, x: Floats, claims: Floats) -> None:
     s.counts[agent] += 1.0
     s.totals[agent] += reward
     if len(x) > 0:
@@ -547,7 +550,7 @@ def _learn_regressions(s: State, agent: int, reward: float, x: Floats, claims: F
 
 @_jit
 def learn(
-    s: State, agent: int, reward: float, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+    s: AutoState, agent: int, reward: float, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
 ) -> None:
     """See :func:`bot_orch.policies.auto.steps.learn`."""
     seen, capacity = s.counters[0], len(s.owner)
@@ -588,7 +591,7 @@ def learn(
 
 @_jit
 def learn_rows(
-    batch: State, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+    batch: AutoState, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
 ) -> None:
     """See :func:`bot_orch.policies.auto.steps.learn_rows`."""
     for b in range(len(batch.uid)):

@@ -17,7 +17,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.policies.auto.primitives import nearness
-from bot_orch.policies.auto.state import State
+from bot_orch.policies.auto.state import AutoState
 
 __all__ = ["covariances", "forget_rows", "make_room", "predict_memory", "solve", "step", "store"]
 
@@ -31,7 +31,7 @@ APART = 1e-3  # added to squared distances, so that among equal tasks the rows o
 PRIORS = np.array([[0.05, 0.7, 0.0, 0.0, 0.0, 1.0], [0.05, 0.5, 0.1, 0.2, 0.2, 1.0]])
 
 
-def scale_of(s: State) -> Floats:
+def scale_of(s: AutoState) -> Floats:
     """Feature scale (d,) common to all features, so that a typical task has distance 1 from the mean; 0 if constant."""
     seen = max(float(s.counters[0]), 1.0)
     variance = s.x_square / seen + EARLY / (EARLY + seen) * s.x_mean * s.x_mean
@@ -40,7 +40,7 @@ def scale_of(s: State) -> Floats:
     return np.where(known, 1.0 / math.sqrt(max(total, 1e-300)), 0.0)
 
 
-def covariances(s: State, x: Floats, t: float, n: int) -> tuple[Floats, Floats]:
+def covariances(s: AutoState, x: Floats, t: float, n: int) -> tuple[Floats, Floats]:
     """Covariances (2, n) of the agent effect and of the common effect between a task and the first ``n`` rows."""
     recent = np.exp(-np.abs(t - s.round[:n].astype(np.float64)) / LIFETIME)
     near = np.zeros(n)
@@ -68,7 +68,7 @@ def prior_variance(contextual: bool) -> Floats:
 
 
 def predict_memory(
-    s: State, x: Floats, t: float, place: Ints, weights: Floats, value: Floats, variance: Floats
+    s: AutoState, x: Floats, t: float, place: Ints, weights: Floats, value: Floats, variance: Floats
 ) -> None:
     """Predictions (2, M) of both members, and the variance (M,) of their mixture, relative to the noise.
 
@@ -90,7 +90,7 @@ def predict_memory(
     variance[:] = 1.0 / (1.0 / prior + information)
 
 
-def store(s: State, row: int, agent: int, reward: float, x: Floats, t: float) -> None:
+def store(s: AutoState, row: int, agent: int, reward: float, x: Floats, t: float) -> None:
     """Write an outcome into ``row`` and update the statistics of the features."""
     if s.uid[agent] < 0:
         s.uid[agent] = s.counters[2]
@@ -105,7 +105,7 @@ def store(s: State, row: int, agent: int, reward: float, x: Floats, t: float) ->
         s.x_square[:] += gap * (x - s.x_mean)
 
 
-def step(s: State, row: int, n: int) -> Floats:
+def step(s: AutoState, row: int, n: int) -> Floats:
     """Solve the equation of ``row`` for its coefficient; returns the fitted values (2,) before the step."""
     x = s.x[row].astype(np.float64)
     own, common = covariances(s, x, float(s.round[row]), n)
@@ -123,7 +123,7 @@ def step(s: State, row: int, n: int) -> Floats:
     return fitted
 
 
-def solve(s: State, row: int, n: int, steps: int, weights: Floats) -> None:
+def solve(s: AutoState, row: int, n: int, steps: int, weights: Floats) -> None:
     """Coordinate steps after a new outcome in ``row``: one row in rotation, then those with the largest residuals."""
     if n > 1 and steps > 0:
         step(s, (row + 1 + s.counters[1] % (n - 1)) % n, n)
@@ -137,7 +137,7 @@ def solve(s: State, row: int, n: int, steps: int, weights: Floats) -> None:
         step(s, int(np.argmax(gain)), n)
 
 
-def make_room(s: State, row: int, candidates: int, merging: bool) -> None:
+def make_room(s: AutoState, row: int, candidates: int, merging: bool) -> None:
     """Free ``row``, the oldest, by merging two old rows of one agent by Ward's criterion; drop it if none match.
 
     The first is among the oldest ``candidates`` rows, the second in the older half. Merging averages rewards and
@@ -165,7 +165,7 @@ def make_room(s: State, row: int, candidates: int, merging: bool) -> None:
         _move(s, row, first)
 
 
-def _merge(s: State, gone: int, kept: int) -> None:
+def _merge(s: AutoState, gone: int, kept: int) -> None:
     total = s.weight[gone] + s.weight[kept]
     share = s.weight[gone] / total
     s.x[kept] += share * (s.x[gone] - s.x[kept])
@@ -175,7 +175,7 @@ def _merge(s: State, gone: int, kept: int) -> None:
     s.weight[kept] = total
 
 
-def _move(s: State, source: int, target: int) -> None:
+def _move(s: AutoState, source: int, target: int) -> None:
     if source != target:
         s.x[target] = s.x[source]
         s.owner[target], s.round[target] = s.owner[source], s.round[source]
@@ -183,7 +183,7 @@ def _move(s: State, source: int, target: int) -> None:
         s.alpha[:, target], s.rest[:, target] = s.alpha[:, source], s.rest[:, source]
 
 
-def forget_rows(s: State, n: int, keep: float) -> None:
+def forget_rows(s: AutoState, n: int, keep: float) -> None:
     """Multiply the weight of every row by ``keep``, down to a small one."""
     before = s.weight[:n].astype(np.float64)
     after = np.where(before > LEAST_WEIGHT, before * keep, before)

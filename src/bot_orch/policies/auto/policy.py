@@ -13,7 +13,8 @@ import numpy.typing as npt
 from bot_orch.arrays import Arrays, Bools, Floats, Schema
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.auto.kinds import steps
-from bot_orch.policies.auto.state import State, flatten, schema
+from bot_orch.policies.auto.ridge import revise
+from bot_orch.policies.auto.state import AutoState, flatten, schema
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 
 __all__ = ["Auto", "coupled_randucb"]
@@ -54,7 +55,7 @@ class Auto(Policy):
     scale: float = 0.65
     forgetting: bool = True
     capacity: int = 768
-    block: int = 4
+    block: int = 6
     id: ClassVar[str] = "auto"
 
     def __post_init__(self) -> None:
@@ -85,7 +86,7 @@ class Auto(Policy):
             eligible = _everybody(m) if s.eligible is None else s.eligible
             x, penalty = _zeros(0) if s.context is None or d == 0 else s.context, np.asarray(s.penalty, dtype=float)
             given = (x, claims, float(s.t), pending, penalty, cost, eligible, self.scale, self.forgetting)
-            steps().choose(State(*map(state.__getitem__, State._fields)), *given, found)
+            steps().choose(AutoState(*map(state.__getitem__, AutoState._fields)), *given, found)
             return Choice(*found)
         flat, rows = flatten(state), math.prod(shape[:-1])
         stacked = np.empty((rows, 3, m))
@@ -104,7 +105,7 @@ class Auto(Policy):
         claims = _nothing(m) if f.claims is None else f.claims
         everybody = range(m) if m > 1 and f.observed.all() else [f.agent]
         if len(shape) == 1:
-            one = State(*map(state.__getitem__, State._fields))
+            one = AutoState(*map(state.__getitem__, AutoState._fields))
             for agent in everybody:
                 steps().learn(
                     one, int(agent), float(f.reward[agent]), context, claims, float(f.t), self.block, self.forgetting
@@ -116,6 +117,20 @@ class Auto(Policy):
             index = np.array(np.broadcast_to(agent, shape[:-1]), dtype=np.int64).ravel()
             earned = reward[np.arange(len(index)), index]
             steps().learn_rows(flat, index, earned, x, claims, float(f.t), self.block, self.forgetting)
+
+    @property
+    def can_revise(self) -> bool:
+        """The data of all members can be changed; their weights keep the error of the earlier lesson."""
+        return True
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Change a past reward of one agent in every member, unless its row in the memory was merged or dropped."""
+        agent = int(new.agent)
+        change = float(new.reward[agent] - old.reward[agent])
+        one = AutoState(*map(state.__getitem__, AutoState._fields))
+        context = _zeros(0) if new.context is None else new.context
+        claims = _nothing(len(one.uid)) if new.claims is None else new.claims
+        revise(one, agent, change, x=context, claims=claims, t=float(new.t))
 
 
 def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.policies.auto.primitives import rank_one, regressions
-from bot_orch.policies.auto.state import KNOTS, State
+from bot_orch.policies.auto.state import KNOTS, AutoState
 
 __all__ = [
     "PRIOR_COUNT",
@@ -24,6 +24,7 @@ __all__ = [
     "predict_flat",
     "predict_linear",
     "refit",
+    "revise",
 ]
 
 PRIOR_COUNT = 8.0  # pseudo-outcomes behind the prior mean of an agent
@@ -34,7 +35,7 @@ LOW, HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
 CLAIM_VARIANCE, CLAIM_OFFSET = 0.1, 0.1  # prior variances of the corrections of a claim
 
 
-def standardised(s: State, x: Floats) -> Floats:
+def standardised(s: AutoState, x: Floats) -> Floats:
     """Features with intercept in the units of the ridge prior, (d + 1,)."""
     d = len(x)
     z = np.empty(d + 1)
@@ -44,7 +45,7 @@ def standardised(s: State, x: Floats) -> Floats:
     return z
 
 
-def predict_linear(s: State, x: Floats, value: Floats, leverage: Floats) -> None:
+def predict_linear(s: AutoState, x: Floats, value: Floats, leverage: Floats) -> None:
     """Linear prediction of every agent's reward, and its variance relative to the noise."""
     z = standardised(s, x)
     rows = np.empty((len(value), len(z)))
@@ -53,7 +54,7 @@ def predict_linear(s: State, x: Floats, value: Floats, leverage: Floats) -> None
     value[:] = np.minimum(np.maximum(value, LOW), HIGH)
 
 
-def predict_flat(s: State, mean: float, value: Floats, leverage: Floats) -> None:
+def predict_flat(s: AutoState, mean: float, value: Floats, leverage: Floats) -> None:
     """Shrunken mean reward of every agent, and its variance relative to the noise."""
     leverage[:] = 1.0 / (s.counts + PRIOR_COUNT)
     value[:] = (s.totals + PRIOR_COUNT * mean) * leverage
@@ -73,7 +74,7 @@ def claim_basis(claims: Floats, out: Floats) -> None:
     out[:, 4] = np.maximum(sure - 0.66, 0.0) * (3.0 * spread)
 
 
-def predict_claims(s: State, claims: Floats, mean: float, value: Floats, leverage: Floats) -> None:
+def predict_claims(s: AutoState, claims: Floats, mean: float, value: Floats, leverage: Floats) -> None:
     """Recalibrated claims: the claim itself (the mean reward where there is none) plus a learned correction."""
     basis = np.empty((len(value), KNOTS))
     claim_basis(claims, basis)
@@ -82,7 +83,7 @@ def predict_claims(s: State, claims: Floats, mean: float, value: Floats, leverag
     value[:] = np.minimum(np.maximum(value, LOW), HIGH)
 
 
-def learn_regressions(s: State, agent: int, reward: float, x: Floats, claims: Floats) -> None:
+def learn_regressions(s: AutoState, agent: int, reward: float, x: Floats, claims: Floats) -> None:
     """Add one outcome to the regressions of its agent, and to the common one."""
     s.counts[agent] += 1.0
     s.totals[agent] += reward
@@ -97,7 +98,7 @@ def learn_regressions(s: State, agent: int, reward: float, x: Floats, claims: Fl
         rank_one(s.claim_inverse[agent], s.claim_theta[agent], basis[agent], reward - prior)
 
 
-def refit(s: State, place: Ints, n: int) -> None:
+def refit(s: AutoState, place: Ints, n: int) -> None:
     """Set the frame from the features seen so far and fit the linear regressions to the first ``n`` rows again."""
     d, seen = s.x.shape[1], max(float(s.counters[0]), 1.0)
     variance = s.x_square / seen + EARLY / (EARLY + seen) * s.x_mean * s.x_mean
@@ -118,7 +119,26 @@ def refit(s: State, place: Ints, n: int) -> None:
         rank_one(s.common_inverse, s.common, z, s.reward[row])
 
 
-def forget_regressions(s: State, keep: float) -> None:
+def revise(s: AutoState, agent: int, change: float, *, x: Floats, claims: Floats, t: float) -> None:
+    """Change a past reward of ``agent``, of round ``t``, by ``change``: in the regressions and in its row, if any."""
+    s.totals[agent] += change
+    shift = change / (s.counters[0] + 2.0)
+    s.levels[0] += shift
+    s.rest[:] -= shift
+    if len(x) > 0:
+        z = standardised(s, x)
+        s.theta[agent] += s.inverse[agent] @ z * change
+        s.common[:] += s.common_inverse @ z * change
+    if np.any(np.isfinite(claims)):
+        basis = np.empty((len(claims), KNOTS))
+        claim_basis(claims, basis)
+        s.claim_theta[agent] += s.claim_inverse[agent] @ basis[agent] * change
+    for row in np.flatnonzero((s.round == t) & (s.owner == s.uid[agent]))[:1]:
+        s.reward[row] += change / s.weight[row]
+        s.rest[:, row] += change / s.weight[row]
+
+
+def forget_regressions(s: AutoState, keep: float) -> None:
     """Keep the share ``keep`` of the information in every regression, at least that of the prior."""
     s.counts[:] *= keep
     s.totals[:] *= keep

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 
-__all__ = ["KNOTS", "MEMBERS", "State", "flatten", "schema"]
+__all__ = ["KNOTS", "MEMBERS", "AutoState", "flatten", "schema"]
 
 #: Members of the mixture, in the order of ``evidence``. The first two are Gaussian processes on the memory.
 MEMBERS = ("lasting", "recent", "linear", "flat", "claims")
@@ -18,7 +18,7 @@ KNOTS = 5  # basis functions of a claim
 _START_MEAN, _START_NOISE = 0.5, 0.15
 
 
-class State(NamedTuple):
+class AutoState(NamedTuple):
     """State arrays of one router, or of a batch with one leading dimension.
 
     Parameters
@@ -103,16 +103,16 @@ def schema(n_features: int, capacity: int) -> Schema:
     }
 
 
-def flatten(state: Arrays) -> State:
+def flatten(state: Arrays) -> AutoState:
     """Views with all batch dimensions flattened into one."""
     batch = state["uid"].shape[:-1]
     rows = math.prod(batch)
-    return State(*(state[name].reshape(rows, *state[name].shape[len(batch) :]) for name in State._fields))
+    return AutoState(*(state[name].reshape(rows, *state[name].shape[len(batch) :]) for name in AutoState._fields))
 
 
-def row_of(batch: State, b: int) -> State:
+def row_of(batch: AutoState, b: int) -> AutoState:
     """Views of one element of a flattened batch."""
-    return State(
+    return AutoState(
         batch.uid[b],
         batch.counts[b],
         batch.totals[b],

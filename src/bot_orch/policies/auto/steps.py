@@ -26,7 +26,7 @@ from bot_orch.policies.auto.ridge import (
     predict_linear,
     refit,
 )
-from bot_orch.policies.auto.state import MEMBERS, State, row_of
+from bot_orch.policies.auto.state import MEMBERS, AutoState, row_of
 
 __all__ = ["choose", "choose_rows", "envelope", "learn", "learn_rows"]
 
@@ -41,7 +41,7 @@ UNDER_DRIFT = 0.4  # above this weight of the member ``recent`` a full memory dr
 CANDIDATES = 4
 
 
-def places(s: State, n: int) -> Ints:
+def places(s: AutoState, n: int) -> Ints:
     """Agent index of each of the first ``n`` rows; M for rows of removed agents."""
     m = len(s.uid)
     table = np.full(s.counters[2] + 1, m)
@@ -51,7 +51,7 @@ def places(s: State, n: int) -> Ints:
     return table[s.owner[:n]]
 
 
-def weights_of(s: State, contextual: bool, stated: bool, forgetting: bool) -> Floats:
+def weights_of(s: AutoState, contextual: bool, stated: bool, forgetting: bool) -> Floats:
     """Weights (5,) of the members; zero for those without data in this round."""
     w = np.exp(s.evidence - np.max(s.evidence))
     if not forgetting:
@@ -62,7 +62,7 @@ def weights_of(s: State, contextual: bool, stated: bool, forgetting: bool) -> Fl
     return np.asarray(w / np.sum(w))
 
 
-def predict(s: State, x: Floats, claims: Floats, t: float, forgetting: bool) -> tuple[Floats, Floats]:
+def predict(s: AutoState, x: Floats, claims: Floats, t: float, forgetting: bool) -> tuple[Floats, Floats]:
     """Expected reward and variance relative to the noise, (M,) each."""
     m, n = len(s.uid), min(s.counters[0], len(s.owner))
     if s.counters[0] == 0:
@@ -86,7 +86,7 @@ def predict(s: State, x: Floats, claims: Floats, t: float, forgetting: bool) -> 
 
 
 def choose(
-    s: State,
+    s: AutoState,
     x: Floats,
     claims: Floats,
     t: float,
@@ -107,7 +107,7 @@ def choose(
     found[1], found[2] = mean, sd + trust
 
 
-def choose_rows(batch: State, *given: Any) -> None:
+def choose_rows(batch: AutoState, *given: Any) -> None:
     """Like :func:`choose` for every element of a batch; arrays have one more dimension."""
     x, claims, t, pending, penalty, cost, eligible, scale, forgetting, found = given
     for b in range(len(batch.uid)):
@@ -115,7 +115,7 @@ def choose_rows(batch: State, *given: Any) -> None:
         choose(row_of(batch, b), x[b], claims[b], t, *rest)
 
 
-def weigh(s: State, errors: Floats, w: Floats) -> bool:
+def weigh(s: AutoState, errors: Floats, w: Floats) -> bool:
     """Update evidence, noise and the averages of squared errors; returns whether the world has changed."""
     seen = float(s.counters[0])
     mixed = np.sum(w * errors)
@@ -132,7 +132,7 @@ def weigh(s: State, errors: Floats, w: Floats) -> bool:
     return seen > WARM_UP and s.levels[2] > s.levels[3] + ALARM * spread
 
 
-def errors_of(s: State, agent: int, reward: float, x: Floats, claims: Floats) -> Floats:
+def errors_of(s: AutoState, agent: int, reward: float, x: Floats, claims: Floats) -> Floats:
     """Prediction errors of the members without a memory, (5,); zero for the others."""
     m = len(s.uid)
     errors, value, leverage = np.zeros(_MEMBERS), np.empty(m), np.empty(m)
@@ -148,7 +148,7 @@ def errors_of(s: State, agent: int, reward: float, x: Floats, claims: Floats) ->
 
 
 def learn(
-    s: State, agent: int, reward: float, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+    s: AutoState, agent: int, reward: float, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
 ) -> None:
     """Learn one outcome."""
     seen, capacity = s.counters[0], len(s.owner)
@@ -177,7 +177,7 @@ def learn(
 
 
 def learn_rows(
-    batch: State, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
+    batch: AutoState, agent: Ints, reward: Floats, x: Floats, claims: Floats, t: float, block: int, forgetting: bool
 ) -> None:
     """Learn one outcome per element of a batch."""
     for b in range(len(batch.uid)):

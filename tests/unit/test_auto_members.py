@@ -1,0 +1,120 @@
+"""The members of auto: compiled as plain, forgetting after a change, claims, late rewards."""
+
+import numpy as np
+import pytest
+
+from bot_orch.arrays import allocate
+from bot_orch.core import pipeline
+from bot_orch.policies.auto.kinds import steps
+from bot_orch.policies.auto.policy import Auto
+from bot_orch.policies.auto.state import AutoState
+from bot_orch.policies.base import Situation
+from bot_orch.rng import generator
+
+
+@pytest.mark.parametrize(("features", "agents", "claims"), [(10, 5, True), (0, 4, False), (3, 7, False)])
+def test_compiled_and_plain_steps_agree(features, agents, claims):
+    """Through a full memory and a change of the world, up to the single precision of the memory."""
+    rng, policy = generator("kinds"), Auto(capacity=100)
+    kinds = {kind: AutoState(**allocate(policy.schema(features), (), agents)) for kind in ("plain", "compiled")}
+    slopes, nothing, everybody = (
+        0.2 * rng.normal(size=(features, agents)),
+        np.zeros(agents),
+        np.ones(agents, dtype=bool),
+    )
+    for t in range(1, 401):
+        x, stated = rng.normal(size=features), rng.random(agents) if claims else np.full(agents, np.nan)
+        stated[0], found = np.nan, {}
+        for kind, state in kinds.items():
+            found[kind] = np.empty((3, agents))
+            given = (x, stated, float(t), nothing, nothing, nothing, everybody, 0.65, True)
+            steps(kind).choose(state, *given, found[kind])
+        np.testing.assert_allclose(found["compiled"], found["plain"], atol=1e-4)
+        agent = int(rng.integers(agents))
+        mean = 0.5 + x @ slopes[:, agent] if features else 0.3 + 0.1 * agent
+        reward = float(rng.random() < (mean if t < 250 else 1.0 - mean))
+        for kind, state in kinds.items():
+            steps(kind).learn(state, agent, reward, x, stated, float(t), policy.block, True)
+
+
+def play(policy, means, *, contexts=None, claims=None, seeds=6):
+    """Mean rewards (T, M) or (T, seeds, M); returns what was earned in expectation, (T, seeds)."""
+    rng, rounds, m = generator("members"), len(means), means.shape[-1]
+    state = allocate(policy.schema(0 if contexts is None else contexts.shape[-1]), (seeds,), m)
+    earned = np.zeros((rounds, seeds))
+    for t in range(rounds):
+        mean = np.broadcast_to(means[t], (seeds, m))
+        x = None if contexts is None else contexts[t]
+        stated = None if claims is None else np.broadcast_to(claims[t], (seeds, m))
+        situation = Situation(t + 1, np.zeros((seeds, m)), context=x, claims=stated)
+        drawn = pipeline.decide(policy, state, situation, u=rng.random(seeds))
+        earned[t] = mean[np.arange(seeds), drawn.agent]
+        pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, (rng.random(seeds) < earned[t]).astype(float)))
+    return earned
+
+
+def test_after_a_change_it_forgets_and_without_forgetting_it_does_not():
+    rng = generator("change")
+    x, slopes = rng.normal(size=(4000, 6, 5)), 0.2 * rng.normal(size=(5, 3))
+    means = np.clip(0.5 + np.einsum("tsd,dm->tsm", x, slopes), 0.0, 1.0)
+    means[2500:] = np.clip(0.5 + np.einsum("tsd,dm->tsm", x[2500:], np.roll(slopes, 1, axis=1)), 0.0, 1.0)
+    late = {
+        each: (means[3300:].max(axis=-1) - play(Auto(forgetting=each), means, contexts=x)[3300:]).mean()
+        for each in (True, False)
+    }
+    assert late[True] < 0.02
+    assert late[False] > 2.0 * late[True]
+
+
+def claiming(rounds=500):
+    """A program that knows when it is right, overconfident, and a person who is right four times out of five."""
+    rng = generator("claims")
+    right = np.where(rng.random(rounds) < 0.7, 0.97, 0.4)
+    stated = np.column_stack([np.clip(right**0.5, 0.0, 1.0), np.full(rounds, np.nan)])
+    return np.column_stack([right, np.full(rounds, 0.8)]), stated
+
+
+def test_claims_are_used_from_the_first_task_on():
+    means, stated = claiming()
+    told, untold = (play(Auto(), means, claims=each)[:150].mean() for each in (stated, None))
+    assert told > untold + 0.04
+    assert play(Auto(), means, claims=stated)[300:].mean() > means.max(axis=1)[300:].mean() - 0.02
+
+
+def test_permuted_claims_do_little_harm():
+    means, stated = claiming(1500)
+    mixed = stated[generator("permuted").permutation(len(stated))]
+    assert play(Auto(), means, claims=mixed).mean() > play(Auto(), means).mean() - 0.02
+
+
+def test_claims_that_nobody_states_change_nothing():
+    means, _ = claiming(100)
+    nobody = np.full(means.shape, np.nan)
+    np.testing.assert_array_equal(play(Auto(), means, claims=nobody), play(Auto(), means))
+
+
+def test_useless_features_cost_little():
+    rng = generator("useless")
+    means, x = np.tile([0.3, 0.5, 0.7, 0.5], (1500, 1)), rng.normal(size=(1500, 6, 10))
+    assert play(Auto(), means, contexts=x).mean() > play(Auto(), means).mean() - 0.02
+
+
+def test_a_reward_that_replaces_a_zero_counts_as_if_it_had_come_at_once():
+    rng, policy = generator("revise"), Auto()
+    late, once = (allocate(policy.schema(2), (), 3) for _ in range(2))
+    earlier = None
+    for t in range(1, 121):
+        x, agent, reward = rng.normal(size=2), np.array(rng.integers(3)), rng.random()
+        made = Situation(t, np.zeros(3), context=x, claims=rng.random(3))
+        drawn = pipeline.Drawn(agent, np.full(3, 1 / 3), policy.choose(once, made), made)
+        at_once, zero = (pipeline.bandit_feedback(drawn, np.array(each)) for each in (reward, 0.0))
+        policy.update(once, at_once)
+        policy.update(late, zero if t == 60 else at_once)
+        earlier = (zero, at_once) if t == 60 else earlier
+    before = policy.choose(late, made).estimate
+    policy.revise(late, *earlier, position=0.0)
+    for state in (late, once):  # a few lessons, so that residuals are worked off
+        for _ in range(10):
+            policy.update(state, pipeline.bandit_feedback(drawn, np.array(0.5)))
+    after, wanted = policy.choose(late, made).estimate, policy.choose(once, made).estimate
+    assert np.abs(after - wanted).max() < 0.25 * max(np.abs(before - wanted).max(), 0.02)
