@@ -54,7 +54,8 @@ class Field:
     def block(self, lead: tuple[int, ...]) -> npt.NDArray[Any]:
         """Allocate an array of shape ``lead + shape`` with the initial value."""
         if self.identity:
-            return np.broadcast_to(self.fill * np.eye(self.shape[-1]), lead + self.shape).astype(self.dtype)
+            unit = np.broadcast_to(self.fill * np.eye(self.shape[-1]), lead + self.shape)
+            return np.array(unit, dtype=self.dtype, order="C")
         return np.full(lead + self.shape, self.fill, dtype=self.dtype)
 
 

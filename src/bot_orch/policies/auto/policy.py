@@ -81,10 +81,11 @@ class Auto(Policy):
         d, m = state["x"].shape[-1], shape[-1]
         if len(shape) == 1:
             found = np.empty((3, m))
-            claims = _nothing(m) if s.claims is None else s.claims
-            pending, cost = (_zeros(m) if each is None else each for each in (s.pending, s.cost))
-            eligible = _everybody(m) if s.eligible is None else s.eligible
-            x, penalty = _zeros(0) if s.context is None or d == 0 else s.context, np.asarray(s.penalty, dtype=float)
+            claims = _nothing(m) if s.claims is None else np.array(s.claims, dtype=float)
+            pending, cost = (_zeros(m) if each is None else np.array(each, dtype=float) for each in (s.pending, s.cost))
+            eligible = _everybody(m) if s.eligible is None else np.array(s.eligible, dtype=bool)
+            x = _zeros(0) if s.context is None or d == 0 else np.array(s.context, dtype=float)
+            penalty = np.array(np.broadcast_to(s.penalty, m), dtype=float)
             given = (x, claims, float(s.t), pending, penalty, cost, eligible, self.scale, self.forgetting)
             steps().choose(AutoState(*map(state.__getitem__, AutoState._fields)), *given, found)
             return Choice(*found)
@@ -101,8 +102,8 @@ class Auto(Policy):
         """Learn the chosen agent's outcome, or all agents' under full feedback."""
         shape, f = state["uid"].shape, feedback
         d, m = state["x"].shape[-1], shape[-1]
-        context = _zeros(0) if f.context is None or d == 0 else f.context
-        claims = _nothing(m) if f.claims is None else f.claims
+        context = _zeros(0) if f.context is None or d == 0 else np.array(f.context, dtype=float)
+        claims = _nothing(m) if f.claims is None else np.array(f.claims, dtype=float)
         everybody = range(m) if m > 1 and f.observed.all() else [f.agent]
         if len(shape) == 1:
             one = AutoState(*map(state.__getitem__, AutoState._fields))
@@ -159,9 +160,8 @@ def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None)
 
 
 def _rows(values: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:
-    """Contiguous array (rows, width), broadcast over the batch."""
-    wide = np.broadcast_to(values, shape)
-    return np.ascontiguousarray(wide.reshape(math.prod(shape[:-1]), shape[-1]))
+    """A fresh contiguous array (rows, width), broadcast over the batch: numba compiles once for such arrays."""
+    return np.array(np.broadcast_to(values, shape).reshape(math.prod(shape[:-1]), shape[-1]), order="C")
 
 
 def relearned(policy: Auto, state: Arrays, old: Arrays) -> Arrays:
