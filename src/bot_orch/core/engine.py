@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, chosen_entries
 from bot_orch.core import pipeline
-from bot_orch.core.alignment import Alignment
+from bot_orch.core.alignment import Alignment, Watch
+from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
+from bot_orch.core.alignment.evidence import with_comparison
 from bot_orch.core.prices import Prices
+from bot_orch.core.restarts import Restarts
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Feedback, Situation
@@ -77,6 +80,7 @@ class Prepared:
     _: KW_ONLY
     cost: Floats
     lambda_: Floats
+    bias: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,10 +93,17 @@ class Learned:
         Observed outputs, ``(K,) + batch + outcome_shape``.
     cost_usd
         Cost in dollars, ``batch``.
+    truth
+        Rewards by audit, ``batch``; they replace the judge's.
+    output_known
+        Whether the outputs were learned before, by :meth:`Engine.see_outputs`.
     """
 
     raw: Floats | None = None
     cost_usd: Floats | None = None
+    _: KW_ONLY
+    truth: Floats | None = None
+    output_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,14 +140,28 @@ class Engine:
         return Prices(self.settings.cost_weight)
 
     @cached_property
+    def audits(self) -> Audits:
+        """Model of the judge's bias."""
+        return Audits(self.settings.audit_rate)
+
+    @cached_property
+    def restarts(self) -> Restarts:
+        """Restarts of agents by drift alarms."""
+        return Restarts(self.settings.on_alarm == "restart")
+
+    @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices`` and those of the alignment."""
+        """State schemas by part: ``policy``, ``reward``, those of optional models, and those of the alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.n_features or 0), "reward": s.reward.schema}
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
             parts["prices"] = self.prices.schema
+        if self.audits.rate:
+            parts["audits"] = self.audits.schema
+        if self.restarts.wanted:
+            parts["restarts"] = self.restarts.schema
         return parts | (self.alignment.schemas if self.alignment is not None else {})
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
@@ -152,6 +177,8 @@ class Engine:
         if measure is None or self.alignment is not None:
             return self
         chosen = Alignment.for_measure(measure, self.settings.chosen_units())
+        if self.restarts.wanted:
+            chosen = replace(chosen, watch=Watch())
         return Engine(replace(self.settings, alignment=chosen))
 
     def for_task(self, task: Task, *, first: bool) -> Engine:
@@ -177,12 +204,18 @@ class Engine:
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = cost if np.count_nonzero(cost) else None
         penalty = alignment if priced is None else alignment + cost
+        bias = self.audits.bias(parts["audits"], distance) if self.audits.rate else None
+        if bias is not None:
+            penalty = penalty + bias
         situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
-        drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
-        return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
+        mix = None if (alone := self._alone(parts, lambda_)) is None else partial(with_comparison, alone=alone)
+        policy, floor = self.settings.policy, self.settings.floor
+        drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix)
+        return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_, bias=bias)
 
     def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats) -> None:
         """Update the state after agents were chosen with these alignment costs and this lambda."""
+        self.restarts.pass_round(parts, o.t)
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
         if self.dual is not None and np.count_nonzero(alignment):  # usually all zero: no update
@@ -190,16 +223,60 @@ class Engine:
             if paid.any():
                 self.dual.accept(parts["lambda"], np.divide(paid, lambda_))
 
-    def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned) -> None:
-        """Update the state with the outcomes of one round."""
-        agent = np.asarray(feedback.agent)
+    def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned) -> bool:
+        """Update the state with the outcomes of one round; returns whether an alarm started an agent afresh."""
+        agent, restarted = np.asarray(feedback.agent), False
         if learned.cost_usd is not None and self.settings.cost_weight:
             self.prices.see(parts["prices"], agent, learned.cost_usd)
-        if self.alignment is not None and learned.raw is not None:
-            known = chosen_entries(feedback.observed, agent)
-            reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
-            self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
+        judge = feedback
+        if learned.truth is not None:
+            feedback = pipeline.with_reward(feedback, learned.truth)
+        if learned.raw is not None:
+            restarted = self._see(parts, names, agent, reward=_chosen(feedback, agent), t=feedback.t, learned=learned)
+        fresh = self.restarts.fresh(parts, agent, feedback.t)
+        if not fresh.all():
+            feedback, judge = pipeline.only(feedback, fresh), pipeline.only(judge, fresh)
+        if self.audits.rate:
+            self._audit(parts, agent, judge=judge, truth=learned.truth, fresh=fresh)
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
+        return restarted
+
+    def see_outputs(self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, t: int) -> bool:
+        """Learn outputs of round ``t`` (from 1) before their rewards; returns whether an agent was started afresh."""
+        nothing = np.full(np.shape(agent), np.nan)
+        return self._see(parts, names, agent, reward=nothing, t=t, learned=Learned(raw))
+
+    def compare(self, parts: Parts, agent: Ints, t: int, *, judge: Floats, truth: Floats) -> None:
+        """Learn the second of two verdicts on outcomes of round ``t``: the judge's after the truth, or the reverse."""
+        fresh = self.restarts.fresh(parts, agent, t)
+        self.audits.compare(parts["audits"], agent, judge=np.where(fresh, judge, np.nan), truth=truth)
+
+    def _see(
+        self, parts: Parts, names: Sequence[str], agent: Ints, *, reward: Floats, t: int, learned: Learned
+    ) -> bool:
+        if self.alignment is None or learned.raw is None:
+            return False
+        known = learned.output_known
+        alarms = self.alignment.see_outputs(
+            parts, names, agent, raw=learned.raw, reward=reward, round_=t - 1, known=known
+        )
+        if not (self.restarts.wanted and alarms.any()):
+            return False
+        self.restarts.restart(parts, self.schemas, agent, alarms)
+        return True
+
+    def _audit(self, parts: Parts, agent: Ints, *, judge: Feedback, truth: Floats | None, fresh: Bools) -> None:
+        """Count rewards, and compare both verdicts where both are known."""
+        reward = _chosen(judge, agent)
+        found = np.full(np.shape(agent), np.nan) if truth is None else np.where(fresh, truth, np.nan)
+        self.audits.count(parts["audits"], agent, reward=reward, truth=found)
+        self.audits.compare(parts["audits"], agent, judge=reward, truth=found)
+
+    def _alone(self, parts: Parts, lambda_: Floats) -> Bools | None:
+        """Agents that lead without others to be compared with; None if there are none."""
+        if self.alignment is None or not np.count_nonzero(lambda_):
+            return None
+        return self.alignment.starving(parts)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""
@@ -216,3 +293,8 @@ class Engine:
             return distance, lambda_ * distance, lambda_
         found = self.alignment.relative(parts, o.reference, o.profiles)
         return found.lower, self.dual.penalty(dual, self.dual.excess(found)), lambda_
+
+
+def _chosen(feedback: Feedback, agent: Ints) -> Floats:
+    """Rewards of the chosen agents, ``batch``; NaN where unknown."""
+    return np.where(chosen_entries(feedback.observed, agent), chosen_entries(feedback.reward, agent), np.nan)

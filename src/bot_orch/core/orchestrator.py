@@ -15,16 +15,17 @@ from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
+from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.core.state import FORMAT, VERSION, State, parse
+from bot_orch.core.state import FORMAT, VERSION, State, keep_verdict, parse
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.rng import derive_key, uniform
-from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.types import Agent, Decision, Measure, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
@@ -64,6 +65,14 @@ class Orchestrator:
     cost_weight
         Reward units per dollar: the expected dollar cost, learned from ``outcome.cost_usd``, is multiplied by it and
         subtracted from the score in addition to the agents' ``cost``.
+    audit_rate
+        Share of decisions, drawn at random, that are marked with ``decision.audit``: report the truth about them by
+        ``observe(..., audit=True)`` beside the judge's verdict, and the judge's bias per agent is learned and
+        subtracted from the score.
+    on_alarm
+        What a drift alarm of an agent's outputs does. ``count`` (the default): nothing else. ``restart``: the agent
+        starts afresh, and rewards of its earlier decisions are not learned any more. Needs outputs; the drift test is
+        that of the alignment, or the default one.
 
     Examples
     --------
@@ -85,6 +94,8 @@ class Orchestrator:
         units: Units | None = None,
         reward: RewardModel | None = None,
         cost_weight: float = 0.0,
+        audit_rate: float = 0.0,
+        on_alarm: OnAlarm = "count",
     ) -> None:
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
@@ -96,6 +107,8 @@ class Orchestrator:
             units=units,
             reward=reward or BoundedReward(),
             cost_weight=cost_weight,
+            audit_rate=audit_rate,
+            on_alarm=on_alarm,
         )
         if isinstance(agents, str):
             raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
@@ -188,7 +201,7 @@ class Orchestrator:
         return engine, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
-        counter, names = self._state.rounds, self._roster.names
+        counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         found = engine.prepare(self._parts_of(engine), observed, uniform(self._stream, counter))
         choice, total = found.drawn.choice, float(np.add.reduce(found.drawn.propensities))
         if not abs(total - 1.0) < 1e-6:  # also catches nan
@@ -201,12 +214,16 @@ class Orchestrator:
             agent=names[int(found.drawn.agent)],
             agents=names,
             propensities=found.drawn.propensities,
-            terms=Terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
+            terms=Terms(
+                choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost, found.bias
+            ),
             policy=self._name,
             lambda_=float(found.lambda_),
             state_seq=self._state.seq,
             key=RandomKey(self._stream, counter),
             features=task.features,
+            audit=rate > 0.0 and uniform(self._audit_stream, counter) < rate,
+            audit_probability=rate,
         )
 
     @exclusive
@@ -235,22 +252,70 @@ class Orchestrator:
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
 
     @exclusive
-    def observe(self, decision_id: str, outcome: Outcome) -> None:
-        """Learn from an outcome, at any time and in any order; each decision takes one outcome."""
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+        """Learn from an outcome, at any time and in any order; each decision takes one outcome.
+
+        A decision with ``decision.audit`` takes two: the judge's, and with ``audit`` the truth, in any order. The
+        policy learns the reward that comes first; the second one tells the judge's bias.
+        """
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        if decision_id in self._state.verdicts:
+            self._second(decision_id, outcome, audit=audit)
+            return
         decision, engine = self._pending(decision_id), self._engine.comparing("outcome.output", outcome.output)
+        if audit and not decision.audit:
+            raise InvalidInputError("audit", "was not asked for", "audit the decisions that have decision.audit")
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
         self._use(engine)  # inputs are valid: no error after this line
+        known = decision_id in self._state.shown
         self._settle(decision)
         if index is None:
             return  # the agent was removed
-        parts = self._state.parts
+        parts, value = self._state.parts, np.array(np.nan if reward is None else reward)
         model.learn(parts["reward"], index, outcome)
-        feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
+        feedback = self._feedback(decision, index, np.array(np.nan) if audit else value)
         cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
-        engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
+        learned = Learned(raw, cost_usd, truth=value if audit else None, output_known=known)
+        if engine.learn(parts, self._roster.names, feedback, learned=learned):
+            self._refresh()
+        if decision.audit and reward is not None:
+            keep_verdict(self._state.verdicts, decision, reward, audit=audit)
+
+    def _second(self, decision_id: str, outcome: Outcome, *, audit: bool) -> None:
+        """The second verdict on an audited decision: only the bias is learned from it."""
+        first = self._state.verdicts[decision_id]
+        if first.audit == audit:
+            problem = "has been audited" if audit else "has its outcome"
+            raise InvalidInputError("decision_id", problem, "report the judge's outcome and the truth once each")
+        index = self._roster.index.get(first.agent)
+        found = None if index is None else self.reward.read(self._state.parts["reward"], index, outcome)
+        del self._state.verdicts[decision_id]
+        self._state.seq += 1
+        if index is not None and found is not None and self.settings.audit_rate:
+            judge, truth = (first.reward, found) if audit else (found, first.reward)
+            at, values = np.array(index), (np.array(judge), np.array(truth))
+            self._engine.compare(self._state.parts, at, first.round, judge=values[0], truth=values[1])
+
+    @exclusive
+    def observe_output(self, decision_id: str, output: Measure) -> None:
+        """Learn an output before its outcome is known: distances and drift alarms need not wait for late rewards.
+
+        The decision stays pending. If its outcome brings the output again, that is not counted twice.
+        """
+        decision, engine = self._pending(decision_id), self._engine.comparing("output", output)
+        if decision_id in self._state.shown:
+            raise InvalidInputError("output", "is known already", "report the output of a decision once")
+        raw = None if engine.alignment is None else engine.alignment.outcomes_of(Outcome.completed(0.0, output=output))
+        self._use(engine)
+        self._state.shown[decision_id] = None
+        self._state.seq += 1
+        index, names = self._roster.index.get(decision.agent), self._roster.names
+        if index is not None and raw is not None:
+            at, t = np.array(index), decision.key.counter + 1
+            if engine.see_outputs(self._state.parts, names, at, raw=raw, t=t):
+                self._refresh()
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -322,6 +387,12 @@ class Orchestrator:
         counts = self._state.parts["drift"]["alarms"] if "drift" in self._state.parts else np.zeros(len(self.agents))
         return {name: int(count) for name, count in zip(self.agents, counts, strict=True)}
 
+    def restarts(self) -> dict[str, int]:
+        """How often an alarm has started an agent afresh; zeros unless ``on_alarm`` is ``restart``."""
+        parts = self._state.parts
+        counts = parts["restarts"]["times"] if "restarts" in parts else np.zeros(len(self.agents))
+        return {name: int(count) for name, count in zip(self.agents, counts, strict=True)}
+
     def task_drift_alarms(self) -> int:
         """Number of drift alarms of the task references; zero without a drift monitor."""
         return int(self._state.parts["task_drift"]["alarms"]) if "task_drift" in self._state.parts else 0
@@ -366,13 +437,15 @@ class Orchestrator:
         self._engine, self._state = engine, state
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
         self._stream = derive_key("orchestrator", self.seed)
+        self._audit_stream = derive_key("audit", self.seed)
         self._name = policy_name(self.policy)
         self._refresh()
 
     def _refresh(self) -> None:
         """Recompute the values derived from the set of agents."""
         self._roster = Roster(self._state.agents)
-        self._waiting: Floats = self._roster.waiting(self._state.pending.values())
+        fresh = (decision for decision in self._state.pending.values() if self._is_fresh(decision))
+        self._waiting: Floats = self._roster.waiting(fresh)
 
     def _use(self, engine: Engine) -> None:
         """Switch to another engine and keep the learned state."""
@@ -401,19 +474,26 @@ class Orchestrator:
     def _settle(self, decision: Decision) -> None:
         """Remove a decision from the pending ones."""
         del self._state.pending[decision.id]
+        self._state.shown.pop(decision.id, None)
         self._state.seq += 1
-        if decision.agent in self._roster.index:
+        if decision.agent in self._roster.index and self._is_fresh(decision):
             self._waiting[self._roster.index[decision.agent]] -= 1.0
+
+    def _is_fresh(self, decision: Decision) -> bool:
+        """Whether the agent of a decision has not been started afresh since."""
+        index, restarts = self._roster.index.get(decision.agent), self._engine.restarts
+        if index is None or not restarts.wanted:
+            return True
+        return bool(restarts.fresh(self._state.parts, np.array(index), decision.key.counter + 1))
 
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
         """Feedback with the propensities, penalties and features stored in the decision."""
-        penalty = decision.terms.alignment + decision.terms.cost
         return pipeline.feedback(
             decision.key.counter + 1,
             np.array(index),
             reward,
             propensities=self._roster.place(decision, decision.propensities),
-            penalty=self._roster.place(decision, penalty),
+            penalty=self._roster.place(decision, decision.terms.penalty()),
             context=np.array(decision.features) if self._engine.settings.n_features else None,
             everybody=everybody,
         )

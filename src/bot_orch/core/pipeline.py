@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +13,7 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.choice import draw, with_uniform_share
 
-__all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback"]
+__all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback", "only", "with_reward"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,22 @@ class Drawn:
     situation: Situation
 
 
-def decide(policy: Policy, state: Arrays, situation: Situation, *, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
-    """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness."""
+def decide(
+    policy: Policy,
+    state: Arrays,
+    situation: Situation,
+    *,
+    u: npt.ArrayLike,
+    floor: float = 0.0,
+    mix: Callable[..., Floats] | None = None,
+) -> Drawn:
+    """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness.
+
+    ``mix`` maps the policy's propensities and ``eligible`` to those with guaranteed exploration.
+    """
     choice = policy.choose(state, situation)
-    p = with_uniform_share(choice.propensities, floor, situation.eligible)
+    p = choice.propensities if mix is None else mix(choice.propensities, eligible=situation.eligible)
+    p = with_uniform_share(p, floor, situation.eligible)
     return Drawn(draw(p, u), p, choice, situation=situation)
 
 
@@ -70,6 +83,20 @@ def feedback(
         observed, reward = observed & known[..., None], np.where(known, reward, 0.0)
     seen = np.broadcast_to(reward[..., None], observed.shape) if reward.ndim else np.full(observed.shape, reward)
     return Feedback(t, agent, observed, seen, propensities, penalty, context)
+
+
+def with_reward(given: Feedback, reward: Floats) -> Feedback:
+    """Bandit feedback with other rewards of the chosen agents, ``batch``, where those are not NaN."""
+    known = np.isfinite(reward)
+    if not known.any():
+        return given
+    mine = _one_hot(given.observed.shape[-1])[given.agent] & known[..., None]
+    return replace(given, observed=given.observed | mine, reward=np.where(mine, reward[..., None], given.reward))
+
+
+def only(given: Feedback, rows: Bools) -> Feedback:
+    """The feedback without that of batch elements outside ``rows``."""
+    return replace(given, observed=given.observed & np.asarray(rows)[..., None])
 
 
 def bandit_feedback(drawn: Drawn, reward: Floats) -> Feedback:

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from bot_orch.core.alignment import Alignment, GivenDistances, Units
+from bot_orch.core.alignment import Alignment, GivenDistances, Units, Watch
+from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Policy
@@ -43,6 +44,8 @@ class Settings:
     units: Units | None = None
     reward: RewardModel = field(default_factory=BoundedReward)
     cost_weight: float = 0.0
+    audit_rate: float = 0.0
+    on_alarm: OnAlarm = "count"
 
     def __post_init__(self) -> None:
         if not self.policy.uses_alignment:
@@ -61,6 +64,11 @@ class Settings:
             units = "reference" if self.lambda_ == "auto" else self.units or self.alignment.units
             if units != self.alignment.units:
                 object.__setattr__(self, "alignment", replace(self.alignment, units=units))
+        object.__setattr__(self, "audit_rate", _check("audit_rate", self.audit_rate, 0.0, high=1.0))
+        if self.on_alarm not in ("count", "restart"):
+            raise InvalidInputError("on_alarm", f"is {self.on_alarm!r}", "pass 'count' or 'restart'")
+        if self.on_alarm == "restart" and isinstance(self.alignment, Alignment) and self.alignment.watch is None:
+            object.__setattr__(self, "alignment", replace(self.alignment, watch=Watch()))
 
     def chosen_units(self) -> Units:
         """Units for a default alignment."""
@@ -87,6 +95,8 @@ class Settings:
             "units": self.units,
             "reward": self.reward.spec(),
             "cost_weight": self.cost_weight,
+            "audit_rate": self.audit_rate,
+            "on_alarm": self.on_alarm,
         }
 
     @classmethod
@@ -103,6 +113,8 @@ class Settings:
             units=document.get("units"),
             reward=reward_from_spec(document["reward"]),
             cost_weight=document.get("cost_weight", 0.0),
+            audit_rate=document.get("audit_rate", 0.0),
+            on_alarm=document.get("on_alarm", "count"),
         )
 
 

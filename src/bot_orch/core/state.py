@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,31 @@ from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Agent, Decision, RandomKey, Terms
 
-__all__ = ["FORMAT", "VERSION", "State", "agent_from_dict", "agent_to_dict", "decision_from_dict", "parse"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "State",
+    "Verdict",
+    "agent_from_dict",
+    "agent_to_dict",
+    "decision_from_dict",
+    "keep_verdict",
+    "parse",
+]
 
 FORMAT = "bot-orch-state"
 VERSION = 2
 _OLDER = (1,)
+_MOST_VERDICTS = 4096
+
+
+class Verdict(NamedTuple):
+    """The first verdict on an audited decision of ``agent`` in ``round``; ``audit`` tells the truth from the judge's."""
+
+    agent: str
+    round: int
+    reward: float
+    audit: bool
 
 
 @dataclass(slots=True)
@@ -26,6 +46,8 @@ class State:
     """Registered agents, learned arrays and pending decisions: a fold over the events so far.
 
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
+    ``verdicts`` holds the first of two verdicts on audited decisions, ``shown`` the ids of pending decisions whose
+    output is known.
     """
 
     agents: tuple[Agent, ...]
@@ -34,6 +56,8 @@ class State:
     _: KW_ONLY
     rounds: int = 0
     seq: int = 0
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    shown: dict[str, None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; :meth:`from_dict` is the inverse."""
@@ -43,6 +67,8 @@ class State:
             "pending": [decision.to_dict() for decision in self.pending.values()],
             "rounds": self.rounds,
             "seq": self.seq,
+            **({"verdicts": [[key, *entry] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
+            **({"shown": list(self.shown)} if self.shown else {}),
         }
 
     @classmethod
@@ -55,12 +81,21 @@ class State:
             {decision.id: decision for decision in pending},
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
+            verdicts={key: Verdict(*entry) for key, *entry in document.get("verdicts", [])},
+            shown=dict.fromkeys(document.get("shown", [])),
         )
 
     def fingerprint(self) -> str:
         """A hash of the whole state, equal for equal states."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def keep_verdict(verdicts: dict[str, Verdict], decision: Decision, reward: float, *, audit: bool) -> None:
+    """Keep the first verdict on an audited decision; the oldest is dropped if too many wait for their second."""
+    verdicts[decision.id] = Verdict(decision.agent, decision.key.counter + 1, reward, audit)
+    if len(verdicts) > _MOST_VERDICTS:
+        del verdicts[next(iter(verdicts))]
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -113,4 +148,6 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         state_seq=document["state_seq"],
         key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
         features=tuple(document["features"]),
+        audit=document.get("audit", False),
+        audit_probability=document.get("audit_probability", 0.0),
     )
