@@ -9,7 +9,7 @@ Committing depends only on the decision itself, so a recorded decision of an old
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 
@@ -23,7 +23,7 @@ from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.evidence import with_comparison
 from bot_orch.core.prices import Prices
-from bot_orch.core.restarts import Restarts
+from bot_orch.core.restarts import Restarts, with_probation
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Feedback, Situation
@@ -208,7 +208,7 @@ class Engine:
         if bias is not None:
             penalty = penalty + bias
         situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
-        mix = None if (alone := self._alone(parts, lambda_)) is None else partial(with_comparison, alone=alone)
+        mix = self._mixing(parts, lambda_)
         policy, floor = self.settings.policy, self.settings.floor
         drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix)
         return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_, bias=bias)
@@ -238,6 +238,7 @@ class Engine:
             feedback, judge = pipeline.only(feedback, fresh), pipeline.only(judge, fresh)
         if self.audits.rate:
             self._audit(parts, agent, judge=judge, truth=learned.truth, fresh=fresh)
+        self.restarts.count(parts, feedback.observed)
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
         return restarted
 
@@ -272,11 +273,16 @@ class Engine:
         self.audits.count(parts["audits"], agent, reward=reward, truth=found)
         self.audits.compare(parts["audits"], agent, judge=reward, truth=found)
 
-    def _alone(self, parts: Parts, lambda_: Floats) -> Bools | None:
-        """Agents that lead without others to be compared with; None if there are none."""
-        if self.alignment is None or not np.count_nonzero(lambda_):
-            return None
-        return self.alignment.starving(parts)
+    def _mixing(self, parts: Parts, lambda_: Floats) -> Callable[..., Floats] | None:
+        """What changes the policy's propensities: agents that lead unchallenged, and agents just started afresh."""
+        counts = self.alignment is not None and np.count_nonzero(lambda_) > 0
+        alone = self.alignment.starving(parts) if self.alignment is not None and counts else None
+        new = self.restarts.on_probation(parts)
+        if new is None:
+            return None if alone is None else partial(with_comparison, alone=alone)
+        if alone is None:
+            return partial(with_probation, new=new)
+        return lambda p, eligible: with_probation(with_comparison(p, alone, eligible), new, eligible)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""

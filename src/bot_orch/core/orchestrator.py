@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.core.state import FORMAT, VERSION, State, keep_verdict, parse
+from bot_orch.core.state import FORMAT, VERSION, State, Verdict, keep_verdict, parse
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy
@@ -180,6 +181,16 @@ class Orchestrator:
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions without an outcome, oldest first."""
         return tuple(self._state.pending)
+
+    @property
+    def verdicts(self) -> Mapping[str, Verdict]:
+        """First verdicts on audited decisions that wait for their second one, by decision id."""
+        return MappingProxyType(self._state.verdicts)
+
+    @property
+    def shown(self) -> Collection[str]:
+        """Ids of pending decisions whose output is known."""
+        return self._state.shown.keys()
 
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:

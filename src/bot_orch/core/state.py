@@ -33,7 +33,7 @@ _MOST_VERDICTS = 4096
 
 
 class Verdict(NamedTuple):
-    """The first verdict on an audited decision of ``agent`` in ``round``; ``audit`` tells the truth from the judge's."""
+    """The first verdict on an audited decision of ``agent`` in ``round``: the truth if ``audit``, else the judge's."""
 
     agent: str
     round: int

@@ -99,6 +99,8 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
 
 
 def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
+    if event.effect == "shown":
+        return
     line.update(reward=event.reward, elapsed_s=event.elapsed_s, completed=event.completed, reason=event.reason)
     line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd
     line["feedbacks"] = line.get("feedbacks", 0) + 1

@@ -20,6 +20,7 @@ from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey
 
 __all__ = [
     "FIRST_ENGINE",
+    "RESTARTED",
     "AttemptEnded",
     "Censored",
     "Configured",
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 
+#: Topic of the note that a drift alarm has started an agent afresh; it is for readers, the fold does so by itself.
+RESTARTED = "agent.restarted"
 #: The engine of logs that do not name one.
 FIRST_ENGINE = "1"
 
@@ -96,7 +99,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
 
     ``numbers`` holds one row of M little-endian doubles for each of ``columns``. ``features`` holds the numbers that
     the choice was made on, of the type ``feature_type``; single precision where that loses nothing. Columns and fields
-    are added, the format stays.
+    are added, the format stays. ``audit`` marks the decision for an audit, drawn with ``audit_probability``.
     """
 
     id: str
@@ -122,6 +125,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     router: str = ""
     token: str = ""
     round: str = ""
+    audit: bool = False
+    audit_probability: float = 0.0
 
     def table(self) -> Floats:
         """``numbers`` as an array, one row per column."""
@@ -157,12 +162,14 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             self.agent,
             self.agents,
             by_name["propensity"],
-            Terms(*(by_name[name] for name in TERMS)),
+            Terms(**{name: by_name[name] for name in TERMS if name in by_name}),
             self.policy,
             self.lambda_,
             self.state_seq,
             RandomKey(self.stream, self.counter),
             self.seen(),
+            audit=self.audit,
+            audit_probability=self.audit_probability,
         )
 
 
@@ -194,7 +201,9 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     """An outcome of a decision was reported.
 
     ``effect`` is how it counts: ``learned``; ``early`` (kept until its decision is known); ``revision`` (an outcome
-    was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon: likewise).
+    was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon: likewise); ``audited``
+    (the second of two verdicts on an audited decision: the judge's bias is learned); ``shown`` (only the output is
+    known: distances and drift alarms learn it, the decision stays pending). With ``audit`` the reward is the truth.
     """
 
     id: str
@@ -206,6 +215,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     reason: str | None = None
     output: dict[str, Any] | None = None
     cost_usd: float = 0.0
+    audit: bool = False
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
@@ -330,18 +340,20 @@ def record_decision(
     single = np.asarray(decision.features, dtype="<f4")
     exact = bool(np.array_equal(single.astype(float), np.asarray(decision.features, dtype=float)))
     features = single if exact else np.asarray(decision.features, dtype="<f8")
+    columns = decision.columns()
     return DecisionMade(
         decision_id,
         msgspec.structs.replace(task, features=()) if task.features else task,
         decision.agent,
         decision.agents,
-        b"".join([column.astype("<f8", copy=False).tobytes() for column in decision.columns().values()]),
+        b"".join([column.astype("<f8", copy=False).tobytes() for column in columns.values()]),
         decision.policy,
         decision.lambda_,
         decision.state_seq,
         decision.key.stream,
         decision.key.counter,
         ENGINE,
+        columns=tuple(columns),
         features=features.tobytes(),
         feature_type="<f4" if exact else "<f8",
         eligible=eligible,
@@ -349,6 +361,8 @@ def record_decision(
         session=session,
         task_ref=task_ref,
         by=by,
+        audit=decision.audit,
+        audit_probability=decision.audit_probability,
     )
 
 

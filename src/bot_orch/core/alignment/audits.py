@@ -23,7 +23,9 @@ from bot_orch.core.alignment.gaps import see_value
 
 __all__ = ["Audits"]
 
-_COMMON, _SLOPE, _OWN = 0.2**2, 0.3**2, 0.4**2  # prior variances: common part, per unit of distance, own part
+# Prior variances: common part, part per unit of distance, own part. The common part is small: one cheat would otherwise
+# make agents that were not audited yet look biased, and those are then never chosen and never audited.
+_COMMON, _SLOPE, _OWN = 0.05**2, 0.3**2, 0.4**2
 _NOISE, _NOISE_OUTCOMES = 0.2**2, 4.0  # prior variance of judge - truth within an agent, and its weight in audits
 _RECENT = 20.0  # audits of an agent that count; older ones fade, so that an agent that turns is found out
 _FARTHEST = 2.0  # distances beyond are as suspicious as this one
@@ -50,7 +52,7 @@ class Audits:
     ...     audits.compare(state, np.array(0), judge=np.array(0.9), truth=np.array(0.1))
     ...     audits.compare(state, np.array(1), judge=np.array(0.7), truth=np.array(0.7))
     >>> audits.bias(state, np.zeros(3)).round(2)
-    array([0.78, 0.02, 0.16])
+    array([0.76, 0.  , 0.01])
     """
 
     rate: float = 0.0

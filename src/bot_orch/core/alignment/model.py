@@ -223,7 +223,7 @@ class Alignment:
         return self.geometry.distances(*here), certain
 
     def starving(self, parts: Parts) -> Bools | None:
-        """Agents whose accepted outputs have no others to be compared with, ``batch + (M,)``; None if there are none."""
+        """Mask of agents whose accepted outputs have no others to be compared with; None if there are none."""
         pool = self.reference.pool(self.geometry)
         if pool is None or not self.reference.by_agent(self.geometry):
             return None

@@ -70,6 +70,7 @@ class PolicyPlayer(Player):
                 floor=floor,
                 alignment=alignment,
                 cost_weight=setup.cost_weight if setup.has_cost else 0.0,
+                audit_rate=setup.audit_rate,
             )
         )
         shape = (setup.seeds, setup.agents)
@@ -102,7 +103,7 @@ class PolicyPlayer(Player):
         self._waiting[self._rows, drawn.agent] -= 1.0
         outcomes = after.outcomes()
         reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes=outcomes)
-        learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd)
+        learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd, truth=after.truth)
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
 
 
