@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from bot_orch import InvalidInputError, Labels, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
@@ -117,7 +118,9 @@ def test_the_posterior_is_that_of_the_hierarchical_model():
         prior = 0.05**2 + 0.09 * np.outer(w, w) + 0.16 * np.eye(4)
         seen = n > 0
         weights = np.linalg.inv(prior[np.ix_(seen, seen)] + np.diag(noise / n[seen]))
-        assert found[row] == pytest.approx(prior[:, seen] @ weights @ d[seen])
+        mean = prior[:, seen] @ weights @ d[seen]
+        fair, biased = (stats.norm.pdf(d, scale=np.sqrt(noise / np.maximum(n, 1) + own)) for own in (0.0, 0.16))
+        assert found[row] == pytest.approx(mean * np.where(seen, biased / (fair + biased), 1.0))
 
 
 def test_agents_as_far_as_a_cheat_are_suspected_before_their_first_audit():
@@ -127,6 +130,15 @@ def test_agents_as_far_as_a_cheat_are_suspected_before_their_first_audit():
         audits.compare(state, np.array(0), judge=np.array(0.9), truth=np.array(0.1))
     near, far = audits.bias(state, np.array([1.4, 0.1, 1.4]))[1:]
     assert far > 0.3 > 0.1 > near
+
+
+def test_small_differences_are_noise():
+    """Two verdicts that differ by little, in either direction, leave the order of honest agents as it is."""
+    rng, audits = generator("fair"), Audits(0.1)
+    state = allocate(audits.schema, (50,), 2)
+    for _ in range(3):
+        audits.compare(state, np.zeros(50, dtype=int), judge=0.6 + rng.normal(0.0, 0.05, 50), truth=np.full(50, 0.6))
+    assert np.abs(audits.bias(state, np.zeros((50, 2)))).max() < 0.02 < np.abs(state["gap"]).max()
 
 
 def test_an_agent_that_turns_is_found_out():

@@ -6,6 +6,7 @@ minus the bias is a prediction-powered estimate [1]_ of the true reward.
 
 The prior of the biases is hierarchical, bias_i = common + slope * W_i + own_i, all normal with mean zero: the first
 audits say something about all agents, more about those that are as far from the references, most about their own.
+Half of the prior says that the judge is fair to an agent: small differences are then noise, not bias.
 
 References
 ----------
@@ -27,7 +28,7 @@ __all__ = ["Audits"]
 # make agents that were not audited yet look biased, and those are then never chosen and never audited.
 _COMMON, _SLOPE, _OWN = 0.05**2, 0.3**2, 0.4**2
 _NOISE, _NOISE_OUTCOMES = 0.2**2, 4.0  # prior variance of judge - truth within an agent, and its weight in audits
-_RECENT = 20.0  # audits of an agent that count; older ones fade, so that an agent that turns is found out
+_RECENT = 10.0  # audits of an agent that count; older ones fade, so that an agent that turns is found out
 _FARTHEST = 2.0  # distances beyond are as suspicious as this one
 
 
@@ -52,7 +53,7 @@ class Audits:
     ...     audits.compare(state, np.array(0), judge=np.array(0.9), truth=np.array(0.1))
     ...     audits.compare(state, np.array(1), judge=np.array(0.7), truth=np.array(0.7))
     >>> audits.bias(state, np.zeros(3)).round(2)
-    array([0.76, 0.  , 0.01])
+    array([0.79, 0.  , 0.01])
     """
 
     rate: float = 0.0
@@ -77,19 +78,30 @@ class Audits:
     def bias(self, state: Arrays, distance: Floats) -> Floats:
         """What to subtract from reward estimates, ``batch + (M,)``: bias times the share of rewards by the judge.
 
-        The posterior mean of the biases solves one linear system with M unknowns per batch element.
+        The posterior mean of the biases solves one linear system with M unknowns per batch element. It is multiplied by
+        the posterior probability that the judge is not fair to the agent.
         """
         n, m = state["count"], state["count"].shape[-1]
         if not np.count_nonzero(n):
             return np.zeros(n.shape)
         far = np.clip(distance, 0.0, _FARTHEST)
         prior = _COMMON + _SLOPE * far[..., :, None] * far[..., None, :] + _OWN * np.eye(m)
-        root = np.sqrt(n / _noise(state))
+        noise = _noise(state)
+        root = np.sqrt(n / noise)
         system = np.eye(m) + root[..., :, None] * prior * root[..., None, :]
         weight = root * np.linalg.solve(system, (root * state["gap"])[..., None])[..., 0]
         found = np.add.reduce(prior * weight[..., None, :], axis=-1)
         by_judge = 1.0 - state["truths"] / np.maximum(state["rewards"], 1.0)
-        return np.asarray(by_judge * np.clip(found, -1.0, 1.0))
+        return np.asarray(by_judge * _unfair(state, noise) * np.clip(found, -1.0, 1.0))
+
+
+def _unfair(state: Arrays, noise: Floats) -> Floats:
+    """Posterior probability of a bias of an audited agent's own, against none; 1 for agents without audits."""
+    n = np.maximum(state["count"], 1.0)
+    fair = noise / n
+    either = fair + _OWN
+    odds = np.sqrt(either / fair) * np.exp(-0.5 * state["gap"] ** 2 * (1.0 / fair - 1.0 / either))
+    return np.asarray(np.where(state["count"] > 0.0, 1.0 / (1.0 + odds), 1.0))
 
 
 def _noise(state: Arrays) -> Floats:
