@@ -246,7 +246,7 @@ class Decision:
             mark = "> " if agent == self.agent else "  "
             bonus = "unseen" if exploration > 1e6 else f"{exploration:.3f}"
             line = f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{0.0 - alignment:>10.3f}{0.0 - cost:>7.3f}"
-            lines.append(line + (f"{0.0 - bias:>7.3f}" if audited else ""))
+            lines.append(line + (f"{0.0 - round(bias, 3):>7.3f}" if audited else ""))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

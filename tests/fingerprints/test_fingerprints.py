@@ -17,8 +17,8 @@ _NO_REFERENCE = (
 )
 _FADING = " Gaps beyond the last fifty outcomes of an agent fade, so that an agent that turns is found out."
 _COMPARED = (
-    "With references by acceptance an agent that leads while the others have fewer than ten accepted outputs shares its "
-    "traffic with them: a cheat took all of it before anything could be compared."
+    "With references by acceptance an agent that leads while the others have fewer than ten accepted outputs shares "
+    "its traffic with them: a cheat took all of it before anything could be compared."
 )
 #: case: what was changed on purpose, and why, since 0.1.0
 CHANGED: dict[str, str] = {

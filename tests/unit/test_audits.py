@@ -170,7 +170,9 @@ def test_terms_add_up_and_are_explained():
     _, router, _ = run(200)
     decision = router.derive(Task())
     terms = decision.terms
-    assert terms.score() == pytest.approx(terms.estimate + terms.exploration - terms.alignment - terms.cost - terms.bias)
+    assert terms.score() == pytest.approx(
+        terms.estimate + terms.exploration - terms.alignment - terms.cost - terms.bias
+    )
     assert "-bias" in decision.explain().splitlines()[0] and f"{-terms.bias[2]:.3f}" in decision.explain()
     assert list(decision.columns())[-1] == "bias"
 

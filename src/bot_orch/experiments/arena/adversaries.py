@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bot_orch.arrays import Floats
 from bot_orch.core.settings import Lambda
 from bot_orch.environments.gaming import GamingSettings
 from bot_orch.experiments.harness.experiment import Results
@@ -81,7 +82,7 @@ _LOOK = {
 }
 
 
-def ratio(results: Results, case: str, method: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def ratio(results: Results, case: str, method: str) -> Floats:
     """True reward of every seed, divided by that of *honest only* on the same tasks."""
     found, honest = (np.array(results[f"{case}/{name}"]["true_reward"]) for name in (method, "honest only"))
     return np.asarray(found / honest.mean())

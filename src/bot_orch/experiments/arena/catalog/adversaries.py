@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Bools, Floats
 from bot_orch.environments.gaming import gaming_matrix
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
@@ -68,7 +68,7 @@ def _baseline(matrix: Matrix, truth: Floats, name: str, *, seeds: int) -> dict[s
     return {"true_reward": np.full(seeds, value), "cheats": np.full(seeds, share)}
 
 
-def _is_cheat(matrix: Matrix) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _is_cheat(matrix: Matrix) -> Bools:
     return np.array([name.startswith("cheat") for name in matrix.agents])
 
 
