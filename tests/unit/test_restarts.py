@@ -1,9 +1,11 @@
 """Drift alarms that start an agent afresh, and outputs that are known before their rewards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
+from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.settings import Settings
 from bot_orch.policies.registry import make_policy
@@ -14,9 +16,11 @@ WORTH = {"best": 0.8, "good": 0.5, "fair": 0.3}
 CHANGE, LATE = 300, 200
 
 
+REFERENCE = Reference("fixed", measure=Samples(np.linspace(-2.0, 2.0, 41)))
+
+
 def aligned(watch=None):
-    reference = Reference("fixed", measure=Samples(np.linspace(-2.0, 2.0, 41)))
-    return Alignment(Scalars(), reference=reference, watch=watch)
+    return Alignment(Scalars(), reference=REFERENCE, watch=watch)
 
 
 def replaced(on_alarm, policy="auto", seed=0, rounds=CHANGE + 300):
@@ -152,3 +156,18 @@ def test_a_restart_needs_a_drift_test_and_brings_one():
     assert router.alignment.watch == Watch()
     old = {key: value for key, value in chosen.spec().items() if key not in ("on_alarm", "audit_rate")}
     assert Settings.from_spec(old).on_alarm == "count"
+
+
+def test_restarts_can_be_switched_on_without_forgetting():
+    settings = Settings(make_policy("ucb1"), alignment=aligned())
+    router = Orchestrator.from_settings(settings, [Agent("a"), Agent("b")])
+    for _ in range(10):
+        router.observe(router.decide(Task()).id, Outcome.completed(0.5, output=Samples([1.0])))
+    before = router.derive(Task()).terms.estimate
+    for watch in (None, Watch(), Watch(8, 16)):
+        changed = replace(settings, alignment=aligned(watch), on_alarm="restart")
+        assert changed.learned_under() == settings.learned_under()
+        router.reconfigure(changed, router.members)
+        assert np.array_equal(router.derive(Task()).terms.estimate, before)
+        router.observe(router.decide(Task()).id, Outcome.completed(0.5, output=Samples([1.0])))
+    assert router._state.parts["drift"]["ring"].shape[1] == 24

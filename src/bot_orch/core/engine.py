@@ -169,8 +169,14 @@ class Engine:
         return {name: allocate(schema, batch, n_agents) for name, schema in self.schemas.items()}
 
     def resume(self, learned: Parts, n_agents: int) -> Parts:
-        """Initial state overwritten with the arrays of ``learned``, for parts that this engine has."""
-        return {name: part | learned.get(name, {}) for name, part in self.start(n_agents).items()}
+        """Initial state overwritten with the arrays of ``learned``, for parts that this engine has.
+
+        A drift test with another number of outcomes starts again.
+        """
+        return {
+            name: part | ({} if _other_test(part, learned.get(name, {})) else learned.get(name, {}))
+            for name, part in self.start(n_agents).items()
+        }
 
     def choosing(self, measure: Measure | None) -> Engine:
         """The engine itself, or a copy with the default alignment for the type of ``measure`` if it has none yet."""
@@ -304,3 +310,8 @@ class Engine:
 def _chosen(feedback: Feedback, agent: Ints) -> Floats:
     """Rewards of the chosen agents, ``batch``; NaN where unknown."""
     return np.where(chosen_entries(feedback.observed, agent), chosen_entries(feedback.reward, agent), np.nan)
+
+
+def _other_test(part: Arrays, learned: Arrays) -> bool:
+    """Whether ``learned`` is the state of a drift monitor of another size."""
+    return "ring" in part and "ring" in learned and part["ring"].shape != learned["ring"].shape

@@ -76,9 +76,9 @@ class Settings:
 
     def learned_under(self) -> tuple[Any, ...]:
         """Settings on which the learned state depends; changing any other keeps the state valid."""
-        alignment = self.alignment
+        alignment: Any = self.alignment
         if isinstance(alignment, Alignment):
-            alignment = replace(alignment, units="reference")
+            alignment = replace(alignment, units="reference", watch=None).spec()  # measures have no equality
         return self.policy, self.n_features, alignment, self.reward
 
     def spec(self) -> dict[str, Any]:
