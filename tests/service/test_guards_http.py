@@ -81,8 +81,9 @@ def test_each_verdict_counts_once(start):
 def test_only_marked_decisions_take_an_audit(start):
     service = start(AUDITED)
     made = marked(service, False)
-    refused = tell(service, made, 0.1, audit=True)
+    refused = tell(service, made, 0.1, audit=True, cost_usd=3.0)
     assert refused.status == 422 and refused.json()["error"]["param"] == "audit"
+    assert service.get("/v1/admin/state").json()["spent_usd"] == 0.0
     before = service.get("/v1/admin/state").json()
     assert before["pending"] >= 1
     assert tell(service, made, 0.9).json()["effect"] == "learned"
