@@ -20,7 +20,7 @@ from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.core.state import FORMAT, VERSION, State, Verdict, keep_verdict, parse
+from bot_orch.core.state import FORMAT, VERSION, FirstVerdict, State, keep_verdict, parse
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy
@@ -183,7 +183,7 @@ class Orchestrator:
         return tuple(self._state.pending)
 
     @property
-    def verdicts(self) -> Mapping[str, Verdict]:
+    def verdicts(self) -> Mapping[str, FirstVerdict]:
         """First verdicts on audited decisions that wait for their second one, by decision id."""
         return MappingProxyType(self._state.verdicts)
 

@@ -17,8 +17,8 @@ from bot_orch.types import Agent, Decision, RandomKey, Terms
 __all__ = [
     "FORMAT",
     "VERSION",
+    "FirstVerdict",
     "State",
-    "Verdict",
     "agent_from_dict",
     "agent_to_dict",
     "decision_from_dict",
@@ -32,7 +32,7 @@ _OLDER = (1,)
 _MOST_VERDICTS = 4096
 
 
-class Verdict(NamedTuple):
+class FirstVerdict(NamedTuple):
     """The first verdict on an audited decision of ``agent`` in ``round``: the truth if ``audit``, else the judge's."""
 
     agent: str
@@ -56,7 +56,7 @@ class State:
     _: KW_ONLY
     rounds: int = 0
     seq: int = 0
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    verdicts: dict[str, FirstVerdict] = field(default_factory=dict)
     shown: dict[str, None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class State:
             {decision.id: decision for decision in pending},
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
-            verdicts={key: Verdict(*entry) for key, *entry in document.get("verdicts", [])},
+            verdicts={key: FirstVerdict(*entry) for key, *entry in document.get("verdicts", [])},
             shown=dict.fromkeys(document.get("shown", [])),
         )
 
@@ -91,9 +91,9 @@ class State:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def keep_verdict(verdicts: dict[str, Verdict], decision: Decision, reward: float, *, audit: bool) -> None:
+def keep_verdict(verdicts: dict[str, FirstVerdict], decision: Decision, reward: float, *, audit: bool) -> None:
     """Keep the first verdict on an audited decision; the oldest is dropped if too many wait for their second."""
-    verdicts[decision.id] = Verdict(decision.agent, decision.key.counter + 1, reward, audit)
+    verdicts[decision.id] = FirstVerdict(decision.agent, decision.key.counter + 1, reward, audit)
     if len(verdicts) > _MOST_VERDICTS:
         del verdicts[next(iter(verdicts))]
 

@@ -13,14 +13,14 @@ from bot_orch.environments.gaming import GamingSettings
 from bot_orch.experiments.harness.experiment import Results
 from bot_orch.experiments.harness.figures import new_figure
 
-__all__ = ["AIM", "CASES", "METHODS", "PLAYED", "Case", "Method", "draw_adversaries", "ratio"]
+__all__ = ["AIM", "CASES", "METHODS", "PLAYED", "AdversaryCase", "Method", "draw_adversaries", "ratio"]
 
 AIM = 0.9
 _NEAR = 0.15  # worth of the weakest honest agent, whose outputs are copied
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AdversaryCase:
     """An environment with cheats.
 
     ``late``: only the second half of the rounds is scored, when sleepers are cheats.
@@ -31,11 +31,11 @@ class Case:
     late: bool = False
 
 
-def _case(*cheats: str, agents: int = 10, late: bool = False, **settings: Any) -> Case:
-    return Case(GamingSettings(agents=agents, cheats=cheats, features=0, **settings), late=late)
+def _case(*cheats: str, agents: int = 10, late: bool = False, **settings: Any) -> AdversaryCase:
+    return AdversaryCase(GamingSettings(agents=agents, cheats=cheats, features=0, **settings), late=late)
 
 
-CASES: dict[str, Case] = {
+CASES: dict[str, AdversaryCase] = {
     "constant output": _case("constant"),
     "prompt handed back": _case("copy"),
     "padded answer": _case("length"),
