@@ -15,8 +15,18 @@ _NO_REFERENCE = (
     "Under lambda='auto' known gaps count on tasks that bring no reference (a tenth of these): 0.1.0 let nobody pay "
     "there, and a cheat took what tasks without a reference there were. On tasks with one nothing changed."
 )
+_FADING = " Gaps beyond the last fifty outcomes of an agent fade, so that an agent that turns is found out."
+_COMPARED = (
+    "With references by acceptance an agent that leads while the others have fewer than ten accepted outputs shares "
+    "its traffic with them: a cheat took all of it before anything could be compared."
+)
 #: case: what was changed on purpose, and why, since 0.1.0
-CHANGED: dict[str, str] = {"bot-lambda-auto-samples": _NO_REFERENCE, "auto-lambda-auto-cloud": _NO_REFERENCE}
+CHANGED: dict[str, str] = {
+    "bot-lambda-auto-samples": _NO_REFERENCE + _FADING,
+    "auto-lambda-auto-cloud": _NO_REFERENCE,
+    "auto-labels-accepted": _COMPARED,
+    "thompson-beta-bures-accepted": _COMPARED,
+}
 EXACT = ("chosen", "agents", "pending", "alarms")
 CLOSE = ("propensity", "distance", "lambda", "last_propensities")
 RECORDED = read()
