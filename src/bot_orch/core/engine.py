@@ -299,7 +299,7 @@ class Engine:
         )
         if not (self.restarts.wanted and alarms.any()):
             return False
-        self.restarts.restart(parts, self.schemas, agent, alarms)
+        self.restarts.restart(parts, self.schemas, agent, alarms=alarms)
         return True
 
     def _count(

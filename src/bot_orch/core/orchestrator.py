@@ -329,10 +329,10 @@ class Orchestrator:
         if index is None:
             return  # the agent was removed
         model.learn(state.parts["reward"], index, outcome)
-        read = settling.Read(reward, raw, earlier, shown or (earlier is not None and earlier.shown), audit)
+        read = settling.Read(reward, raw, earlier, shown=shown or (earlier is not None and earlier.shown), audit=audit)
         if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
             self._refresh()
-        if decision.audit and reward is not None:
+        if decision.audit and reward is not None and settling.is_verdict(outcome, reward):
             verdicts.keep(state, decision, reward, audit=audit)
 
     @exclusive
@@ -562,4 +562,4 @@ class Orchestrator:
     def _counts(self, decision: Decision) -> bool:
         """Whether a decision counts as pending for its agent: not if that was removed or started afresh since."""
         index = self._roster.index.get(decision.agent)
-        return index is not None and settling.is_fresh(self._engine, self._state, index, decision)
+        return index is not None and settling.is_fresh(self._engine, self._state, index, decision=decision)

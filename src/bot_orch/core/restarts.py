@@ -34,7 +34,7 @@ class Restarts:
     >>> parts["policy"]["mean"][:] = 0.9
     >>> restarts, second = Restarts(True), np.array(1)
     >>> restarts.pass_round(parts, 7)
-    >>> restarts.restart(parts, schemas, second, np.array(True))
+    >>> restarts.restart(parts, schemas, second, alarms=np.array(True))
     >>> parts["policy"]["mean"], restarts.fresh(parts, second, 7), restarts.fresh(parts, second, 8)
     (array([0.9, 0.5]), array(False), array(True))
     """
@@ -61,7 +61,7 @@ class Restarts:
         at = (*np.indices(np.shape(agent), sparse=True), agent)
         return np.asarray(parts["restarts"]["since"][at] < t)
 
-    def restart(self, parts: dict[str, Arrays], schemas: Mapping[str, Schema], agent: Ints, alarms: Bools) -> None:
+    def restart(self, parts: dict[str, Arrays], schemas: Mapping[str, Schema], agent: Ints, *, alarms: Bools) -> None:
         """Set every array of the agents with an alarm to its initial value, as for an agent that is new."""
         for row in map(tuple, np.argwhere(alarms)):
             at = (*row, int(agent[row]))

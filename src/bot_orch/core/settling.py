@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from itertools import takewhile
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from bot_orch.policies.base import Feedback
 from bot_orch.policies.choice import indices
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "learn", "overdue"]
+__all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "overdue"]
 
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
 
 
-class Read(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Read:
     """What was read of an outcome: reward, outputs to compare; and the silence that it replaces.
 
     ``shown``: the outputs were learned before. ``audit``: the reward is the truth, not the judge's verdict.
@@ -35,6 +36,7 @@ class Read(NamedTuple):
     reward: float | None = None
     raw: Floats | None = None
     earlier: Silence | None = None
+    _: KW_ONLY
     shown: bool = False
     audit: bool = False
 
@@ -57,14 +59,14 @@ def learn(
         return False  # the agent was removed
     read = read or Read()
     earlier, part = read.earlier, state.parts["completion"]
-    if earlier is not None and is_fresh(engine, state, index, decision):
+    if earlier is not None and is_fresh(engine, state, index, decision=decision):
         engine.completion.undo(part, index, earlier.taken)
     taken = engine.completion.take(part, index, outcome, reward=read.reward)
     paid = earlier is not None and earlier.paid
     cost_usd = None if paid or outcome.cost_usd is None else np.array(outcome.cost_usd)
     shown, lesson, learned = read.shown, _number(taken.lesson), Learned(read.raw, cost_usd)
     if read.audit or shown:
-        audited = read.audit and read.reward is not None and _fits(engine.settings, decision)
+        audited = read.audit and is_verdict(outcome, read.reward) and _fits(engine.settings, decision)
         learned = Learned(read.raw, cost_usd, truth=lesson if audited else None, output_known=shown)
         lesson = _number(None) if audited else lesson
     restarted = engine.learn(
@@ -81,7 +83,12 @@ def learn(
     return restarted
 
 
-def is_fresh(engine: Engine, state: State, index: int, decision: Decision) -> bool:
+def is_verdict(outcome: Outcome, reward: float | None) -> bool:
+    """Whether an outcome says how good an answer was; a timeout does not, though a reward of zero is read of it."""
+    return reward is not None and (outcome.event or outcome.reward is not None)
+
+
+def is_fresh(engine: Engine, state: State, index: int, *, decision: Decision) -> bool:
     """Whether the agent of a decision, at ``index``, has not been started afresh since."""
     restarts = engine.restarts
     return not restarts.wanted or bool(restarts.fresh(state.parts, np.array(index), decision.key.counter + 1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, astuple, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +32,13 @@ VERSION = 2
 _OLDER = (1,)
 
 
-class FirstVerdict(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FirstVerdict:
     """The first verdict on an audited decision of ``agent`` in ``round``: the truth if ``audit``, else the judge's."""
 
     agent: str
     round: int
+    _: KW_ONLY
     reward: float
     audit: bool
 
@@ -69,7 +71,7 @@ class State:
             "rounds": self.rounds,
             "seq": self.seq,
             "silences": [silence_to_dict(silence) for silence in self.silences.values()],
-            **({"verdicts": [[key, *entry] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
+            **({"verdicts": [[key, *astuple(entry)] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
             **({"shown": list(self.shown)} if self.shown else {}),
         }
 
@@ -84,7 +86,10 @@ class State:
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
             silences={entry["id"]: silence_from_dict(entry) for entry in document.get("silences", ())},
-            verdicts={key: FirstVerdict(*entry) for key, *entry in document.get("verdicts", [])},
+            verdicts={
+                key: FirstVerdict(agent, round_, reward=reward, audit=audit)
+                for key, agent, round_, reward, audit in document.get("verdicts", [])
+            },
             shown=dict.fromkeys(document.get("shown", [])),
         )
 

@@ -25,7 +25,7 @@ def check_audit(decision: Decision) -> None:
 def keep(state: State, decision: Decision, reward: float, *, audit: bool) -> None:
     """Keep the first verdict on an audited decision; the oldest is dropped if too many wait for their second."""
     verdicts = state.verdicts
-    verdicts[decision.id] = FirstVerdict(decision.agent, decision.key.counter + 1, reward, audit)
+    verdicts[decision.id] = FirstVerdict(decision.agent, decision.key.counter + 1, reward=reward, audit=audit)
     if len(verdicts) > _MOST:
         del verdicts[next(iter(verdicts))]
 
