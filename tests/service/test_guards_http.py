@@ -78,6 +78,23 @@ def test_each_verdict_counts_once(start):
     assert page.status == 200 and "audit (audited)" in page.body.decode()
 
 
+def test_verdicts_after_a_silence(start, tmp_path):
+    """A timeout is no verdict: the first of both replaces it, the second one tells the bias."""
+    service = start(AUDITED)
+    for audits in ((False, True), (True, False)):
+        made = marked(service, True)
+        gone = {"decision_id": made["id"], "completed": False, "elapsed_s": 5.0, "reason": "cancelled"}
+        assert service.post("/v1/feedback", gone).json()["effect"] == "noted"
+        effects = [tell(service, made, 0.3 if audit else 0.8, audit=audit).json()["effect"] for audit in audits]
+        assert effects == ["replaced", "audited"]
+    silent = marked(service, False)
+    service.post("/v1/feedback", {**gone, "decision_id": silent["id"]})
+    assert tell(service, silent, 0.5, audit=True).status == 422
+    assert tell(service, silent, 0.5).json()["effect"] == "replaced", "a refused report changed nothing"
+    service.stop()
+    checked(tmp_path / "log.sqlite")
+
+
 def test_only_marked_decisions_take_an_audit(start):
     service = start(AUDITED)
     made = marked(service, False)

@@ -562,4 +562,6 @@ class Orchestrator:
     def _counts(self, decision: Decision) -> bool:
         """Whether a decision counts as pending for its agent: not if that was removed or started afresh since."""
         index = self._roster.index.get(decision.agent)
-        return index is not None and settling.is_fresh(self._engine, self._state, index, decision=decision)
+        if index is None or not self._engine.restarts.wanted:
+            return index is not None
+        return settling.is_fresh(self._engine, self._state, index, decision=decision)
