@@ -64,24 +64,34 @@ def test_an_output_known_before_a_silence_counts_once(ending, saved):
     assert router._state.parts["bank"]["seen"].tolist() == [1]
 
 
-@pytest.mark.parametrize("on_alarm", ["restart", "count"])
-def test_a_reward_does_not_replace_a_silence_from_before_a_restart(on_alarm):
+def rung(on_alarm):
+    """A router after an alarm of ``a`` and three rewards since, and two silent decisions of ``a`` from before."""
     router = Orchestrator(["a", "b"], "ucb1", lambda_=0.0, alignment=compared(), on_alarm=on_alarm)
-    old = router.decide(Task(), eligible=["a"])
-    router.observe(old.id, GONE)
-    rng, t = generator("ringing"), 0
-    while not router.drift_alarms()["a"]:
-        t += 1
+    for _ in range(5):
+        router.observe(router.decide(Task(), eligible=["b"]).id, Outcome.completed(0.5))
+    old = [router.decide(Task(), eligible=["a"]).id for _ in range(2)]
+    router.observe(old[0], GONE)  # a lesson of zero
+    router.observe(old[1], Outcome.censored(elapsed_s=1.0, reason="cancelled"))  # a share of one
+    assert router._state.silences[old[0]].taken.lesson == 0.0 and router._state.silences[old[1]].taken.share
+    rng, t, since = generator("ringing"), 0, 0
+    while since < 3:
+        since, t = since + bool(router.drift_alarms()["a"]), t + 1
         decision = router.decide(Task(), eligible=["a"])
         output = Samples([rng.normal(0.0 if t < 60 else 50.0)])
         router.observe(decision.id, Outcome.completed(0.5, output=output))
-    parts, index = router._state.parts, router.agents.index("a")
-    learned = {name: values.copy() for name, values in parts["policy"].items()}
-    router.observe(old.id, Outcome.completed(1.0, elapsed_s=6.0))
-    same = all(np.array_equal(values, parts["policy"][name]) for name, values in learned.items())
-    assert same == (on_alarm == "restart")
-    assert parts["completion"]["share"][index] == 0.0
-    assert parts["completion"]["outcomes"][index] == (1.0 if on_alarm == "restart" else t + 1.0)
+    return router, old
+
+
+@pytest.mark.parametrize("on_alarm", ["restart", "count"])
+def test_a_reward_does_not_replace_a_silence_from_before_a_restart(on_alarm):
+    router, old = rung(on_alarm)
+    index, parts = router.agents.index("a"), router._state.parts
+    learned, share = router.derive(Task()).terms.estimate, parts["completion"]["share"][index]
+    for decision_id in old:
+        router.observe(decision_id, Outcome.completed(1.0))
+    kept = np.array_equal(router.derive(Task()).terms.estimate, learned)
+    assert kept == (on_alarm == "restart"), "without restarts both count"
+    assert (parts["completion"]["share"][index] == share) == (on_alarm == "restart")
 
 
 def test_the_bias_at_the_decision_is_learned_with_a_late_reward():
