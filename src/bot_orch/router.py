@@ -26,7 +26,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Policy
-from bot_orch.types import Agent, Decision, Outcome, Task
+from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 
 __all__ = ["Call", "Router"]
 
@@ -129,10 +129,15 @@ class Router:
         with self._lock:
             return self._orchestrator.derive(task, eligible)
 
-    def observe(self, decision_id: str, outcome: Outcome) -> None:
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
         """See :meth:`bot_orch.Orchestrator.observe`."""
         with self._lock:
-            self._orchestrator.observe(decision_id, outcome)
+            self._orchestrator.observe(decision_id, outcome, audit=audit)
+
+    def observe_output(self, decision_id: str, output: Measure) -> None:
+        """See :meth:`bot_orch.Orchestrator.observe_output`."""
+        with self._lock:
+            self._orchestrator.observe_output(decision_id, output)
 
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """See :meth:`bot_orch.Orchestrator.observe_all`."""

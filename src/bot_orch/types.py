@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -188,10 +188,10 @@ class RandomKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """The parts of every agent's score: ``estimate + exploration - alignment - cost``.
+    """The parts of every agent's score: ``estimate + exploration - alignment - cost - bias``.
 
-    ``alignment`` includes the factor lambda; ``distance`` is W itself. Field names are also the column names wherever
-    scores are stored: see :data:`COLUMNS`.
+    ``alignment`` includes the factor lambda; ``distance`` is W itself; ``bias`` is that of the judge, None without
+    audits. Field names are also the column names wherever scores are stored: see :data:`COLUMNS`.
     """
 
     estimate: Floats
@@ -199,24 +199,35 @@ class Terms:
     distance: Floats
     alignment: Floats
     cost: Floats
+    bias: Floats | None = None
 
     def columns(self) -> dict[str, Floats]:
-        """Every term by name."""
-        return {name: getattr(self, name) for name in TERMS}
+        """Every term by name; without ``bias`` if there are no audits."""
+        found = ((name, getattr(self, name)) for name in TERMS)
+        return {name: values for name, values in found if values is not None}
+
+    def penalty(self) -> Floats:
+        """What is subtracted per agent: ``alignment + cost + bias``."""
+        paid = self.alignment + self.cost
+        return paid if self.bias is None else paid + self.bias
 
     def score(self) -> Floats:
         """Total score per agent."""
-        return self.estimate + self.exploration - self.alignment - self.cost
+        return self.estimate + self.exploration - self.penalty()
 
 
-#: Terms of a score; columns of a decision are the propensity, then the terms.
+#: Terms of a score.
 TERMS = tuple(each.name for each in fields(Terms))
-COLUMNS = ("propensity", *TERMS)
+#: Columns of every decision: the propensity, then the terms. With audits ``bias`` is one more.
+COLUMNS = ("propensity", *(name for name in TERMS if name != "bias"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The chosen agent, with all data needed to explain, reproduce and evaluate the choice."""
+    """The chosen agent, with all data needed to explain, reproduce and evaluate the choice.
+
+    ``audit`` asks for the truth beside the judge's verdict; ``audit_probability`` is the probability of that.
+    """
 
     id: str
     task_id: str
@@ -231,6 +242,9 @@ class Decision:
     features: tuple[float, ...] = field(default=(), repr=False)
     claims: tuple[float, ...] = field(default=(), repr=False)  # one per agent, NaN where it stated none; empty: nobody
     encoder: str = field(default="", repr=False)  # whose numbers end the features
+    _: KW_ONLY
+    audit: bool = False
+    audit_probability: float = 0.0
 
     @property
     def propensity(self) -> float:
@@ -238,25 +252,27 @@ class Decision:
         return float(self.propensities[self.agents.index(self.agent)])
 
     def columns(self) -> dict[str, Floats]:
-        """Every column by name, in the order of :data:`COLUMNS`."""
+        """Every column by name, in the order of :data:`COLUMNS`, then ``bias`` if there are audits."""
         return {"propensity": self.propensities, **self.terms.columns()}
 
-    def rows(self) -> Iterator[tuple[str, float, float, float, float, float, float]]:
-        """One row per agent: its name and its values of :data:`COLUMNS`."""
-        columns = self.columns().values()
+    def rows(self) -> Iterator[tuple[str, float, float, float, float, float, float, float]]:
+        """One row per agent: its name, its values of :data:`COLUMNS`, and its bias (0 without audits)."""
+        columns = {"bias": np.zeros(len(self.agents))} | self.columns()
+        bias = columns.pop("bias")
         for index, agent in enumerate(self.agents):
-            a, b, c, d, e, f = (float(column[index]) for column in columns)
-            yield agent, a, b, c, d, e, f
+            a, b, c, d, e, f = (float(column[index]) for column in columns.values())
+            yield agent, a, b, c, d, e, f, float(bias[index])
 
     def explain(self) -> str:
         """A text table of the terms of every agent's score; the chosen agent is marked."""
-        lines = [f"{'':2}{'agent':<16}{'p':>7}{'estimate':>10}{'explore':>9}{'-lambda*W':>10}{'-cost':>7}"]
-        for agent, p, estimate, exploration, _, alignment, cost in self.rows():
+        audited = self.terms.bias is not None
+        head = f"{'':2}{'agent':<16}{'p':>7}{'estimate':>10}{'explore':>9}{'-lambda*W':>10}{'-cost':>7}"
+        lines = [head + (f"{'-bias':>7}" if audited else "")]
+        for agent, p, estimate, exploration, _, alignment, cost, bias in self.rows():
             mark = "> " if agent == self.agent else "  "
             bonus = "unseen" if exploration > 1e6 else f"{exploration:.3f}"
-            lines.append(
-                f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{0.0 - alignment:>10.3f}{0.0 - cost:>7.3f}"
-            )
+            line = f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{0.0 - alignment:>10.3f}{0.0 - cost:>7.3f}"
+            lines.append(line + (f"{0.0 - round(bias, 3):>7.3f}" if audited else ""))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -276,6 +292,7 @@ class Decision:
             "features": list(self.features),
             **({"claims": claims} if claims else {}),
             **({"encoder": self.encoder} if self.encoder else {}),
+            **({"audit": self.audit, "audit_probability": self.audit_probability} if self.audit_probability else {}),
         }
 
 

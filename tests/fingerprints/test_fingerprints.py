@@ -15,13 +15,19 @@ _NO_REFERENCE = (
     "Under lambda='auto' known gaps count on tasks that bring no reference (a tenth of these): 0.1.0 let nobody pay "
     "there, and a cheat took what tasks without a reference there were. On tasks with one nothing changed."
 )
+_FADING = " Gaps beyond the last fifty outcomes of an agent fade, so that an agent that turns is found out."
+_COMPARED = (
+    "With references by acceptance an agent that leads while the others have fewer than ten accepted outputs shares "
+    "its traffic with them: a cheat took all of it before anything could be compared."
+)
 _MEMBERS = (
     "The policy auto has other members since 0.2.0: a smaller memory, exact linear and context-free members, claims. "
     "Compiled and plain kernels differ by the single precision of the memory."
 )
 #: case: what was changed on purpose, and why, since 0.1.0
 CHANGED: dict[str, str] = {
-    "bot-lambda-auto-samples": _NO_REFERENCE,
+    "bot-lambda-auto-samples": _NO_REFERENCE + _FADING,
+    "thompson-beta-bures-accepted": _COMPARED,
     **dict.fromkeys((name for name in CASES if name.startswith("auto-")), _MEMBERS),
 }
 EXACT = ("chosen", "agents", "pending", "alarms")

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from service_running import BASE, Running, until
 
-from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
+from bot_orch.eventlog.events import RESTARTED, Censored, DecisionMade, FeedbackGiven, Noted
 from bot_orch.eventlog.verification import replay
 from bot_orch.service.config import parse_config
 
@@ -371,3 +371,29 @@ def test_a_ticket_goes_on_where_its_task_goes_on(replicas, log):
     claim = second.post(f"/v1/queue/{before}/claim").json()["claim"]
     assert second.post(f"/v1/queue/{before}/answer", {"text": "yes", "claim": claim}).status == 200
     until(lambda: second.get(f"/v1/tasks/{task_id}").json()["status"] == "completed")
+
+
+GUARDED = BASE.replace(
+    "policy: bot, floor: 0.05",
+    "policy: ucb1, floor: 0.05, audit_rate: 0.5, on_alarm: restart, "
+    "alignment: {{geometry: {{name: labels, labels: 2}}, watch: {{recent: 8, older: 16, alpha: 0.005}}}}",
+)
+
+
+def test_audits_and_restarts_across_replicas(replicas, log):
+    """The judge at one replica, the truth at the other; one alarm gives one note."""
+    services, effects = (replicas(GUARDED), replicas(GUARDED)), Counter()
+    for number in range(70):
+        one, other = services if number % 2 else services[::-1]
+        made = one.post("/v1/decisions", {"eligible": ["quick"]}).json()
+        output = {"kind": "labels", "probabilities": [1.0, 0.0] if number < 40 else [0.0, 1.0]}
+        reports = [{"shown": True, "output": output}, {"reward": 0.9}] + [{"reward": 0.1, "audit": True}] * made[
+            "audit"
+        ]
+        for report, service in zip(reports, (one, other, one), strict=False):
+            effects[service.post("/v1/feedback", {"decision_id": made["id"], **report}).json()["effect"]] += 1
+    assert effects["shown"] == effects["learned"] == 70 and effects["audited"] > 20
+    state, found = same_state(*services), replay(log)
+    assert found.ok and found.fingerprint == state["fingerprint"]
+    notes = [event for row in log.read() if isinstance(event := row.event(), Noted) and event.topic == RESTARTED]
+    assert [note.data["agent"] for note in notes] == ["quick"]

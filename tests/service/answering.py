@@ -17,3 +17,8 @@ def unmeasurable(request):
 def overrated(request):
     """A reward that is none."""
     return CallReply("yes", reward=7.0)
+
+
+def measured(request):
+    """An answer that was measured and is to be judged by somebody else."""
+    return CallReply("yes", measure=Labels([0.0, 1.0]))

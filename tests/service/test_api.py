@@ -26,10 +26,11 @@ def decide(service, **body):
 
 def test_a_decision_carries_its_propensities_and_terms(service):
     found = decide(service, task={"id": "t", "kind": "k", "features": []})
-    assert set(found) == {"id", "agent", "propensity", "propensities", "terms", "policy", "state_seq", "by"}
+    plain = {"id", "agent", "propensity", "propensities", "terms", "policy", "state_seq", "by"}
+    assert set(found) == plain | {"audit", "audit_probability"} and not found["audit"]
     assert sum(found["propensities"].values()) == pytest.approx(1.0)
     assert found["propensity"] == found["propensities"][found["agent"]]
-    assert set(found["terms"]["quick"]) == {"estimate", "exploration", "distance", "alignment", "cost"}
+    assert set(found["terms"]["quick"]) == {"estimate", "exploration", "distance", "alignment", "cost", "bias"}
 
 
 def test_claims_go_with_a_decision_and_into_the_log(start, tmp_path):

@@ -9,19 +9,22 @@ Committing depends only on the decision itself, so a recorded decision of an old
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, chosen_entries
 from bot_orch.core import pipeline
-from bot_orch.core.alignment import Alignment
+from bot_orch.core.alignment import Alignment, Watch
+from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
+from bot_orch.core.alignment.evidence import with_comparison
 from bot_orch.core.completion.model import Completion
 from bot_orch.core.prices import Prices
+from bot_orch.core.restarts import Restarts, with_probation
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import fitted
 from bot_orch.policies.base import Feedback, Situation
@@ -86,6 +89,7 @@ class Prepared:
     alignment: Floats
     cost: Floats
     lambda_: Floats
+    bias: Floats | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -98,10 +102,17 @@ class Learned:
         Observed outputs, ``(K,) + batch + outcome_shape``.
     cost_usd
         Cost in dollars, ``batch``.
+    truth
+        Rewards by audit, ``batch``; they replace the judge's.
+    output_known
+        Whether the outputs were learned before, by :meth:`Engine.see_outputs`.
     """
 
     raw: Floats | None = None
     cost_usd: Floats | None = None
+    _: KW_ONLY
+    truth: Floats | None = None
+    output_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,8 +154,18 @@ class Engine:
         return Completion(self.settings.patience_s)
 
     @cached_property
+    def audits(self) -> Audits:
+        """Model of the judge's bias."""
+        return Audits(self.settings.audit_rate)
+
+    @cached_property
+    def restarts(self) -> Restarts:
+        """Restarts of agents by drift alarms."""
+        return Restarts(self.settings.on_alarm == "restart")
+
+    @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: ``policy``, ``reward``, ``completion``, ``lambda``, ``prices``, those of alignment."""
+        """State schemas by part: ``policy``, ``reward``, ``completion``, those of optional models, of the alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
         parts["completion"] = self.completion.schema
@@ -152,6 +173,10 @@ class Engine:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
             parts["prices"] = self.prices.schema
+        if self.audits.rate:
+            parts["audits"] = self.audits.schema
+        if self.restarts.wanted:
+            parts["restarts"] = self.restarts.schema
         return parts | (self.alignment.schemas if self.alignment is not None else {})
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
@@ -159,16 +184,24 @@ class Engine:
         return {name: allocate(schema, batch, n_agents) for name, schema in self.schemas.items()}
 
     def resume(self, learned: Parts, n_agents: int) -> Parts:
-        """Initial state overwritten with the arrays of ``learned``, for parts that this engine has."""
-        parts = {name: part | learned.get(name, {}) for name, part in self.start(n_agents).items() if name != "policy"}
+        """Initial state overwritten with the arrays of ``learned``, for parts that this engine has.
+
+        A drift test with another number of outcomes starts again.
+        """
+        parts = {
+            name: part | ({} if _other_test(part, learned.get(name, {})) else learned.get(name, {}))
+            for name, part in self.start(n_agents).items()
+        }
         fresh = allocate(self.schemas["policy"], (), n_agents)
-        return {"policy": self.settings.policy.adopt(fresh, learned.get("policy", {})), **parts}
+        return {**parts, "policy": self.settings.policy.adopt(fresh, learned.get("policy", {}))}
 
     def choosing(self, measure: Measure | None) -> Engine:
         """The engine itself, or a copy with the default alignment for the type of ``measure`` if it has none yet."""
         if measure is None or self.alignment is not None:
             return self
         chosen = Alignment.for_measure(measure, self.settings.chosen_units())
+        if self.restarts.wanted:
+            chosen = replace(chosen, watch=Watch())
         return Engine(replace(self.settings, alignment=chosen))
 
     def for_task(self, task: Task, *, first: bool) -> Engine:
@@ -190,12 +223,19 @@ class Engine:
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
         penalty = alignment if priced is None else alignment + cost
+        bias = self.audits.bias(parts["audits"], distance) if self.audits.rate else None
+        if bias is not None:
+            penalty = penalty + bias
         situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
-        drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
-        return Prepared(drawn, distance, alignment, cost, lambda_)
+        mix = self._mixing(parts, lambda_) if self._mixes else None
+        policy, floor = self.settings.policy, self.settings.floor
+        drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix)
+        return Prepared(drawn, distance, alignment, cost, lambda_, bias)
 
     def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats | float) -> None:
         """Update the state after agents were chosen with these alignment costs and this lambda."""
+        if self.restarts.wanted:
+            self.restarts.pass_round(parts, o.t)
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
         measured = self.alignment is not None or o.distance is not None
@@ -212,22 +252,86 @@ class Engine:
         *,
         learned: Learned,
         replaces: tuple[Feedback, float] | None = None,
-    ) -> None:
-        """Update the state with the outcomes of one round; ``replaces`` is an earlier lesson and its position."""
-        agent = feedback.agent
+    ) -> bool:
+        """Update the state with the outcomes of one round; returns whether an alarm started an agent afresh.
+
+        ``replaces`` is an earlier lesson and its position.
+        """
         if learned.cost_usd is not None and self.settings.cost_weight:
-            self.prices.see(parts["prices"], agent, learned.cost_usd)
+            self.prices.see(parts["prices"], feedback.agent, learned.cost_usd)
+        judge, policy = feedback, self.settings.policy
+        if learned.truth is not None:
+            feedback = pipeline.with_reward(feedback, learned.truth)
+        restarted = False
         if self.alignment is not None and learned.raw is not None:
-            reward = feedback.earned
-            if reward is None:
-                known = chosen_entries(feedback.observed, agent)
-                reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
-            self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
-        if replaces is not None and self.settings.policy.can_revise:
+            reward = _chosen(feedback, feedback.agent)
+            restarted = self._see(parts, names, feedback.agent, reward=reward, t=feedback.t, learned=learned)
+        if replaces is not None and not policy.can_revise:
+            replaces = None
+        if self.restarts.wanted or self.audits.rate:
+            revises, fresh = replaces is not None, self.restarts.fresh(parts, feedback.agent, feedback.t)
+            if not fresh.all():
+                feedback, judge, replaces = pipeline.only(feedback, fresh), pipeline.only(judge, fresh), None
+            self._count(parts, judge, feedback, truth=learned.truth, fresh=fresh, again=revises)
+        if replaces is not None:
             old, position = replaces
-            self.settings.policy.revise(parts["policy"], old, feedback, position=position)
-            return
-        pipeline.apply(self.settings.policy, parts["policy"], feedback)
+            policy.revise(parts["policy"], old, feedback, position=position)
+            return restarted
+        pipeline.apply(policy, parts["policy"], feedback)
+        return restarted
+
+    def see_outputs(self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, t: int) -> bool:
+        """Learn outputs of round ``t`` (from 1) before their rewards; returns whether an agent was started afresh."""
+        nothing = np.full(np.shape(agent), np.nan)
+        return self._see(parts, names, agent, reward=nothing, t=t, learned=Learned(raw))
+
+    def compare(self, parts: Parts, agent: Ints, t: int, *, judge: Floats, truth: Floats) -> None:
+        """Learn the second of two verdicts on outcomes of round ``t``: the judge's after the truth, or the reverse."""
+        fresh = self.restarts.fresh(parts, agent, t)
+        self.audits.compare(parts["audits"], agent, judge=np.where(fresh, judge, np.nan), truth=truth)
+
+    def _see(
+        self, parts: Parts, names: Sequence[str], agent: Ints, *, reward: Floats, t: int, learned: Learned
+    ) -> bool:
+        if self.alignment is None or learned.raw is None:
+            return False
+        known = learned.output_known
+        alarms = self.alignment.see_outputs(
+            parts, names, agent, raw=learned.raw, reward=reward, round_=t - 1, known=known
+        )
+        if not (self.restarts.wanted and alarms.any()):
+            return False
+        self.restarts.restart(parts, self.schemas, agent, alarms=alarms)
+        return True
+
+    def _count(
+        self, parts: Parts, judge: Feedback, feedback: Feedback, *, truth: Floats | None, fresh: Bools, again: bool
+    ) -> None:
+        """Count rewards unless they come ``again``, and compare both verdicts where both are known."""
+        if not again:
+            self.restarts.count(parts, feedback.observed)
+        if self.audits.rate:
+            agent = feedback.agent
+            reward = _chosen(judge, agent)
+            found = np.full(np.shape(agent), np.nan) if truth is None else np.where(fresh, truth, np.nan)
+            self.audits.count(parts["audits"], agent, reward=reward, truth=found, again=again)
+            self.audits.compare(parts["audits"], agent, judge=reward, truth=found)
+
+    @cached_property
+    def _mixes(self) -> bool:
+        """Whether anything may change the policy's propensities."""
+        return self.restarts.wanted or (self.alignment is not None and self.alignment.compares_agents)
+
+    def _mixing(self, parts: Parts, lambda_: Floats) -> Callable[..., Floats] | None:
+        """What changes the policy's propensities: agents that lead unchallenged, and agents just started afresh."""
+        counts = self.alignment is not None and self.alignment.compares_agents and np.count_nonzero(lambda_) > 0
+        alone = self.alignment.starving(parts) if self.alignment is not None and counts else None
+        new = self.restarts.on_probation(parts)
+        if new is None:
+            return None if alone is None else partial(with_comparison, alone=alone)
+        if alone is None:
+            return partial(with_probation, new=new)
+        return lambda p, eligible: with_probation(with_comparison(p, alone, eligible), new, eligible)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""
@@ -247,3 +351,15 @@ class Engine:
             return distance, lambda_ * distance, lambda_
         found = self.alignment.relative(parts, o.reference, o.profiles)
         return found.lower, self.dual.penalty(dual, self.dual.excess(found)), lambda_
+
+
+def _chosen(feedback: Feedback, agent: Ints) -> Floats:
+    """Rewards of the chosen agents, ``batch``; NaN where unknown."""
+    if feedback.earned is not None:
+        return feedback.earned
+    return np.where(chosen_entries(feedback.observed, agent), chosen_entries(feedback.reward, agent), np.nan)
+
+
+def _other_test(part: Arrays, learned: Arrays) -> bool:
+    """Whether ``learned`` is the state of a drift monitor of another size."""
+    return "ring" in part and "ring" in learned and part["ring"].shape != learned["ring"].shape

@@ -6,21 +6,23 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
-from bot_orch.core import settling
+from bot_orch.core import settling, verdicts
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
+from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.core.state import FORMAT, VERSION, State, parse
+from bot_orch.core.state import FORMAT, VERSION, FirstVerdict, State, parse
 from bot_orch.core.text import carried_over, encode
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
@@ -29,8 +31,8 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.choice import indices
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
-from bot_orch.rng import derive_key, stream_of
-from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.rng import derive_key, stream_of, uniform
+from bot_orch.types import Agent, Decision, Measure, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
@@ -83,6 +85,14 @@ class Orchestrator:
         without a stated patience, counts for what it says: see ``docs/concepts/silence.md``.
     horizon
         Rounds after which a decision without an outcome is dropped as silence; None keeps it pending for ever.
+    audit_rate
+        Share of decisions, drawn at random, that are marked with ``decision.audit``: report the truth about them by
+        ``observe(..., audit=True)`` beside the judge's verdict, and the judge's bias per agent is learned and
+        subtracted from the score.
+    on_alarm
+        What a drift alarm of an agent's outputs does. ``count`` (the default): nothing else. ``restart``: the agent
+        starts afresh, and rewards of its earlier decisions are not learned any more. Needs outputs; the drift test is
+        that of the alignment, or the default one.
 
     Examples
     --------
@@ -107,6 +117,8 @@ class Orchestrator:
         encoder: Encoder | str | None = "builtin",
         patience_s: float | None = None,
         horizon: int | None = 10_000,
+        audit_rate: float = 0.0,
+        on_alarm: OnAlarm = "count",
     ) -> None:
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
@@ -121,6 +133,8 @@ class Orchestrator:
             encoder=encoder,
             patience_s=patience_s,
             horizon=horizon,
+            audit_rate=audit_rate,
+            on_alarm=on_alarm,
         )
         if isinstance(agents, str):
             raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
@@ -202,6 +216,16 @@ class Orchestrator:
         """Whether a decision is among :attr:`silent`."""
         return decision_id in self._state.silences
 
+    @property
+    def verdicts(self) -> Mapping[str, FirstVerdict]:
+        """First verdicts on audited decisions that wait for their second one, by decision id."""
+        return MappingProxyType(self._state.verdicts)
+
+    @property
+    def shown(self) -> Collection[str]:
+        """Ids of pending decisions whose output is known."""
+        return self._state.shown.keys()
+
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending."""
@@ -227,7 +251,7 @@ class Orchestrator:
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
-        counter, names = self._state.rounds, self._roster.names
+        counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         found = engine.prepare(self._parts_of(engine), observed, self._uniform(counter))
         choice = found.drawn.choice
         return _decision(
@@ -236,7 +260,7 @@ class Orchestrator:
             names[int(found.drawn.agent)],
             names,
             found.drawn.propensities,
-            _terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost),
+            _terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost, found.bias),
             self._name,
             float(found.lambda_),
             self._state.seq,
@@ -244,6 +268,8 @@ class Orchestrator:
             task.features,
             () if observed.claims is None else tuple(observed.claims.tolist()),
             task.encoded if engine.settings.text is not None else "",
+            rate > 0.0 and uniform(self._audit_stream, counter) < rate,
+            rate,
         )
 
     @exclusive
@@ -276,27 +302,52 @@ class Orchestrator:
             self._expire_before(state.rounds - engine.settings.horizon)
 
     @exclusive
-    def observe(self, decision_id: str, outcome: Outcome) -> None:
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
         """Learn from an outcome, at any time and in any order.
 
         Each decision takes one outcome. If that had no reward, a reward that comes later replaces it, while the
-        decision is among the 1024 newest of :attr:`silent`.
+        decision is among the 1024 newest of :attr:`silent`. A decision with ``decision.audit`` takes two: the judge's,
+        and with ``audit`` the truth, in any order. The policy learns the reward that comes first; the second one tells
+        the judge's bias.
         """
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        decision, engine = self._awaited(decision_id, outcome), self._engine
+        state, roster, engine = self._state, self._roster, self._engine
+        if decision_id in state.verdicts:
+            verdicts.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
+            return
+        decision = self._awaited(decision_id, outcome)
+        if audit:
+            verdicts.check_audit(decision)
         if outcome.output is not None:
             engine = engine.choosing(outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
         self._use(engine)  # inputs are valid: no error after this line
-        earlier = self._settle(decision)
+        shown, earlier = decision_id in state.shown, self._settle(decision)
         if index is None:
             return  # the agent was removed
-        model.learn(self._state.parts["reward"], index, outcome)
-        read = settling.Read(reward, raw, earlier)
-        settling.learn(engine, self._state, self._roster, decision=decision, outcome=outcome, read=read)
+        model.learn(state.parts["reward"], index, outcome)
+        read = settling.Read(reward, raw, earlier, shown=shown or (earlier is not None and earlier.shown), audit=audit)
+        if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
+            self._refresh()
+        if decision.audit and reward is not None and settling.is_verdict(outcome, reward):
+            verdicts.keep(state, decision, reward, audit=audit)
+
+    @exclusive
+    def observe_output(self, decision_id: str, output: Measure) -> None:
+        """Learn an output before its outcome is known: distances and drift alarms need not wait for late rewards.
+
+        The decision stays pending. If its outcome brings the output again, that is not counted twice.
+        """
+        decision, engine = self._pending(decision_id), self._engine.comparing("output", output)
+        if decision_id in self._state.shown:
+            raise InvalidInputError("output", "is known already", "report the output of a decision once")
+        raw = verdicts.read_output(engine, output)
+        self._use(engine)
+        if verdicts.see_output(engine, self._state, self._roster, decision=decision, raw=raw):
+            self._refresh()
 
     def meaning(self, outcome: Outcome) -> OutcomeMeaning:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
@@ -322,8 +373,10 @@ class Orchestrator:
         return tuple(decision.id for decision in overdue)
 
     def _expire(self, decision: Decision) -> None:
+        read = settling.Read(shown=decision.id in self._state.shown)
         self._settle(decision)
-        settling.learn(self._engine, self._state, self._roster, decision=decision, outcome=settling.FORGOTTEN)
+        gone = settling.FORGOTTEN
+        settling.learn(self._engine, self._state, self._roster, decision=decision, outcome=gone, read=read)
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -396,6 +449,12 @@ class Orchestrator:
         counts = self._state.parts["drift"]["alarms"] if "drift" in self._state.parts else np.zeros(len(self.agents))
         return {name: int(count) for name, count in zip(self.agents, counts, strict=True)}
 
+    def restarts(self) -> dict[str, int]:
+        """How often an alarm has started an agent afresh; zeros unless ``on_alarm`` is ``restart``."""
+        parts = self._state.parts
+        counts = parts["restarts"]["times"] if "restarts" in parts else np.zeros(len(self.agents))
+        return {name: int(count) for name, count in zip(self.agents, counts, strict=True)}
+
     def task_drift_alarms(self) -> int:
         """Number of drift alarms of the task references; zero without a drift monitor."""
         return int(self._state.parts["task_drift"]["alarms"]) if "task_drift" in self._state.parts else 0
@@ -443,13 +502,15 @@ class Orchestrator:
         self._stream = derive_key("orchestrator", self.seed)
         self._uniform = stream_of(self._stream)
         self._prefix = f"{self._stream:016x}-"
+        self._audit_stream = derive_key("audit", self.seed)
         self._name = policy_name(self.policy)
         self._refresh()
 
     def _refresh(self) -> None:
         """Recompute the values derived from the set of agents."""
         self._roster = Roster(self._state.agents)
-        self._waiting: Floats = self._roster.waiting(self._state.pending.values())
+        counted = (decision for decision in self._state.pending.values() if self._counts(decision))
+        self._waiting: Floats = self._roster.waiting(counted)
 
     def _use(self, engine: Engine) -> None:
         """Switch to another engine and keep the learned state."""
@@ -493,7 +554,14 @@ class Orchestrator:
         earlier = self._state.silences.pop(decision.id, None)
         if earlier is None:
             del self._state.pending[decision.id]
-            index = self._roster.index.get(decision.agent)
-            if index is not None:
-                self._waiting[index] -= 1.0
+            self._state.shown.pop(decision.id, None)
+            if self._counts(decision):
+                self._waiting[self._roster.index[decision.agent]] -= 1.0
         return earlier
+
+    def _counts(self, decision: Decision) -> bool:
+        """Whether a decision counts as pending for its agent: not if that was removed or started afresh since."""
+        index = self._roster.index.get(decision.agent)
+        if index is None or not self._engine.restarts.wanted:
+            return index is not None
+        return settling.is_fresh(self._engine, self._state, index, decision=decision)

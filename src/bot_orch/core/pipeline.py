@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +14,7 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, one_hot
 from bot_orch.policies.choice import mixed_draw
 
-__all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback"]
+__all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback", "only", "with_reward"]
 
 _LATER: Bools = np.zeros(0, dtype=bool)  # derived when it is read
 
@@ -28,10 +29,22 @@ class Drawn:
     situation: Situation
 
 
-def decide(policy: Policy, state: Arrays, situation: Situation, *, u: npt.ArrayLike, floor: float = 0.0) -> Drawn:
-    """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness."""
+def decide(
+    policy: Policy,
+    state: Arrays,
+    situation: Situation,
+    *,
+    u: npt.ArrayLike,
+    floor: float = 0.0,
+    mix: Callable[..., Floats] | None = None,
+) -> Drawn:
+    """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness.
+
+    ``mix`` maps the policy's propensities and ``eligible`` to those with guaranteed exploration.
+    """
     choice = policy.choose(state, situation)
-    p, agent = mixed_draw(choice.propensities, u, floor, eligible=situation.eligible)
+    found = choice.propensities if mix is None else mix(choice.propensities, eligible=situation.eligible)
+    p, agent = mixed_draw(found, u, floor, eligible=situation.eligible)
     return Drawn(agent, p, choice, situation)
 
 
@@ -78,6 +91,23 @@ def feedback(
     observed, reward = observed & known[..., None], np.where(known, reward, 0.0)
     seen = np.broadcast_to(reward[..., None], observed.shape) if reward.ndim else np.full(observed.shape, reward)
     return Feedback(t, agent, observed, seen, propensities, penalty, context, claims)
+
+
+def with_reward(given: Feedback, reward: Floats) -> Feedback:
+    """Bandit feedback with other rewards of the chosen agents, ``batch``, where those are not NaN."""
+    known = np.isfinite(reward)
+    if not known.any():
+        return given
+    if known.all():
+        return replace(given, earned=reward)
+    mine = one_hot(given.observed.shape[-1])[given.agent] & known[..., None]
+    seen = np.where(mine, reward[..., None], given.reward)
+    return replace(given, observed=given.observed | mine, reward=seen, earned=None)
+
+
+def only(given: Feedback, rows: Bools) -> Feedback:
+    """The feedback without that of batch elements outside ``rows``."""
+    return replace(given, observed=given.observed & np.asarray(rows)[..., None], earned=None)
 
 
 def bandit_feedback(drawn: Drawn, reward: Floats) -> Feedback:

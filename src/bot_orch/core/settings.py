@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from bot_orch.core.alignment import Alignment, GivenDistances, Units
+from bot_orch.core.alignment import Alignment, GivenDistances, Units, Watch
+from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
 from bot_orch.encoders import Encoder, check_name
@@ -54,6 +55,8 @@ class Settings:
     patience_s: float | None = None
     horizon: int | None = None
     kernels: KernelKind = field(default_factory=kernel_kind)
+    audit_rate: float = 0.0
+    on_alarm: OnAlarm = "count"
 
     def __post_init__(self) -> None:
         require_kernels(self.kernels)
@@ -79,6 +82,11 @@ class Settings:
             units = "reference" if self.lambda_ == "auto" else self.units or self.alignment.units
             if units != self.alignment.units:
                 object.__setattr__(self, "alignment", replace(self.alignment, units=units))
+        object.__setattr__(self, "audit_rate", _check("audit_rate", self.audit_rate, 0.0, high=1.0))
+        if self.on_alarm not in ("count", "restart"):
+            raise InvalidInputError("on_alarm", f"is {self.on_alarm!r}", "pass 'count' or 'restart'")
+        if self.on_alarm == "restart" and isinstance(self.alignment, Alignment) and self.alignment.watch is None:
+            object.__setattr__(self, "alignment", replace(self.alignment, watch=Watch()))
 
     @cached_property
     def context_width(self) -> int:
@@ -91,9 +99,9 @@ class Settings:
 
     def learned_under(self) -> tuple[Any, ...]:
         """Settings on which the learned state depends; changing any other keeps the state valid."""
-        alignment = self.alignment
+        alignment: Any = self.alignment
         if isinstance(alignment, Alignment):
-            alignment = replace(alignment, units="reference")
+            alignment = replace(alignment, units="reference", watch=None).spec()  # measures have no equality
         return self.policy, self.n_features, alignment, self.reward, self.text
 
     def spec(self) -> dict[str, Any]:
@@ -115,6 +123,8 @@ class Settings:
             "patience_s": self.patience_s,
             "horizon": self.horizon,
             "kernels": self.kernels,
+            "audit_rate": self.audit_rate,
+            "on_alarm": self.on_alarm,
         }
 
     @classmethod
@@ -136,6 +146,8 @@ class Settings:
             patience_s=document.get("patience_s"),
             horizon=document.get("horizon"),
             kernels=document.get("kernels", kernel_kind()),  # older documents do not say
+            audit_rate=document.get("audit_rate", 0.0),
+            on_alarm=document.get("on_alarm", "count"),
         )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from itertools import takewhile
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,18 +20,25 @@ from bot_orch.policies.base import Feedback
 from bot_orch.policies.choice import indices
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["FORGOTTEN", "Read", "feedback", "learn", "overdue"]
+__all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "overdue"]
 
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
 
 
-class Read(NamedTuple):
-    """What was read of an outcome: reward, outputs to compare; and the silence that it replaces."""
+@dataclass(slots=True, eq=False)
+class Read:
+    """What was read of an outcome: reward, outputs to compare; and the silence that it replaces.
+
+    ``shown``: the outputs were learned before. ``audit``: the reward is the truth, not the judge's verdict.
+    """
 
     reward: float | None = None
     raw: Floats | None = None
     earlier: Silence | None = None
+    _: KW_ONLY
+    shown: bool = False
+    audit: bool = False
 
 
 def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
@@ -42,28 +49,49 @@ def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
 
 def learn(
     engine: Engine, state: State, roster: Roster, *, decision: Decision, outcome: Outcome, read: Read | None = None
-) -> None:
-    """Turn an outcome into a lesson and learn it; a decision that ends without a reward is remembered."""
+) -> bool:
+    """Turn an outcome into a lesson and learn it; a decision that ends without a reward is remembered.
+
+    Returns whether an alarm started the agent afresh.
+    """
     index = roster.index.get(decision.agent)
     if index is None:
-        return  # the agent was removed
+        return False  # the agent was removed
     read = read or Read()
     earlier, part = read.earlier, state.parts["completion"]
-    if earlier is not None:
+    if earlier is not None and is_fresh(engine, state, index, decision=decision):
         engine.completion.undo(part, index, earlier.taken)
     taken = engine.completion.take(part, index, outcome, reward=read.reward)
     paid = earlier is not None and earlier.paid
     cost_usd = None if paid or outcome.cost_usd is None else np.array(outcome.cost_usd)
-    engine.learn(
+    shown, lesson, learned = read.shown, _number(taken.lesson), Learned(read.raw, cost_usd)
+    if read.audit or shown:
+        audited = read.audit and is_verdict(outcome, read.reward) and _fits(engine.settings, decision)
+        learned = Learned(read.raw, cost_usd, truth=lesson if audited else None, output_known=shown)
+        lesson = _number(None) if audited else lesson
+    restarted = engine.learn(
         state.parts,
         roster.names,
-        feedback(engine, roster, decision, reward=_number(taken.lesson)),
-        learned=Learned(read.raw, cost_usd),
+        feedback(engine, roster, decision, reward=lesson),
+        learned=learned,
         replaces=_replaced(engine, roster, decision, earlier=earlier),
     )
     if outcome.reward is None and taken.exit.cause != FAILED:
         position = engine.settings.policy.position(state.parts["policy"], index)
-        remember(state.silences, Silence(decision, taken, position=position, paid=paid or cost_usd is not None))
+        paid, shown = paid or cost_usd is not None, shown or outcome.output is not None
+        remember(state.silences, Silence(decision, taken, position=position, paid=paid, shown=shown))
+    return restarted
+
+
+def is_verdict(outcome: Outcome, reward: float | None) -> bool:
+    """Whether an outcome says how good an answer was; a timeout does not, though a reward of zero is read of it."""
+    return reward is not None and (outcome.event or outcome.reward is not None)
+
+
+def is_fresh(engine: Engine, state: State, index: int, *, decision: Decision) -> bool:
+    """Whether the agent of a decision, at ``index``, has not been started afresh since."""
+    restarts = engine.restarts
+    return not restarts.wanted or bool(restarts.fresh(state.parts, np.array(index), decision.key.counter + 1))
 
 
 def feedback(
@@ -73,7 +101,7 @@ def feedback(
 
     No reward of a decision made with other features can be learned: it counts as missing.
     """
-    penalty, claims = decision.terms.alignment + decision.terms.cost, decision.claims
+    penalty, claims = decision.terms.penalty(), decision.claims
     fits, propensities = _fits(engine.settings, decision), decision.propensities
     if decision.agents is not roster.names:
         propensities, penalty = roster.place(decision, propensities), roster.place(decision, penalty)

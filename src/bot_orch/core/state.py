@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,31 @@ from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Agent, Decision, RandomKey, Terms
 
-__all__ = ["FORMAT", "VERSION", "State", "agent_from_dict", "agent_to_dict", "decision_from_dict", "parse"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "FirstVerdict",
+    "State",
+    "agent_from_dict",
+    "agent_to_dict",
+    "decision_from_dict",
+    "parse",
+]
 
 FORMAT = "bot-orch-state"
 VERSION = 2
 _OLDER = (1,)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstVerdict:
+    """The first verdict on an audited decision of ``agent`` in ``round``: the truth if ``audit``, else the judge's."""
+
+    agent: str
+    round: int
+    _: KW_ONLY
+    reward: float
+    audit: bool
 
 
 @dataclass(slots=True)
@@ -28,6 +48,8 @@ class State:
     """Registered agents, learned arrays, pending decisions and recent silences: a fold over the events so far.
 
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
+    ``verdicts`` holds the first of two verdicts on audited decisions, ``shown`` the ids of pending decisions whose
+    output is known.
     """
 
     agents: tuple[Agent, ...]
@@ -37,6 +59,8 @@ class State:
     rounds: int = 0
     seq: int = 0
     silences: dict[str, Silence] = field(default_factory=dict)
+    verdicts: dict[str, FirstVerdict] = field(default_factory=dict)
+    shown: dict[str, None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; :meth:`from_dict` is the inverse."""
@@ -47,6 +71,8 @@ class State:
             "rounds": self.rounds,
             "seq": self.seq,
             "silences": [silence_to_dict(silence) for silence in self.silences.values()],
+            **({"verdicts": [[key, *astuple(entry)] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
+            **({"shown": list(self.shown)} if self.shown else {}),
         }
 
     @classmethod
@@ -60,6 +86,11 @@ class State:
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
             silences={entry["id"]: silence_from_dict(entry) for entry in document.get("silences", ())},
+            verdicts={
+                key: FirstVerdict(agent, round_, reward=reward, audit=audit)
+                for key, agent, round_, reward, audit in document.get("verdicts", [])
+            },
+            shown=dict.fromkeys(document.get("shown", [])),
         )
 
     def fingerprint(self) -> str:
@@ -120,4 +151,6 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         features=tuple(document["features"]),
         claims=tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
         encoder=document.get("encoder", ""),
+        audit=document.get("audit", False),
+        audit_probability=document.get("audit_probability", 0.0),
     )

@@ -2,7 +2,8 @@
 
 Every task has a prompt embedding and a reference embedding, what a good answer looks like. Honest agents answer near
 the reference and are worth about what the judge gives them. A cheat wins the judge on every task, above every honest
-agent, with an output that has nothing to do with the reference and is worth little.
+agent, with an output that is worth little. Most cheats' outputs have nothing to do with the reference; some stay close
+enough to it that only the truth can tell them from honest agents.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from bot_orch.rng import generator
 __all__ = ["CHEATS", "GamingSettings", "gaming_matrix"]
 
 #: ``constant``: always the same output. ``copy``: the prompt, handed back. ``length``: a real answer, blown up along
-#: the direction in which outputs get longer.
-CHEATS = ("constant", "copy", "length")
+#: the direction in which outputs get longer. ``collude``: the same output as all others of this kind. ``halfway``: the
+#: middle between the mean of all references and that of the task. ``weak``: the outputs of the weakest honest agent,
+#: worth as much. ``sleeper`` and ``quiet``: the best honest agent in the first half of the tasks, then ``collude`` or
+#: ``weak``.
+CHEATS = ("constant", "copy", "length", "collude", "halfway", "weak", "sleeper", "quiet")
+_SLEEPERS = ("sleeper", "quiet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,10 @@ class GamingSettings:
         range from half to one and a half times as much.
     features
         Dimensions of the prompt that are given as features; 0 for none.
+    referenced
+        Share of the tasks that have a reference.
+    binary
+        Whether both verdicts are 0 or 1; the judge then errs on one honest answer in twenty.
     """
 
     tasks: int = 1000
@@ -52,6 +61,8 @@ class GamingSettings:
     worst_honest: float = 0.3
     cheat_reward: float = 0.9
     cheat_true: float = 0.05
+    referenced: float = 1.0
+    binary: bool = False
 
 
 def gaming_matrix(settings: GamingSettings | None = None, seed: int = 0, name: str = "gaming") -> Matrix:
@@ -79,6 +90,12 @@ def gaming_matrix(settings: GamingSettings | None = None, seed: int = 0, name: s
     reference = prompt @ turn + 1.0
     outputs = np.concatenate([_honest(s, honest, reference, rng=rng), _cheats(s, prompt, reference, rng=rng)], axis=1)
     reward, true_reward = _rewards(s, honest, rng)
+    _stay_close(s, outputs, true_reward, reference=reference, rng=rng)
+    _sleep(s, outputs, reward, true_reward, reference=reference, rng=rng)
+    if s.binary:
+        reward, true_reward = _verdicts(reward, true_reward, honest, rng=rng)
+    if s.referenced < 1.0:
+        reference = np.where(rng.random((s.tasks, 1)) < s.referenced, reference, np.nan)
     names = [f"honest-{i}" for i in range(honest)] + _cheat_names(s.cheats)
     return Matrix(
         name,
@@ -105,17 +122,66 @@ def _honest(s: GamingSettings, honest: int, reference: Floats, *, rng: np.random
 
 
 def _cheats(s: GamingSettings, prompt: Floats, reference: Floats, *, rng: np.random.Generator) -> Floats:
-    made = np.empty((s.tasks, len(s.cheats), s.dimension))
+    made = np.zeros((s.tasks, len(s.cheats), s.dimension))
     for index, kind in enumerate(s.cheats):
         if kind == "constant":
             made[:, index] = rng.normal(size=s.dimension) * 1.5
         elif kind == "copy":
             made[:, index] = prompt
-        else:
+        elif kind == "length":
             direction = rng.normal(size=s.dimension)
             direction *= 4.0 / np.linalg.norm(direction)
             made[:, index] = reference + direction * rng.uniform(0.8, 1.2, size=(s.tasks, 1))
     return made + 0.02 * rng.normal(size=made.shape)
+
+
+def _stay_close(
+    s: GamingSettings, outputs: Floats, truth: Floats, *, reference: Floats, rng: np.random.Generator
+) -> None:
+    """Outputs of cheats that look like each other, or like honest agents; in place."""
+    honest, common = s.agents - len(s.cheats), None
+    for column, kind in enumerate(s.cheats, honest):
+        if kind in ("constant", "copy", "length"):
+            continue
+        common = rng.normal(size=s.dimension) * 1.5 if common is None else common
+        if kind == "halfway":
+            outputs[:, column] += 0.5 * reference + 0.5 * reference.mean(axis=0)
+        elif kind in ("collude", "sleeper"):
+            outputs[:, column] += common
+        else:
+            outputs[:, column] += outputs[:, honest - 1]
+            truth[:, column] = truth[:, honest - 1]
+
+
+def _sleep(
+    s: GamingSettings,
+    outputs: Floats,
+    reward: Floats,
+    truth: Floats,
+    *,
+    reference: Floats,
+    rng: np.random.Generator,
+) -> None:
+    """The first half of the tasks of sleepers: honest, between the best and the others; in place."""
+    honest, first = s.agents - len(s.cheats), slice(0, s.tasks // 2)
+    for column, kind in enumerate(s.cheats, honest):
+        if kind not in _SLEEPERS:
+            continue
+        noise = s.noise * rng.normal(size=reference[first].shape)
+        outputs[first, column] = reference[first] + noise
+        worth = truth[first, 0] + 0.05
+        truth[first, column] = np.clip(worth, 0.0, 1.0)
+        seen = worth + rng.normal(scale=s.judge_noise, size=worth.shape)
+        reward[first, column] = np.clip(seen, 0.0, 1.0)
+
+
+def _verdicts(reward: Floats, truth: Floats, honest: int, *, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Both verdicts as 0 or 1; on honest agents they agree but for one error in twenty."""
+    u = rng.random(truth.shape)
+    true = (u < truth).astype(float)
+    seen = (u < reward).astype(float)
+    seen[:, :honest] = np.abs(true - (rng.random(truth.shape) < 0.05))[:, :honest]
+    return seen, true
 
 
 def _rewards(s: GamingSettings, honest: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

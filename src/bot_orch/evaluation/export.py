@@ -96,11 +96,17 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
         "revisions": 0,
         "propensities": dict(zip(event.agents, event.column("propensity").tolist(), strict=True)),
         "features": list(event.seen()),
+        "audit_probability": event.audit_probability,
     }
 
 
 def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
-    line.update(reward=event.reward, elapsed_s=event.elapsed_s, completed=event.completed, reason=event.reason)
+    if event.effect == "shown":
+        return
+    if event.audit or not line.get("audited"):  # a judge's opinion does not replace the truth
+        line.update(reward=event.reward, elapsed_s=event.elapsed_s, completed=event.completed, reason=event.reason)
+    if event.audit:
+        line["audited"] = True
     line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd
     line["feedbacks"] = line.get("feedbacks", 0) + 1
     line["revisions"] = line.get("revisions", 0) + (event.effect in ("revision", "late"))

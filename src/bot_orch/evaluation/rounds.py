@@ -149,6 +149,7 @@ class _Reading:
     early: dict[str, Outcome] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)
     revised: set[str] = field(default_factory=set)
+    audited: set[str] = field(default_factory=set)
     newest: str = ""
     used: str = ""
     earlier: int = 0
@@ -209,7 +210,10 @@ class _Reading:
         if event.reward is not None:
             if event.decision_id in self.rewards:
                 self.revised.add(event.decision_id)
-            self.rewards[event.decision_id] = event.reward
+            if event.audit or event.decision_id not in self.audited:  # a judge's opinion does not replace the truth
+                self.rewards[event.decision_id] = event.reward
+            if event.audit:
+                self.audited.add(event.decision_id)
 
     def _learn(self, decision_id: str, outcome: Outcome) -> None:
         self.lessons.setdefault(decision_id, Lesson(outcome, len(self.made)))

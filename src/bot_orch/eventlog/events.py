@@ -7,6 +7,7 @@ this gets a new tag, and the fold keeps reading the old one.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +19,12 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import COLUMNS, Decision, Measure, Outcome, RandomKey, Task, Terms
+from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "CLAIM",
     "FIRST_ENGINE",
+    "RESTARTED",
     "SETTLING",
     "AttemptEnded",
     "Censored",
@@ -49,6 +51,8 @@ _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(Rand
 
 #: Effects of a report that ends its decision.
 SETTLING = frozenset({"learned", "noted"})
+#: Topic of the note that a drift alarm has started an agent afresh; it is for readers, the fold does so by itself.
+RESTARTED = "agent.restarted"
 #: The engine of logs that do not name one.
 FIRST_ENGINE = "1"
 #: The column of a decision that holds the agents' claims.
@@ -108,7 +112,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     ``numbers`` holds one row of M little-endian doubles for each of ``columns``. ``features`` holds the numbers that
     the choice was made on, of the type ``feature_type``; single precision where that loses nothing. Columns and fields
     are added, the format stays. A decision on which agents made claims has a column ``claim``, NaN for those that made
-    none.
+    none. ``audit`` marks the decision for an audit, drawn with ``audit_probability``.
     """
 
     id: str
@@ -134,6 +138,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     router: str = ""
     token: str = ""
     round: str = ""
+    audit: bool = False
+    audit_probability: float = 0.0
 
     def table(self) -> Floats:
         """``numbers`` as an array, one row per column."""
@@ -148,6 +154,10 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     def propensity(self) -> float:
         """The probability with which the chosen agent was drawn."""
         return float(self.column("propensity")[self.agents.index(self.agent)])
+
+    def _numbers(self) -> Iterable[str]:
+        """The columns of a decision's own numbers, in order."""
+        return (name for name in ("propensity", *TERMS) if name in self.columns)
 
     def seen(self) -> tuple[float, ...]:
         """The features that the choice was made on."""
@@ -168,7 +178,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
 
     def decision(self) -> Decision:
         """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id."""
-        p, *terms = self.table() if self.columns == COLUMNS else map(self.column, COLUMNS)
+        p, *terms = self.table() if self.columns == COLUMNS else map(self.column, self._numbers())
         return _decision(
             f"{self.stream:016x}-{self.counter:012x}",
             self.task.id,
@@ -183,6 +193,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             self.seen(),
             self.claims(),
             self.encoder,
+            self.audit,
+            self.audit_probability,
         )
 
 
@@ -216,7 +228,9 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     ``effect`` is how it counts: ``learned``; ``noted`` (the decision ends without a reward; silence counts for what it
     says); ``replaced`` (a reward in place of that); ``early`` (kept until its decision is known); ``revision`` (an
     outcome was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon, when the decision
-    is no longer remembered: likewise).
+    is no longer remembered: likewise); ``audited`` (the second of two verdicts on an audited decision: the judge's bias
+    is learned); ``shown`` (only the output is known: distances and drift alarms learn it, the decision stays pending).
+    With ``audit`` the reward is the truth.
     """
 
     id: str
@@ -228,6 +242,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     reason: str | None = None
     output: dict[str, Any] | None = None
     cost_usd: float = 0.0
+    audit: bool = False
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
@@ -371,7 +386,7 @@ def record_decision(
         decision.key.stream,
         decision.key.counter,
         ENGINE,
-        tuple(columns) if decision.claims else COLUMNS,  # the default is not written
+        COLUMNS if len(columns) == len(COLUMNS) else tuple(columns),  # the default is not written
         features=features.tobytes(),
         feature_type="<f4" if exact else "<f8",
         encoder=decision.encoder,
@@ -380,6 +395,8 @@ def record_decision(
         session=session,
         task_ref=task_ref,
         by=by,
+        audit=decision.audit,
+        audit_probability=decision.audit_probability,
     )
 
 

@@ -25,6 +25,7 @@ from bot_orch.eventlog.events import (
     TaskSubmitted,
     decode_event,
     encode_event,
+    measure_of,
 )
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.reconfigure import reconfigured
@@ -49,8 +50,10 @@ class Ledger:
     ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
     ``silent`` maps those of recent decisions that ended without a reward to the orchestrator's id: a reward may still
     replace the silence. ``answered`` holds how long the agents of pending decisions took to answer, where known.
+    ``audits`` maps the ids of audited decisions that wait for their second verdict to the orchestrator's id.
     ``engine`` is the one that the newest settings name.
-    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; it is no part of the state.
+    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
+    agents that the last event has started afresh. Both are no part of the state.
     """
 
     def __init__(self) -> None:
@@ -59,6 +62,7 @@ class Ledger:
         self.silent: dict[str, str] = {}
         self.answered: dict[str, float] = {}
         self.early: dict[str, list[FeedbackGiven]] = {}
+        self.audits: dict[str, str] = {}
         self.sessions: dict[str, tuple[str, int]] = {}
         self.tasks: dict[str, bytes] = {}
         self.spending = Spending()
@@ -67,6 +71,7 @@ class Ledger:
         self.seq = 0
         self.time_us = 0
         self.folded_from = 0
+        self.restarted: tuple[str, ...] = ()
 
     @property
     def router(self) -> Orchestrator:
@@ -82,6 +87,7 @@ class Ledger:
 
     def apply(self, seq: int, time_us: int, event: Event, made: Decision | None = None) -> None:
         """Take one event. ``made`` is the decision itself where this process has just made it."""
+        before = self._restarts()
         match event:
             case DecisionMade():
                 self._decide(time_us, event, made)
@@ -103,6 +109,13 @@ class Ledger:
                 self._router, self.engine = reconfigured(self._router, event), event.engine
                 self._forget_silences()
         self.seq, self.time_us = seq, time_us
+        self.restarted = tuple(name for name, times in self._restarts().items() if times > before.get(name, times))
+
+    def _restarts(self) -> dict[str, int]:
+        """How often agents were started afresh, if alarms do that."""
+        if self._router is None or self._router.settings.on_alarm != "restart":
+            return {}
+        return self._router.restarts()
 
     def take(self, row: Row) -> None:
         """Take one row of the log; rows must come without gaps."""
@@ -134,6 +147,7 @@ class Ledger:
             "kill_switch": self.kill_switch,
             "seq": self.seq,
             "time_us": self.time_us,
+            **({"audits": list(self.audits.items())} if self.audits else {}),
         }
         return msgspec.msgpack.encode(document)
 
@@ -151,6 +165,7 @@ class Ledger:
         ledger.early = {key: [_feedback(each) for each in kept] for key, kept in document["early"].items()}
         ledger.sessions = {key: (agent, time_us) for key, agent, time_us in document["sessions"]}
         ledger.tasks = dict(document["tasks"])
+        ledger.audits = dict(document.get("audits", ()))
         ledger.spending = Spending.from_list(document["spending"])
         ledger.kill_switch = document["kill_switch"]
         ledger.seq, ledger.time_us = document["seq"], document["time_us"]
@@ -173,33 +188,45 @@ class Ledger:
                 del self.sessions[next(iter(self.sessions))]
         for feedback in self.early.pop(event.id, ())[:1]:
             with suppress(InvalidInputError):  # it could not be checked when it came; the decision waits for another
-                self._settle(event.id, feedback.outcome())
+                self._settle(event.id, feedback.outcome(), audit=feedback.audit)
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
-        self.spending.add(time_us, event.cost_usd)
         if event.effect == "early":
             self.early.setdefault(event.decision_id, []).append(event)
         elif event.effect in SETTLING:
-            self._settle(event.decision_id, event.outcome())
+            self._settle(event.decision_id, event.outcome(), audit=event.audit)
         elif event.effect == "replaced":
-            self._replace(event.decision_id, event.outcome())
+            self._replace(event)
+        elif event.effect == "audited":
+            self._audit(event)
+        elif event.effect == "shown" and event.output is not None:
+            self.router.observe_output(self._waiting(event.decision_id), measure_of(event.output))
+        self.spending.add(time_us, event.cost_usd)  # last: a refused report costs nothing
 
-    def _settle(self, decision_id: str, outcome: Outcome) -> None:
+    def _waiting(self, decision_id: str) -> str:
+        """The orchestrator's id of a pending decision."""
         entry = self.pending.get(decision_id)
         if entry is None:
             raise LedgerMismatchError(f"decision {decision_id} is not pending")
-        self.router.observe(entry[0], outcome)
+        return entry[0]
+
+    def _settle(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+        known_as = self._waiting(decision_id)
+        self.router.observe(known_as, outcome, audit=audit)
         del self.pending[decision_id]
         self.answered.pop(decision_id, None)
-        if self.router.is_silent(entry[0]):
-            self.silent[decision_id] = entry[0]
+        if self.router.is_silent(known_as):
+            self.silent[decision_id] = known_as
             self._forget_silences()
+        self._await_second(decision_id, known_as)
 
-    def _replace(self, decision_id: str, outcome: Outcome) -> None:
-        internal = self.silent.pop(decision_id, None)
-        if internal is None:
-            raise LedgerMismatchError(f"decision {decision_id} is not silent")
-        self.router.observe(internal, outcome)
+    def _replace(self, event: FeedbackGiven) -> None:
+        known_as = self.silent.get(event.decision_id)
+        if known_as is None:
+            raise LedgerMismatchError(f"decision {event.decision_id} is not silent")
+        self.router.observe(known_as, event.outcome(), audit=event.audit)
+        del self.silent[event.decision_id]
+        self._await_second(event.decision_id, known_as)
 
     def _forget_silences(self) -> None:
         """Drop the oldest silences that the orchestrator has forgotten."""
@@ -208,6 +235,19 @@ class Ledger:
             if self.router.is_silent(self.silent[oldest]):
                 return
             del self.silent[oldest]
+
+    def _await_second(self, decision_id: str, known_as: str) -> None:
+        """Note an audited decision that has its first verdict."""
+        if known_as in self.router.verdicts:
+            self.audits[decision_id] = known_as
+            if len(self.audits) > len(self.router.verdicts):  # the orchestrator has dropped its oldest one, too
+                del self.audits[next(iter(self.audits))]
+
+    def _audit(self, event: FeedbackGiven) -> None:
+        if event.decision_id not in self.audits:
+            raise LedgerMismatchError(f"decision {event.decision_id} waits for no second verdict")
+        self.router.observe(self.audits[event.decision_id], event.outcome(), audit=event.audit)
+        del self.audits[event.decision_id]
 
 
 def fold(log: Log, *, upto: int | None = None, use_snapshot: bool = True) -> Ledger:

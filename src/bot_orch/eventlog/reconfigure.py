@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.settings import Settings
+from bot_orch.core.state import agent_to_dict
 from bot_orch.core.text import carried_over
 from bot_orch.eventlog.events import Configured
 
@@ -30,11 +32,14 @@ def change_to(router: Orchestrator | None, wanted: Orchestrator, engine: str = E
     if router is None:
         return Configured(wanted.to_json(), engine=ENGINE)
     old, new = router.settings, _completed(wanted.settings, router)
-    agents = {agent.id: agent for agent in wanted.members}
-    if old == new and {agent.id: agent for agent in router.members} == agents and engine == ENGINE:
+    if old.spec() == new.spec() and _by_id(router) == _by_id(wanted) and engine == ENGINE:  # measures have no equality
         return None
     document = Orchestrator.from_settings(new, wanted.members).to_json()
     return Configured(document, keep_learned=old.learned_under() == new.learned_under(), engine=ENGINE)
+
+
+def _by_id(router: Orchestrator) -> dict[str, Any]:
+    return {agent.id: agent_to_dict(agent) for agent in router.members}
 
 
 def _completed(settings: Settings, router: Orchestrator) -> Settings:

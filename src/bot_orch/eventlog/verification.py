@@ -138,13 +138,13 @@ def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[t
 
 def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
     derived, recorded = ledger.router.prepare(event.given(), event.eligible), event.decision()
-    for name in ("agent", "agents", "policy", "state_seq", "key"):
+    for name in ("agent", "agents", "policy", "state_seq", "key", "audit", "audit_probability"):
         a, b = getattr(recorded, name), getattr(derived, name)
         if a != b:
             yield name, str(a), str(b)
     theirs = {"lambda_": np.asarray(derived.lambda_), **derived.columns()}
     for name, values in {"lambda_": np.asarray(recorded.lambda_), **recorded.columns()}.items():
-        other = theirs[name]
+        other = theirs.get(name, np.zeros(0))
         close = np.array_equal if exact else partial(np.allclose, rtol=1e-9, atol=1e-12)
         if values.shape != other.shape or not close(values, other):
             yield name, str(values), str(other)

@@ -14,7 +14,7 @@ from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
-from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.core.text import announced
@@ -49,6 +49,8 @@ def make_orchestrator(config: Config) -> Orchestrator:
         encoder=r.encoder,
         patience_s=r.patience_s,
         horizon=None,  # decisions are dropped at horizon_s, by events in the log
+        audit_rate=r.audit_rate,
+        on_alarm=r.on_alarm,
     )
     # the first request may lack a text: its encoder counts from the start
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router
@@ -103,16 +105,17 @@ def _alignment(settings: AlignmentConfig) -> Alignment:
     if (settings.latency_target_s is None) == (settings.geometry is None):
         raise InvalidInputError(where, "needs one of latency_target_s and geometry", "keep exactly one")
     try:
-        memory = _memory(settings.memory)
+        memory, w = _memory(settings.memory), settings.watch
+        watch = None if w is None else Watch(w.recent, w.older, w.alpha)
         if settings.latency_target_s is not None:
             return Alignment.to_latency(
-                settings.latency_target_s, memory=memory, distance=settings.distance, units=settings.units
+                settings.latency_target_s, memory=memory, distance=settings.distance, units=settings.units, watch=watch
             )
         r = settings.reference
         measure = None if r.measure is None else measure_from_dict(r.measure)
         reference = Reference(r.source, _memory(r.memory), measure, r.threshold, r.agent)
         geometry = geometry_from_spec(settings.geometry or {})
-        return Alignment(geometry, memory, reference, settings.distance, units=settings.units)
+        return Alignment(geometry, memory, reference, settings.distance, units=settings.units, watch=watch)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}.{error.field}", error.problem, error.remedy) from error
 

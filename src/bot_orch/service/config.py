@@ -101,6 +101,14 @@ class ReferenceConfig(_Part, frozen=True, kw_only=True):
     agent: str | None = None
 
 
+class WatchConfig(_Part, frozen=True, kw_only=True):
+    """Drift test: ``recent`` outputs of an agent against ``older`` ones, at level ``alpha``."""
+
+    recent: int = 32
+    older: int = 96
+    alpha: float = 0.01
+
+
 class AlignmentConfig(_Part, frozen=True, kw_only=True):
     """Reference and distance of outputs. Without it the first measure seen determines the geometry."""
 
@@ -110,6 +118,7 @@ class AlignmentConfig(_Part, frozen=True, kw_only=True):
     reference: ReferenceConfig = ReferenceConfig()
     distance: Literal["lower", "plug_in", "debiased", "upper"] = "lower"
     units: Literal["reference", "native"] = "reference"
+    watch: WatchConfig | None = None
 
 
 class RouterConfig(_Part, frozen=True, kw_only=True):
@@ -133,6 +142,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     budget: BudgetConfig = BudgetConfig()
     rules: tuple[RuleConfig, ...] = ()
     encoder: str | None = None
+    audit_rate: float = 0.0
+    on_alarm: Literal["count", "restart"] = "count"
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):
@@ -305,6 +316,7 @@ def _check_numbers(config: Config) -> None:
     bounds: list[tuple[str, float | None, float, float]] = [
         ("router.lambda", None if r.lambda_ == "auto" else r.lambda_, 0.0, most),
         ("router.floor", r.floor, 0.0, 1.0),
+        ("router.audit_rate", r.audit_rate, 0.0, 1.0),
         ("router.horizon_s", r.horizon_s, 1e-3, most),
         ("router.patience_s", r.patience_s, 1e-3, most),
         ("router.sticky_s", r.sticky_s, 0.0, most),

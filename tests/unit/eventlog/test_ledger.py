@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from bot_orch import Agent, Labels, Orchestrator, Outcome, Task
+from bot_orch import Agent, Alignment, Labels, Orchestrator, Outcome, Reference, Task
 from bot_orch.errors import StateFormatError
 from bot_orch.eventlog.events import (
     AttemptEnded,
@@ -25,6 +25,7 @@ from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
 from bot_orch.eventlog.log import Snapshot
 from bot_orch.eventlog.reconfigure import change_to, reconfigured
 from bot_orch.eventlog.verification import replay
+from bot_orch.transport import ZeroOneLabels
 
 
 def busy(scribe, rounds=40):
@@ -165,3 +166,16 @@ def test_lambda_may_start_to_calibrate_itself_and_stop_again(wanted):
     assert before._state.parts["gaps"]["count"].sum() == 6
     outcome(changed)
     assert change_to(changed, Orchestrator(["a", "b"], "bot", lambda_=wanted, seed=1)) is None
+
+
+def test_the_same_fixed_reference_and_profiles_are_no_change():
+    """Measures are equal by what they hold: a service that starts again with the same file forgets nothing."""
+
+    def made(worth):
+        agents = [Agent("a", profile=Labels([0.5, 0.5])), Agent("b")]
+        alignment = Alignment(ZeroOneLabels(2), reference=Reference("fixed", measure=Labels(worth)))
+        return Orchestrator(agents, "ucb1", lambda_=1.0, alignment=alignment)
+
+    assert change_to(made([0.2, 0.8]), made([0.2, 0.8])) is None
+    other = change_to(made([0.2, 0.8]), made([0.3, 0.7]))
+    assert other is not None and not other.keep_learned

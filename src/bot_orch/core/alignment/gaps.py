@@ -10,11 +10,12 @@ from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, finite_r
 from bot_orch.core.alignment.units import in_units
 from bot_orch.transport.geometries.base import Geometry
 
-__all__ = ["Gaps"]
+__all__ = ["Gaps", "see_value"]
 
 _Z = 1.645  # one-sided 95 %
 _USUAL_SPREAD = 0.25  # in units: lower bound on the prior standard deviation of gaps
 _SMALL = 0.8  # small-sample correction of the normal approximation, in units of spread / n
+_RECENT = 50.0  # outcomes that count: beyond, older ones fade exponentially, so that an agent that turns is found out
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +91,11 @@ class Gaps:
         state["pairs"] += seen
 
     def see_gap(self, state: Arrays, agent: Ints, gap: Floats) -> None:
-        """Record the distance between an output of ``agent`` and the reference of its task; NaN is ignored."""
-        at = (*np.indices(np.shape(agent), sparse=True), agent)
-        known = np.isfinite(gap)
-        state["count"][at] += known
-        step = np.where(known, gap - state["gap"][at], 0.0)
-        state["gap"][at] += step / np.maximum(state["count"][at], 1.0)
-        state["square"][at] += step * np.where(known, gap - state["gap"][at], 0.0)
+        """Record the distance between an output of ``agent`` and the reference of its task; NaN is ignored.
+
+        The plain mean and variance of the first fifty, then exponentially weighted ones of that many.
+        """
+        see_value(state, agent, gap, recent=_RECENT)
 
     def unit(self, state: Arrays) -> Floats:
         """Mean distance between references of different tasks, ``batch + (1,)``; 0 while unknown."""
@@ -122,3 +121,28 @@ class Gaps:
         spread = (np.maximum(n - 1.0, 0.0) * spread + 2.0 * usual) / (np.maximum(n - 1.0, 0.0) + 2.0)
         low = np.where(n < 2.0, 0.0, state["gap"] - _Z * spread / np.sqrt(few) - _SMALL * spread / few)
         return in_units(np.maximum(low, 0.0), unit)
+
+
+def see_value(state: Arrays, agent: Ints, value: Floats, *, recent: float) -> None:
+    """Update ``count``, mean ``gap`` and sum of squared deviations ``square`` of an agent; NaN is ignored.
+
+    Once ``recent`` values were seen, each new one takes the weight 1 / ``recent`` and older ones fade.
+
+    Examples
+    --------
+    >>> state = {name: np.zeros(1) for name in ("count", "gap", "square")}
+    >>> for value in [0.0] * 100 + [1.0] * 20:
+    ...     see_value(state, np.array(0), np.array(value), recent=20.0)
+    >>> state["count"], state["gap"].round(2)
+    (array([20.]), array([0.64]))
+    """
+    at = (*np.indices(np.shape(agent), sparse=True), agent)
+    known = np.isfinite(value)
+    before = state["count"][at]
+    # an older release counted without end: its sum is first cut down to as many outcomes as count now
+    fade = np.minimum(recent / np.maximum(before, 1.0), 1.0) * (1.0 - 1.0 / recent)
+    state["square"][at] *= np.where(known & (before >= recent), fade, 1.0)
+    state["count"][at] = np.minimum(state["count"][at] + known, recent)
+    step = np.where(known, value - state["gap"][at], 0.0)
+    state["gap"][at] += step / np.maximum(state["count"][at], 1.0)
+    state["square"][at] += step * np.where(known, value - state["gap"][at], 0.0)

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, finite_rows, row_views
+from bot_orch.core.alignment.evidence import starving
 from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.core.alignment.reference import Reference, fill_missing
 from bot_orch.core.alignment.units import Relative, in_units, own_variability, settled_unit
@@ -221,6 +222,19 @@ class Alignment:
         here = np.where(certain[..., None], profiles, 0.0), np.where(np.isfinite(given), given, 0.0)
         return self.geometry.distances(*here), certain
 
+    @property
+    def compares_agents(self) -> bool:
+        """Whether every agent is compared with the others' accepted outputs."""
+        return self.reference.by_agent(self.geometry)
+
+    def starving(self, parts: Parts) -> Bools | None:
+        """Mask of agents whose accepted outputs have no others to be compared with; None if there are none."""
+        pool = self.reference.pool(self.geometry)
+        if pool is None or not self.compares_agents:
+            return None
+        found = starving(pool.effective(parts["pool"]), parts["bank"]["seen"])
+        return found if found.any() else None
+
     def _reference(self, parts: Parts, given: Floats | None) -> Floats | None:
         return self.reference.embedding(self.geometry, parts["reference"], parts["pool"], given=given)
 
@@ -272,28 +286,41 @@ class Alignment:
             _watch(self.monitors["task_drift"], parts["task_drift"], given, shown=finite_rows(given))
 
     def see_outputs(
-        self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, reward: Floats, round_: int = 0
-    ) -> None:
-        """Learn agents' outcomes of a round, ``(K,) + batch + outcome_shape``; NaN where there is no output.
+        self,
+        parts: Parts,
+        names: Sequence[str],
+        agent: Ints,
+        *,
+        raw: Floats,
+        reward: Floats,
+        round_: int = 0,
+        known: bool = False,
+    ) -> Bools:
+        """Learn agents' outcomes of a round, ``(K,) + batch + outcome_shape``; returns a mask of new drift alarms.
 
         Parameters
         ----------
+        raw
+            NaN where there is no output.
         reward
             ``batch``; NaN where missing.
+        known
+            Whether these outputs were learned before, without a reward.
         """
         shape = self.geometry.outcome_shape
         shown: Bools = np.isfinite(raw[0]).reshape(*np.shape(agent), -1).all(axis=-1)
+        alarms = np.zeros(np.shape(agent), dtype=bool)
         if not shown.any():
-            return
+            return alarms
         filled = raw if shown.all() else np.stack([fill_missing(self.geometry, each, shown) for each in raw])
         for each in filled:
-            if self.gaps is None:
+            if self.gaps is None and not known:
                 self.bank.update(parts["bank"], agent, each, shown)
             masked = each if shown.all() else np.where(shown.reshape(shown.shape + (1,) * len(shape)), each, np.nan)
             self.reference.see_output(self.geometry, parts["pool"], names, agent=agent, raw=masked, reward=reward)
-            if "drift" in self.monitors:
-                _watch(self.monitors["drift"], parts["drift"], each, shown=shown, agent=agent)
-        if self.gaps is not None:
+            if "drift" in self.monitors and not known:
+                alarms |= _watch(self.monitors["drift"], parts["drift"], each, shown=shown, agent=agent)
+        if self.gaps is not None and not known:
             last = filled.ndim - 1 - len(shape)
             whole = self.geometry.embed_outcomes(np.moveaxis(filled, 0, last) if last else filled)
             self.gaps.see_output(
@@ -303,6 +330,7 @@ class Alignment:
                 output=np.where(np.asarray(shown)[..., None], whole, np.nan),
                 round_=round_,
             )
+        return alarms
 
     def check(self, name: str, measure: Measure | None) -> None:
         """Raise an error on ``name`` if the measure has the wrong type or size."""
@@ -336,13 +364,14 @@ class Alignment:
         )
 
 
-def _watch(monitor: DriftMonitor, state: Arrays, values: Floats, *, shown: Bools, agent: Ints | None = None) -> None:
-    """Update a drift monitor with one value per batch element in ``shown``."""
+def _watch(monitor: DriftMonitor, state: Arrays, values: Floats, *, shown: Bools, agent: Ints | None = None) -> Bools:
+    """Update a drift monitor with one value per batch element in ``shown``; returns a mask of new alarms."""
     if np.all(shown):
-        monitor.update(state, values, agent)
-        return
+        return monitor.update(state, values, agent)
+    alarms = np.zeros(np.shape(shown), dtype=bool)
     for row in map(tuple, np.argwhere(shown)):
         part = row_views(state, row)
-        monitor.update(part, values[row], None if agent is None else agent[row])
+        alarms[row] = monitor.update(part, values[row], None if agent is None else agent[row])
         for name, array in part.items():
             state[name][row] = array
+    return alarms

@@ -30,6 +30,8 @@ class Silence:
         Number of the agent's lessons when this one was learned.
     paid
         Whether its dollar cost was reported.
+    shown
+        Whether its output was learned.
     """
 
     decision: Decision
@@ -37,6 +39,7 @@ class Silence:
     _: KW_ONLY
     position: float
     paid: bool
+    shown: bool = False
 
 
 def remember(silences: dict[str, Silence], silence: Silence) -> None:
@@ -61,6 +64,8 @@ def silence_to_dict(silence: Silence) -> dict[str, Any]:
         "taken": taken_to_list(silence.taken),
         "position": silence.position,
         "paid": silence.paid,
+        **({"shown": True} if silence.shown else {}),
+        **({"audit": True} if decision.audit else {}),
     }
 
 
@@ -78,17 +83,18 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
         0,
         RandomKey(0, document["counter"]),
         tuple(document["features"]),
+        audit=document.get("audit", False),
     )
-    taken = taken_from_list(document["taken"])
-    return Silence(decision, taken, position=document["position"], paid=document["paid"])
+    taken, shown = taken_from_list(document["taken"]), document.get("shown", False)
+    return Silence(decision, taken, position=document["position"], paid=document["paid"], shown=shown)
 
 
 def _slim(decision: Decision) -> Decision:
     """The decision with what learning needs."""
-    terms, key = _only(decision.terms.alignment + decision.terms.cost), RandomKey(0, decision.key.counter)
+    terms, key = _only(decision.terms.penalty()), RandomKey(0, decision.key.counter)
     p = decision.propensities
     head = (decision.id, decision.task_id, decision.agent, decision.agents)
-    return Decision(*head, p, terms, "", 0.0, 0, key, decision.features)
+    return Decision(*head, p, terms, "", 0.0, 0, key, decision.features, audit=decision.audit)
 
 
 def _only(penalty: Any) -> Terms:

@@ -75,6 +75,8 @@ class RoundOutcome:
         Why watching ended, a code of :class:`~bot_orch.survival.causes.Cause`; runtime sets only.
     reason
         Why an outcome was cut off, seed by seed; None where it was not. Its reward is NaN then.
+    truth
+        What the answer was worth, where the round was audited; NaN elsewhere.
     """
 
     agent: Ints
@@ -86,6 +88,7 @@ class RoundOutcome:
     elapsed_s: Floats | None = None
     cause: Ints | None = None
     reason: tuple[str | None, ...] | None = None
+    truth: Floats | None = None
 
     def outcomes(self) -> list[Outcome]:
         """One outcome per seed, as a live router would be told; without output and cost, which come as arrays."""
@@ -144,6 +147,7 @@ class Setup:
     has_time: bool = False
     latency_target_s: float | None = None
     cost_weight: float = 0.0
+    audit_rate: float = 0.0
 
 
 def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
@@ -181,6 +185,8 @@ class Replay:
         Handed to players in :attr:`setup`.
     arrival
         When outcomes come back.
+    audit_rate
+        Share of rounds, drawn at random, in which the true reward is told beside the judge's.
 
     Examples
     --------
@@ -206,6 +212,7 @@ class Replay:
         latency_target_s: float | None = None,
         cost_weight: float = 0.0,
         arrival: Arrival | None = None,
+        audit_rate: float = 0.0,
     ) -> None:
         if order not in ORDERS:
             raise InvalidInputError("order", f"{order!r} is not known", f"choose one of {', '.join(ORDERS)}")
@@ -227,6 +234,9 @@ class Replay:
         self._asked, self._answered = -1, -1
         self._wanted = (latency_target_s, cost_weight)
         self.arrival = arrival or Arrival()
+        self._audit_rate, self._audit_keys = audit_rate, derive_keys(["arena audit", matrix.name], self.seeds)
+        if audit_rate and matrix.true_reward is None:
+            raise InvalidInputError("audit_rate", "needs true rewards", "pass a matrix that has them")
 
     @property
     def setup(self) -> Setup:
@@ -245,6 +255,7 @@ class Replay:
             has_time=m.elapsed_s is not None,
             latency_target_s=latency_target_s,
             cost_weight=cost_weight,
+            audit_rate=self._audit_rate,
         )
 
     def draws(self, t: int) -> Floats:
@@ -292,7 +303,13 @@ class Replay:
             elapsed_s=None if m.elapsed_s is None else m.elapsed_s[at],
             cause=None if m.runtime is None else m.runtime.cause[at],
             reason=reason,
+            truth=self._truth(t, at),
         )
+
+    def _truth(self, t: int, at: tuple[Ints, Ints]) -> Floats | None:
+        if not self._audit_rate or self.matrix.true_reward is None:
+            return None
+        return np.where(uniform(self._audit_keys, t) < self._audit_rate, self.matrix.true_reward[at], np.nan)
 
     def _reward(self, t: int, at: tuple[Ints, Ints]) -> Floats:
         if self._trials is not None:

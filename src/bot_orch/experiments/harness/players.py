@@ -79,6 +79,7 @@ class PolicyPlayer(Player):
                 floor=floor,
                 alignment=alignment,
                 cost_weight=setup.cost_weight if setup.has_cost else 0.0,
+                audit_rate=setup.audit_rate,
             )
         )
         shape = (setup.seeds, setup.agents)
@@ -113,7 +114,7 @@ class PolicyPlayer(Player):
         outcomes = after.outcomes()
         reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes=outcomes)
         reward = self.engine.completion.take_rows(self.parts["completion"], drawn.agent, outcomes, reward=reward)
-        learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd)
+        learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd, truth=after.truth)
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
 
 

@@ -79,7 +79,11 @@ class DecisionRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class FeedbackRequest(RequestBody, frozen=True, kw_only=True):
-    """The outcome of a decision. ``completed: false`` needs a ``reason``; silence is censored at the horizon."""
+    """The outcome of a decision. ``completed: false`` needs a ``reason``; silence is censored at the horizon.
+
+    ``audit: true`` reports the truth about a decision that is marked with ``audit``. ``shown: true`` reports the
+    ``output`` alone, before its outcome is known; the decision stays pending.
+    """
 
     decision_id: Key
     id: Key | None = None
@@ -89,6 +93,8 @@ class FeedbackRequest(RequestBody, frozen=True, kw_only=True):
     reason: Key | None = None
     output: dict[str, Any] | None = None
     cost_usd: Dollars = 0.0
+    audit: bool = False
+    shown: bool = False
 
 
 class TaskRequest(RequestBody, frozen=True, kw_only=True):
@@ -120,10 +126,14 @@ class TermsView(ResponseView, frozen=True, kw_only=True):
     distance: float
     alignment: float
     cost: float
+    bias: float = 0.0
 
 
 class DecisionView(ResponseView, frozen=True, kw_only=True):
-    """The chosen agent, the propensities and the terms of all scores."""
+    """The chosen agent, the propensities and the terms of all scores.
+
+    ``audit`` asks for the truth beside the judge's verdict; it was drawn with ``audit_probability``.
+    """
 
     id: str
     agent: str
@@ -133,6 +143,8 @@ class DecisionView(ResponseView, frozen=True, kw_only=True):
     policy: str
     state_seq: int
     by: str = "policy"
+    audit: bool = False
+    audit_probability: float = 0.0
 
 
 class AttemptView(ResponseView, frozen=True, kw_only=True):
@@ -159,6 +171,7 @@ class OutcomeView(ResponseView, frozen=True, kw_only=True):
     completed: bool = False
     reason: str | None = None
     cost_usd: float = 0.0
+    audit: bool = False
 
 
 class Explanation(ResponseView, frozen=True, kw_only=True):
@@ -177,7 +190,7 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
 
 
 class FeedbackView(ResponseView, frozen=True, kw_only=True):
-    """How a report counts: ``effect`` is learned, noted, replaced, early, revision or late.
+    """How a report counts: ``effect`` is learned, noted, replaced, early, revision, late, audited or shown.
 
     ``duplicate``: it was logged before.
     """

@@ -93,19 +93,23 @@ async def explain(request: Request) -> Reply:
 def decision_view(event: DecisionMade) -> DecisionView:
     """A decision as the caller sees it."""
     p = event.column("propensity").tolist()
-    terms = zip(event.agents, *(event.column(name).tolist() for name in TERMS), strict=True)
+    none = [0.0] * len(event.agents)
+    columns = (event.column(name).tolist() if name in event.columns else none for name in TERMS)
+    terms = zip(event.agents, *columns, strict=True)
     return DecisionView(
         id=event.id,
         agent=event.agent,
         propensity=p[event.agents.index(event.agent)],
         propensities=dict(zip(event.agents, p, strict=True)),
         terms={
-            agent: TermsView(estimate=e, exploration=x, distance=w, alignment=a, cost=c)
-            for agent, e, x, w, a, c in terms
+            agent: TermsView(estimate=e, exploration=x, distance=w, alignment=a, cost=c, bias=b)
+            for agent, e, x, w, a, c, b in terms
         },
         policy=event.policy,
         state_seq=event.state_seq,
         by=event.by,
+        audit=event.audit,
+        audit_probability=event.audit_probability,
     )
 
 
@@ -165,4 +169,5 @@ def _outcome(row: Row, event: FeedbackGiven | Censored) -> OutcomeView:
         completed=event.completed,
         reason=event.reason,
         cost_usd=event.cost_usd,
+        audit=event.audit,
     )

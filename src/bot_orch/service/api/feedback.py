@@ -50,7 +50,9 @@ async def learn(runtime: Runtime, body: FeedbackRequest) -> tuple[FeedbackView, 
                 await group.durable()
             return _repeated(runtime, body.decision_id, known_as, seq=seq), None
         if body.decision_id in runtime.ledger.pending:
-            judged = _Judgement(effect_of(runtime.ledger.router, _event(body, known_as, "").outcome()))
+            judged = _of_pending(runtime, body, known_as)
+        elif _is_second(runtime, body):
+            judged = _Judgement("audited")
         elif rows is None:
             rows = await runtime.writer.settled(body.decision_id)
             continue
@@ -61,7 +63,8 @@ async def learn(runtime: Runtime, body: FeedbackRequest) -> tuple[FeedbackView, 
     if judged.duplicate:
         return view, None
     event = _event(body, known_as, judged.effect)
-    event.outcome()  # refuses what is no outcome, also where nothing is learned from it
+    if not body.shown:
+        event.outcome()  # refuses what is no outcome, also where nothing is learned from it
     group = runtime.writer.stage(runtime.writer.stamp(), event, body.decision_id, key=key, digest=digest)
     return view, group
 
@@ -84,7 +87,24 @@ def _event(body: FeedbackRequest, known_as: str, effect: str) -> FeedbackGiven:
         body.reason,
         None if body.output is None else measure_of(body.output).to_dict(),
         body.cost_usd,
+        body.audit,
     )
+
+
+def _of_pending(runtime: Runtime, body: FeedbackRequest, known_as: str) -> _Judgement:
+    """How a report counts whose decision waits for an outcome."""
+    if not body.shown:
+        return _Judgement(effect_of(runtime.ledger.router, _event(body, known_as, "").outcome()))
+    if body.output is None:
+        raise Problem(422, "invalid_value", "output: is missing; shown reports an output", param="output")
+    known = runtime.ledger.pending[body.decision_id][0] in runtime.ledger.router.shown
+    return _Judgement("shown", duplicate=known)
+
+
+def _is_second(runtime: Runtime, body: FeedbackRequest) -> bool:
+    """Whether a report is the second verdict on an audited decision: the truth after the judge's, or the reverse."""
+    known_as = runtime.ledger.audits.get(body.decision_id)
+    return known_as is not None and not body.shown and runtime.ledger.router.verdicts[known_as].audit != body.audit
 
 
 def _repeated(runtime: Runtime, decision_id: str, known_as: str, *, seq: int) -> FeedbackView:
@@ -97,13 +117,16 @@ def _repeated(runtime: Runtime, decision_id: str, known_as: str, *, seq: int) ->
 def _judge(runtime: Runtime, body: FeedbackRequest, rows: list[Row], *, known_as: str) -> _Judgement:
     """How a report counts whose decision is not pending, given all rows about that decision."""
     events = [row.event() for row in rows]
-    reports = [event for event in events if isinstance(event, FeedbackGiven)]
+    reports = [event for event in events if isinstance(event, FeedbackGiven) and event.effect != "shown"]
     same = next((event for event in reports if event.id == known_as), None)
     if same is not None:
         return _Judgement(same.effect, duplicate=True)
-    if body.reward is not None and body.decision_id in runtime.ledger.silent:
+    made = next((event for event in events if isinstance(event, DecisionMade)), None)
+    if body.audit and made is not None and not made.audit:
+        raise Problem(422, "invalid_value", "audit: this decision is not marked for an audit", param="audit")
+    if body.reward is not None and not body.shown and body.decision_id in runtime.ledger.silent:
         return _Judgement("replaced")
-    if any(row.holds(DecisionMade) for row in rows):
+    if made is not None:
         censored = any(isinstance(event, Censored) for event in events)
         return _Judgement("late" if censored and not reports else "revision")
     if not is_id(body.decision_id):

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskEnded
+from bot_orch.eventlog.events import (
+    RESTARTED,
+    AttemptEnded,
+    Censored,
+    DecisionMade,
+    Event,
+    FeedbackGiven,
+    Noted,
+    TaskEnded,
+)
 from bot_orch.eventlog.log import Row
 from bot_orch.service.dashboard.parts import moment
 from bot_orch.service.problems import Problem, Reply
@@ -59,9 +68,12 @@ def _history(events: Sequence[tuple[Row, Event]]) -> Safe:
             what, detail = f"attempt {event.number}", f"{event.agent}: {event.ending} after {event.elapsed_s:.3f} s"
         elif isinstance(event, FeedbackGiven):
             reward = "no reward" if event.reward is None else f"reward {event.reward:.3f}"
-            what, detail = f"feedback ({event.effect})", reward + (f", {event.reason}" if event.reason else "")
+            kind = "audit" if event.audit else "feedback"
+            what, detail = f"{kind} ({event.effect})", reward + (f", {event.reason}" if event.reason else "")
         elif isinstance(event, Censored):
             what, detail = "censored", f"{event.reason} after {event.elapsed_s:.1f} s"
+        elif isinstance(event, Noted) and event.topic == RESTARTED:
+            what, detail = "drift alarm", f"{event.data.get('agent', '')} was started afresh"
         else:
             continue
         steps.append(html(_STEP, at=moment(row.time_us), what=what, detail=detail))

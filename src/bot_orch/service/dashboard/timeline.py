@@ -135,6 +135,7 @@ class Timeline:
     seq: int = 0
     _open: dict[str, _Open] = field(default_factory=dict)
     _attempted: set[str] = field(default_factory=set)
+    _shown: set[str] = field(default_factory=set)
     _monitor: DriftMonitor | None = None
     _drift: Arrays = field(default_factory=dict)
 
@@ -182,8 +183,11 @@ class Timeline:
         if waiting is not None:
             if event.cost_usd:
                 self._bucket(time_us).cost_usd[waiting.agent] += event.cost_usd
-            if event.output is not None:
+            if event.output is not None and event.decision_id not in self._shown:
                 self._see_output(time_us, waiting.agent, event)
+            if event.effect == "shown":  # the outcome is still due
+                self._shown.add(event.decision_id)
+                return
             if event.elapsed_s is not None and event.decision_id not in self._attempted:
                 cause = Cause.COMPLETED if event.completed else REASONS.get(event.reason or "", Cause.CENSORED)
                 self._time(self.agents[waiting.agent], event.elapsed_s, cause)
@@ -195,6 +199,7 @@ class Timeline:
                 entry.outcome = said
         waiting = self._open.pop(decision_id, None)
         self._attempted.discard(decision_id)
+        self._shown.discard(decision_id)
         if waiting is None or reward is None:
             return
         bucket, net = self._bucket(time_us), reward - waiting.penalty

@@ -19,7 +19,7 @@ from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
 from bot_orch.survival.causes import Cause
-from bot_orch.types import Outcome
+from bot_orch.types import Measure, Outcome
 
 __all__ = ["Round"]
 
@@ -164,6 +164,8 @@ class Round:
         reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
         if reward is not None:  # otherwise feedback is expected, or the horizon passes
             self._report(decision.id, reply.outcome(reward))
+        elif reply.measure is not None:
+            self._show(decision.id, reply.measure)
 
     def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise if no other agent should be called."""
@@ -188,6 +190,21 @@ class Round:
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
             self._stage(decision_id, replace(outcome, output=None), effect)
         self.runtime.metrics.count("bot_orch_feedback_total", effect=effect)
+
+    def _show(self, decision_id: str, output: Measure) -> None:
+        """Report the output alone: distances and drift alarms do not wait for the reward."""
+        ledger = self.runtime.ledger
+        if not self.runtime.ready or decision_id not in ledger.pending:
+            return
+        if ledger.pending[decision_id][0] in ledger.router.shown:
+            return  # before a restart
+        event = FeedbackGiven(
+            feedback_id(ReportSource.ROUND, decision_id), decision_id, "shown", output=output.to_dict()
+        )
+        try:
+            self.runtime.writer.stage(self.runtime.writer.stamp(), event, decision_id)
+        except InvalidInputError as error:
+            _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
 
     def _stage(self, decision_id: str, outcome: Outcome, effect: str) -> None:
         event = FeedbackGiven(

@@ -19,6 +19,7 @@ class AgentTerms(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     distance: float
     alignment: float
     cost: float
+    bias: float = 0.0
     score: float
     excluded: str = ""
 
@@ -45,10 +46,11 @@ def why_view(decision: DecisionMade) -> WhyView:
             distance=distance,
             alignment=alignment,
             cost=cost,
-            score=estimate + exploration - alignment - cost,
+            bias=bias,
+            score=estimate + exploration - alignment - cost - bias,
             excluded=excluded.get(name, ""),
         )
-        for name, p, estimate, exploration, distance, alignment, cost in decision.decision().rows()
+        for name, p, estimate, exploration, distance, alignment, cost, bias in decision.decision().rows()
     ]
     chosen = next(each for each in agents if each.agent == decision.agent)
     return WhyView(

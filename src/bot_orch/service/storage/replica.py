@@ -16,12 +16,12 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from bot_orch.clock import Clock
-from bot_orch.errors import StateFormatError
+from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.events import SETTLING, Censored, Event, FeedbackGiven, TaskEnded, encode_event, kind_of
 from bot_orch.eventlog.ledger import LedgerMismatchError
 from bot_orch.eventlog.log import Log, Row, Snapshot
@@ -305,7 +305,8 @@ class ReplicaWriter(Writer):
             if self._vetoed(each.event):
                 self._dropped = True
             elif not self._overtaken(each):
-                self._put(self._stamp(), each, None)
+                with suppress(InvalidInputError) if _only_shown(each.event) else nullcontext():
+                    self._put(self._stamp(), each, None)
 
     def _vetoed(self, event: Event) -> bool:
         return any(veto(event) for veto in self._vetoes)
@@ -318,6 +319,10 @@ class ReplicaWriter(Writer):
             return event.decision_id not in pending
         if isinstance(event, FeedbackGiven) and event.effect == "replaced":
             return event.decision_id not in self.ledger.silent
+        if isinstance(event, FeedbackGiven) and event.effect == "audited":
+            return event.decision_id not in self.ledger.audits
+        if isinstance(event, FeedbackGiven) and _only_shown(event):
+            return event.decision_id not in pending or pending[event.decision_id][0] in self.ledger.router.shown
         if isinstance(event, TaskEnded):
             return event.id not in self.ledger.tasks
         return deferred.key is not None and self.find(deferred.key) is not None
@@ -331,7 +336,10 @@ class ReplicaWriter(Writer):
         if staged.key is not None:
             group.keys[staged.key] = (ledger.seq, staged.digest or b"")
         self._refs[staged.ref] += 1
+        notes = self.restart_notes(staged.ref)
         self._hash_here()
+        for note in notes:
+            self._put(self._stamp(), _Staged(note, staged.ref), None)
         return group
 
     def _take(self, rows: Sequence[Row]) -> None:
@@ -348,3 +356,8 @@ class ReplicaWriter(Writer):
         period = max(self.check_every, 1 << (4 * len(ledger.pending)).bit_length())
         if ledger.seq % period == 0 and ledger.configured:
             self.hashes.append((ledger.seq, ledger.fingerprint()))
+
+
+def _only_shown(event: Event) -> bool:
+    """Whether an event reports an output alone; one that does not fit is left out, its outcome counts without it."""
+    return isinstance(event, FeedbackGiven) and event.effect == "shown"

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from bot_orch.clock import Clock, MonotoneStamp
-from bot_orch.eventlog.events import Event, encode_event, kind_of
+from bot_orch.eventlog.events import RESTARTED, Event, Noted, encode_event, kind_of
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.service.problems import StorageError
@@ -124,7 +124,15 @@ class Writer:
             group.keys[key] = (ledger.seq, digest or b"")
         self._refs[ref] += 1
         self._wake.set()
+        for note in self.restart_notes(ref):
+            self.stage(self._stamp(), note, ref)
         return group
+
+    def restart_notes(self, ref: str) -> list[Noted]:
+        """Notes on the agents that the last event, about ``ref``, has started afresh."""
+        for name in self.ledger.restarted:
+            _log.warning("agent started afresh", extra={"fields": {"agent": name, "decision": ref}})
+        return [Noted(RESTARTED, ref, {"agent": name}) for name in self.ledger.restarted]
 
     def distrust(self, error: Exception) -> None:
         """Roll the ledger back to what is on disk: it may hold an event that was never staged."""

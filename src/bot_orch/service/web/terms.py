@@ -11,22 +11,25 @@ _UNSEEN = 1e6
 _HEAD = (
     '<div class="scroll"><table class="terms"><thead><tr><th scope="col">Agent</th><th scope="col">p</th>'
     '<th scope="col">Estimate</th><th scope="col">Explore</th><th scope="col">W</th><th scope="col">−λW</th>'
-    '{cost}<th scope="col">Score</th></tr></thead><tbody>{rows}</tbody></table></div>'
+    '{cost}{bias}<th scope="col">Score</th></tr></thead><tbody>{rows}</tbody></table></div>'
 )
 _ROW = (
     '<tr{mark}><th scope="row">{agent}{excluded}</th><td>{p}</td><td>{estimate}</td><td>{explore}</td>'
-    "<td>{distance}</td><td>{alignment}</td>{cost}<td>{score}</td></tr>"
+    "<td>{distance}</td><td>{alignment}</td>{cost}{bias}<td>{score}</td></tr>"
 )
 
 
 def terms_table(why: WhyView, chosen: str) -> Safe:
     """The terms of every agent's score, the chosen one marked."""
     priced = any(each.cost for each in why.agents)
+    audited = any(each.bias for each in why.agents)
     cost = Safe('<th scope="col">−Cost</th>') if priced else Safe("")
-    return html(_HEAD, cost=cost, rows=join(_terms(each, chosen, priced) for each in why.agents))
+    bias = Safe('<th scope="col">−Bias</th>') if audited else Safe("")
+    rows = join(_terms(each, chosen, priced=priced, audited=audited) for each in why.agents)
+    return html(_HEAD, cost=cost, bias=bias, rows=rows)
 
 
-def _terms(each: AgentTerms, chosen: str, priced: bool) -> Safe:
+def _terms(each: AgentTerms, chosen: str, *, priced: bool, audited: bool) -> Safe:
     excluded = html('<small class="muted">{why}</small>', why=each.excluded) if each.excluded else Safe("")
     unseen = each.exploration > _UNSEEN
     return html(
@@ -40,6 +43,7 @@ def _terms(each: AgentTerms, chosen: str, priced: bool) -> Safe:
         distance=number(each.distance, 2),
         alignment=number(0.0 - each.alignment, 2),
         cost=html("<td>{cost}</td>", cost=number(0.0 - each.cost, 2)) if priced else Safe(""),
+        bias=html("<td>{bias}</td>", bias=number(0.0 - each.bias, 2)) if audited else Safe(""),
         score="unseen" if unseen else number(each.score, 2),
     )
 
