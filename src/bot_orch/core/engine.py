@@ -20,10 +20,13 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, chose
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
-from bot_orch.core.prices import Prices
+from bot_orch.core.constraints.limits import Budget, Deadline, Quality
+from bot_orch.core.constraints.pacing import Means, Pacing, Plan, paced
+from bot_orch.core.constraints.prices import Prices
+from bot_orch.core.constraints.times import Seconds, lateness
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError
-from bot_orch.policies.base import Feedback, Situation
+from bot_orch.policies.base import Choice, Feedback, Situation
 from bot_orch.types import Measure, Task
 
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
@@ -54,6 +57,10 @@ class Observation:
         Precomputed distances, ``batch + (M,)``, for :class:`~bot_orch.core.alignment.GivenDistances`.
     pending
         Number of decisions per agent without an outcome, ``batch + (M,)``.
+    price
+        Agents' configured prices in dollars per call, ``(M,)``; NaN where there is none.
+    names
+        Names of the agents, for constraints on one of them.
     """
 
     t: int
@@ -65,11 +72,16 @@ class Observation:
     profiles: Floats | None = None
     distance: Floats | None = None
     pending: Floats | None = None
+    price: Floats | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A decision per batch element before it is committed: agent, propensities and score terms."""
+    """A decision per batch element before it is committed: agent, propensities and score terms.
+
+    ``multipliers`` are those of the constraints, ``batch + (K,)``; their penalties are part of ``cost``.
+    """
 
     drawn: pipeline.Drawn
     distance: Floats
@@ -77,6 +89,7 @@ class Prepared:
     _: KW_ONLY
     cost: Floats
     lambda_: Floats
+    multipliers: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,10 +102,21 @@ class Learned:
         Observed outputs, ``(K,) + batch + outcome_shape``.
     cost_usd
         Cost in dollars, ``batch``.
+    elapsed_s, completed
+        Time until the outcome, and whether it was a completion, ``batch``.
+    estimate
+        The policy's estimates when it decided, ``batch + (M,)``.
+    price
+        As in :class:`Observation`.
     """
 
     raw: Floats | None = None
     cost_usd: Floats | None = None
+    _: KW_ONLY
+    elapsed_s: Floats | None = None
+    completed: Bools | None = None
+    estimate: Floats | None = None
+    price: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -125,18 +149,34 @@ class Engine:
 
     @cached_property
     def prices(self) -> Prices:
-        """Model of the expected cost per call."""
-        return Prices(self.settings.cost_weight)
+        """Model of the expected dollars per call."""
+        s = self.settings
+        wanted = any(isinstance(each, Budget | Quality) for each in s.constraints)
+        return Prices(s.weights.per_usd, s.n_features or 0, wanted)
+
+    @cached_property
+    def seconds(self) -> Seconds | None:
+        """Model of the expected seconds per call, if the objective has a weight for them."""
+        return Seconds() if self.settings.weights.per_second else None
+
+    @cached_property
+    def pacing(self) -> Pacing | None:
+        """The dual variables of the constraints; None without constraints."""
+        return Pacing(self.settings.constraints) if self.settings.constraints else None
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices`` and those of the alignment."""
+        """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices``, those of constraints and alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.n_features or 0), "reward": s.reward.schema}
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
             parts["prices"] = self.prices.schema
+        if self.seconds is not None:
+            parts["seconds"] = self.seconds.schema
+        if self.pacing is not None:
+            parts |= self.pacing.schemas
         return parts | (self.alignment.schemas if self.alignment is not None else {})
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
@@ -173,16 +213,39 @@ class Engine:
 
     def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
-        cost = self.prices.expected(parts["prices"], o.cost) if self.settings.cost_weight else o.cost
+        cost = self._cost(parts, o)
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = cost if np.count_nonzero(cost) else None
         penalty = alignment if priced is None else alignment + cost
-        situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
-        drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
-        return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
+        policy, floor = self.settings.policy, self.settings.floor
+        if self.pacing is None:
+            situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
+            drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor)
+            return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
+        plan = self._plan(self.pacing, parts, o)
+        situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced)
+        drawn = paced(policy, parts["policy"], situation, plan, u=u)
+        paid = np.asarray(cost + plan.penalty)
+        multipliers = self.pacing.natural(plan)
+        return Prepared(drawn, distance, alignment, cost=paid, lambda_=lambda_, multipliers=multipliers)
 
-    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats) -> None:
-        """Update the state after agents were chosen with these alignment costs and this lambda."""
+    def commit(
+        self,
+        parts: Parts,
+        o: Observation,
+        agent: Ints,
+        *,
+        alignment: Floats,
+        lambda_: Floats,
+        choice: Choice | None = None,
+    ) -> None:
+        """Update the state after agents were chosen with these alignment costs and this lambda.
+
+        Constraints also need ``choice``, the policy's estimates and exploration bonuses.
+        """
+        if self.pacing is not None and choice is not None:
+            plan, base = self._plan(self.pacing, parts, o), alignment + self._cost(parts, o)
+            self.pacing.commit(parts, plan, choice, base=base, agent=agent, eligible=o.eligible)
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
         if self.dual is not None and np.count_nonzero(alignment):  # usually all zero: no update
@@ -193,13 +256,56 @@ class Engine:
     def learn(self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned) -> None:
         """Update the state with the outcomes of one round."""
         agent = np.asarray(feedback.agent)
-        if learned.cost_usd is not None and self.settings.cost_weight:
-            self.prices.see(parts["prices"], agent, learned.cost_usd)
+        self._learn_usage(parts, names, feedback, learned)
         if self.alignment is not None and learned.raw is not None:
             known = chosen_entries(feedback.observed, agent)
             reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
             self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
+
+    def _cost(self, parts: Parts, o: Observation) -> Floats:
+        """Configured costs plus expected dollars and seconds, in units of reward, ``batch + (M,)``."""
+        cost, weights = o.cost, self.settings.weights
+        if weights.usd:
+            cost = np.asarray(cost + weights.per_usd * self.prices.dollars(parts["prices"], o.context, o.price))
+        if self.seconds is not None:
+            cost = np.asarray(cost + weights.per_second * self.seconds.means(parts["seconds"]))
+        return cost
+
+    def _means(self, parts: Parts, context: Floats | None, price: Floats | None, names: Sequence[str]) -> Means:
+        if "prices" not in parts:
+            return Means(None, None, tuple(names))
+        state = parts["prices"]
+        return Means(self.prices.dollars(state, context, price), self.prices.means(state, price), tuple(names))
+
+    def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> Plan:
+        means = self._means(parts, o.context, o.price, o.names)
+        return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
+
+    def _learn_usage(self, parts: Parts, names: Sequence[str], feedback: Feedback, learned: Learned) -> None:
+        """Dollars and seconds of outcomes: what constraints charge, then what is learned for the next decision."""
+        agent, context = np.asarray(feedback.agent), feedback.context
+        nothing = np.full(agent.shape, np.nan)
+        usd = nothing if learned.cost_usd is None else learned.cost_usd
+        elapsed_s = nothing if learned.elapsed_s is None else learned.elapsed_s
+        if self.pacing is not None:
+            known = chosen_entries(feedback.observed, agent)
+            self.pacing.learn(
+                parts,
+                agent,
+                self._means(parts, context, learned.price, names),
+                reward=np.where(known, chosen_entries(feedback.reward, agent), np.nan),
+                estimate=None if learned.estimate is None else chosen_entries(learned.estimate, agent),
+                usd=usd,
+                late=[
+                    lateness(elapsed_s, learned.completed, each.seconds) if isinstance(each, Deadline) else nothing
+                    for each in self.settings.constraints
+                ],
+            )
+        if "prices" in parts and learned.cost_usd is not None:
+            self.prices.see(parts["prices"], agent, usd, context=context, price=learned.price)
+        if self.seconds is not None:
+            self.seconds.see(parts["seconds"], agent, elapsed_s)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""

@@ -13,6 +13,7 @@ import numpy as np
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Units
+from bot_orch.core.constraints import Constraint, Objective
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.reward import BoundedReward, RewardModel
@@ -21,10 +22,10 @@ from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
-from bot_orch.policies.base import Feedback, Policy
+from bot_orch.policies.base import Choice, Feedback, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.rng import derive_key, uniform
-from bot_orch.types import Agent, Decision, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.types import Agent, Decision, Multiplied, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
@@ -62,8 +63,13 @@ class Orchestrator:
     reward
         Model that computes rewards from outcomes.
     cost_weight
-        Reward units per dollar: the expected dollar cost, learned from ``outcome.cost_usd``, is multiplied by it and
-        subtracted from the score in addition to the agents' ``cost``.
+        Reward units per dollar; short for ``objective=Objective(usd=...)``.
+    objective
+        Weights of reward, dollars and seconds. Expected dollars and seconds are learned from ``outcome.cost_usd`` and
+        ``outcome.elapsed_s`` and subtracted from the score in addition to the agents' ``cost``.
+    constraints
+        Limits on mean dollars, an agent's share, late outcomes or loss of quality: see
+        :mod:`bot_orch.core.constraints`.
 
     Examples
     --------
@@ -85,6 +91,8 @@ class Orchestrator:
         units: Units | None = None,
         reward: RewardModel | None = None,
         cost_weight: float = 0.0,
+        objective: Objective | None = None,
+        constraints: Iterable[Constraint] = (),
     ) -> None:
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
@@ -96,6 +104,8 @@ class Orchestrator:
             units=units,
             reward=reward or BoundedReward(),
             cost_weight=cost_weight,
+            objective=objective or Objective(),
+            constraints=tuple(constraints),
         )
         if isinstance(agents, str):
             raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
@@ -207,13 +217,19 @@ class Orchestrator:
             state_seq=self._state.seq,
             key=RandomKey(self._stream, counter),
             features=task.features,
+            multipliers=self._multipliers(found.multipliers),
         )
 
+    def _multipliers(self, values: Floats | None) -> tuple[Multiplied, ...]:
+        wanted = zip(self.settings.constraints, () if values is None else values.tolist(), strict=values is not None)
+        return tuple(Multiplied(each.name, value, each.unit) for each, value in wanted)
+
     @exclusive
-    def commit(self, decision: Decision, task: Task) -> None:
+    def commit(self, decision: Decision, task: Task, eligible: Collection[str] | None = None) -> None:
         """Apply a prepared or recorded decision: it becomes pending.
 
         Only the decision itself matters, so it may come from an older engine. It must be the next one in order.
+        Constraints also read ``eligible``, the agents that it was made among.
         """
         counter, names = self._state.rounds, self._roster.names
         if decision.key.counter != counter:
@@ -222,14 +238,15 @@ class Orchestrator:
         if decision.agents != names:
             raise InvalidInputError("decision.agents", f"are {decision.agents}", f"this orchestrator has {names}")
         self._roster.find(decision.agent)
-        engine, observed = self._observed(task)
+        engine, observed = self._observed(task, eligible)
         self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         self._use(engine)
         state, index = self._state, self._roster.index[decision.agent]
         alignment, lambda_ = decision.terms.alignment, np.asarray(decision.lambda_)
-        engine.commit(state.parts, observed, np.array(index), alignment=alignment, lambda_=lambda_)
+        choice = Choice(decision.propensities, decision.terms.estimate, decision.terms.exploration)
+        engine.commit(state.parts, observed, np.array(index), alignment=alignment, lambda_=lambda_, choice=choice)
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
@@ -249,8 +266,7 @@ class Orchestrator:
         parts = self._state.parts
         model.learn(parts["reward"], index, outcome)
         feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
-        cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
-        engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
+        engine.learn(parts, self._roster.names, feedback, learned=self._learned(decision, outcome, raw))
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -316,6 +332,11 @@ class Orchestrator:
             for name in reversed(gone):
                 remove_agent(schema, parts[part], self._roster.index[name])
         self._state.seq += len(come) + len(gone)
+
+    def multipliers(self, task: Task | None = None) -> dict[str, float]:
+        """Multipliers of the constraints now: the reward that one more dollar, task or late outcome would be worth."""
+        found = self.prepare(task or Task(features=(0.0,) * (self.n_features or 0)))
+        return {each.constraint: each.value for each in found.multipliers}
 
     def drift_alarms(self) -> dict[str, int]:
         """Number of drift alarms per agent's outputs; zeros without a drift monitor."""
@@ -385,7 +406,7 @@ class Orchestrator:
         if engine is self._engine:
             return known
         if engine.settings.n_features != self.n_features:  # before the first decision: the policy has learned nothing
-            known = {name: part for name, part in known.items() if name != "policy"}
+            known = {name: part for name, part in known.items() if name not in ("policy", "prices")}
         return engine.resume(known, len(self.agents))
 
     def _engine_for(self, task: Task) -> Engine:
@@ -404,6 +425,19 @@ class Orchestrator:
         self._state.seq += 1
         if decision.agent in self._roster.index:
             self._waiting[self._roster.index[decision.agent]] -= 1.0
+
+    def _learned(self, decision: Decision, outcome: Outcome, raw: Floats | None) -> Learned:
+        cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
+        if not (self.settings.constraints or self._engine.seconds):
+            return Learned(raw, cost_usd, price=self._roster.price)
+        return Learned(
+            raw,
+            cost_usd,
+            elapsed_s=None if outcome.elapsed_s is None else np.array(outcome.elapsed_s),
+            completed=np.array(outcome.event),
+            estimate=self._roster.place(decision, decision.terms.estimate),
+            price=self._roster.price,
+        )
 
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
         """Feedback with the propensities, penalties and features stored in the decision."""

@@ -54,6 +54,12 @@ class Roster:
         return costs
 
     @cached_property
+    def price(self) -> Floats | None:
+        """Configured prices in dollars, (M,), NaN where there is none; None if no agent has one."""
+        prices = np.array([np.nan if agent.price is None else agent.price for agent in self.agents], dtype=float)
+        return prices if np.isfinite(prices).any() else None
+
+    @cached_property
     def described(self) -> bool:
         """Whether any agent has a configured profile."""
         return any(agent.profile is not None for agent in self.agents)
@@ -110,7 +116,15 @@ class Roster:
             profiles = self._profiles(alignment, task)
         context = _context(task, engine.settings.n_features)
         return Observation(
-            t, self.cost, context, eligible=self.mask(eligible), reference=reference, profiles=profiles, pending=pending
+            t,
+            self.cost,
+            context,
+            eligible=self.mask(eligible),
+            reference=reference,
+            profiles=profiles,
+            pending=pending,
+            price=self.price,
+            names=self.names,
         )
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:

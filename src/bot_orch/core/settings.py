@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from bot_orch.core.alignment import Alignment, GivenDistances, Units
+from bot_orch.core.constraints.limits import Constraint, Objective, constraint_from_spec, constraint_to_spec
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Policy
@@ -43,6 +44,8 @@ class Settings:
     units: Units | None = None
     reward: RewardModel = field(default_factory=BoundedReward)
     cost_weight: float = 0.0
+    objective: Objective = field(default_factory=Objective)
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.policy.uses_alignment:
@@ -55,12 +58,22 @@ class Settings:
             object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, high=np.inf))
         object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, high=1.0))
         object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, high=np.inf))
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        if self.cost_weight and self.objective.usd:
+            raise InvalidInputError("cost_weight", "is given beside objective.usd", "pass one of them")
+        if len({(each.kind, getattr(each, "agent", "")) for each in self.constraints}) < len(self.constraints):
+            raise InvalidInputError("constraints", "holds a kind twice", "pass one of each kind, one capacity an agent")
         if self.units not in (None, "reference", "native"):
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
             units = "reference" if self.lambda_ == "auto" else self.units or self.alignment.units
             if units != self.alignment.units:
                 object.__setattr__(self, "alignment", replace(self.alignment, units=units))
+
+    @property
+    def weights(self) -> Objective:
+        """The objective, with ``cost_weight`` as its weight of dollars where that is given."""
+        return replace(self.objective, usd=self.cost_weight) if self.cost_weight else self.objective
 
     def chosen_units(self) -> Units:
         """Units for a default alignment."""
@@ -77,6 +90,11 @@ class Settings:
         """JSON values; :meth:`from_spec` is the inverse."""
         if isinstance(self.alignment, GivenDistances):
             raise InvalidInputError("alignment", "is given from outside", "only an experiment can use it")
+        wants: dict[str, Any] = {}
+        if self.objective != Objective():
+            wants["objective"] = asdict(self.objective)
+        if self.constraints:
+            wants["constraints"] = [constraint_to_spec(each) for each in self.constraints]
         return {
             "policy": to_spec(self.policy),
             "lambda": self.lambda_,
@@ -87,6 +105,7 @@ class Settings:
             "units": self.units,
             "reward": self.reward.spec(),
             "cost_weight": self.cost_weight,
+            **wants,
         }
 
     @classmethod
@@ -103,6 +122,8 @@ class Settings:
             units=document.get("units"),
             reward=reward_from_spec(document["reward"]),
             cost_weight=document.get("cost_weight", 0.0),
+            objective=Objective.from_spec(document.get("objective", {})),
+            constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
         )
 
 

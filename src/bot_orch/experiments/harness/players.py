@@ -11,6 +11,7 @@ import numpy as np
 from bot_orch.arrays import Bools, Floats, Ints, finite_rows
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.constraints import Budget, Constraint
 from bot_orch.core.engine import Engine, Learned, Observation, Prepared
 from bot_orch.core.reward import read_rows
 from bot_orch.core.settings import Lambda, Settings
@@ -70,6 +71,7 @@ class PolicyPlayer(Player):
                 floor=floor,
                 alignment=alignment,
                 cost_weight=setup.cost_weight if setup.has_cost else 0.0,
+                constraints=_constraints(setup),
             )
         )
         shape = (setup.seeds, setup.agents)
@@ -88,10 +90,13 @@ class PolicyPlayer(Player):
             eligible=before.eligible,
             reference=None if alignment is None else _embedded(alignment, before.reference),
             pending=self._waiting,
+            names=self._names,
         )
         found = self.engine.prepare(self.parts, observed, u)
         drawn = found.drawn
-        self.engine.commit(self.parts, observed, drawn.agent, alignment=found.alignment, lambda_=found.lambda_)
+        self.engine.commit(
+            self.parts, observed, drawn.agent, alignment=found.alignment, lambda_=found.lambda_, choice=drawn.choice
+        )
         self._made[before.t] = found
         self._waiting[self._rows, drawn.agent] += 1.0
         return Pick(drawn.agent, drawn.propensities)
@@ -102,8 +107,18 @@ class PolicyPlayer(Player):
         self._waiting[self._rows, drawn.agent] -= 1.0
         outcomes = after.outcomes()
         reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes=outcomes)
-        learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd)
+        learned = Learned(
+            _shown(self.engine.alignment, after, outcomes),
+            after.cost_usd,
+            elapsed_s=after.elapsed_s,
+            completed=np.array([outcome.event for outcome in outcomes]),
+            estimate=drawn.choice.estimate,
+        )
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
+
+
+def _constraints(setup: Setup) -> tuple[Constraint, ...]:
+    return (Budget(setup.budget_usd),) if setup.has_cost and setup.budget_usd is not None else ()
 
 
 def alignment_for(setup: Setup) -> Alignment | None:

@@ -1,0 +1,293 @@
+"""All constraints together: penalties, affordable agents and floors for a decision, and their state after it.
+
+One dual variable per constraint (:mod:`~bot_orch.core.constraints.curve`), each moved with the others held fixed. Two
+safeguards act beside the multipliers:
+
+- an agent whose call would use more than the balance plus a hundred tasks' allowance is not eligible;
+- the *guard*: if features stop predicting rewards (the slope of rewards on the estimates' deviations from their mean
+  falls to zero), choices move to the agents' mean estimates, so that a policy led astray by useless features falls no
+  lower than the best mix of two fixed agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, chosen_entries
+from bot_orch.core.constraints.curve import Multiplier, Step
+from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadline, Quality
+from bot_orch.core.constraints.times import Lates
+from bot_orch.core.pipeline import Drawn
+from bot_orch.policies.base import Choice, Policy, Situation
+from bot_orch.policies.choice import argmax_ties, draw
+
+__all__ = ["Pacing", "Plan", "paced"]
+
+_CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
+_FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use
+_SLOW = 2000.0  # horizon of the quality constraint: single rewards are noisy
+_MEMORY = 300.0
+_GUARD_MEMORY = 1000.0
+_GUARD_PRIOR = 0.5  # worth 200 outcomes whose estimates deviate by 0.05
+_FULL_TRUST = 0.2  # slope from which on estimates are used as they are
+_LARGEST_BONUS = 1.0  # bonus of an agent never tried, in the usage curve
+
+Parts = dict[str, Arrays]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Usage:
+    """Expected usage per agent in units of the limit, the direction that the multiplier penalises, and pending usage.
+
+    ``expected`` and ``direction`` are ``batch + (M,)``, ``pending`` is ``batch``.
+    """
+
+    expected: Floats
+    direction: Floats
+    pending: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What the constraints add to one decision."""
+
+    penalties: tuple[Floats, ...]
+    steps: tuple[Step, ...]
+    usage: tuple[Usage, ...]
+    _: KW_ONLY
+    eligible: Bools | None
+    floor: Floats | float
+    trust: Floats
+    typical: Floats
+
+    @property
+    def penalty(self) -> Floats:
+        """Sum of the penalties, ``batch + (M,)``."""
+        total = self.penalties[0]
+        for each in self.penalties[1:]:
+            total = total + each
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Means:
+    """Expected dollars of the task, mean dollars and names of the agents; None where no constraint needs them."""
+
+    dollars: Floats | None
+    mean_dollars: Floats | None
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """The constraints of an engine.
+
+    Parameters
+    ----------
+    constraints
+        The constraints, in order; their state is in the parts ``constraint 0``, ``constraint 1``, ... named after
+        their settings.
+    """
+
+    constraints: tuple[Constraint, ...]
+
+    @cached_property
+    def multipliers(self) -> tuple[Multiplier, ...]:
+        """One dual variable per constraint."""
+        return tuple(_multiplier(each) for each in self.constraints)
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts. A changed limit makes a new name, so that its state starts afresh."""
+        return tuple(f"constraint {each!r}" for each in self.constraints)
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        """State schemas by part: one per constraint, the agents' mean estimates, and late outcomes."""
+        found: dict[str, Schema] = {
+            "guard": {
+                "estimate": Field(),
+                "tasks": Field(per_agent=False),
+                "explained": Field(per_agent=False, fill=_GUARD_PRIOR),
+                "spread": Field(per_agent=False, fill=_GUARD_PRIOR),
+            }
+        }
+        for name, constraint, multiplier in zip(self.parts, self.constraints, self.multipliers, strict=True):
+            late = Lates(constraint.late).schema if isinstance(constraint, Deadline) else {}
+            found[name] = {**multiplier.schema, **late}
+        return found
+
+    def plan(
+        self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float
+    ) -> Plan:
+        """Multipliers and what follows from them, from the state alone."""
+        guard = parts["guard"]
+        shape = guard["estimate"].shape
+        waiting = np.zeros(shape) if pending is None else np.broadcast_to(pending, shape)
+        usage = tuple(self._usage(parts, index, means, waiting=waiting) for index in range(len(self.constraints)))
+        steps = tuple(
+            multiplier.step(parts[name], each.pending)
+            for multiplier, name, each in zip(self.multipliers, self.parts, usage, strict=True)
+        )
+        penalties = tuple(step.multiplier[..., None] * each.direction for step, each in zip(steps, usage, strict=True))
+        slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
+        mask = self._affordable(usage, steps, eligible, shape)
+        shares = self._floor(usage, floor, mask, shape)
+        typical = guard["estimate"].copy()
+        return Plan(penalties, steps, usage, eligible=mask, floor=shares, trust=slope, typical=typical)
+
+    def natural(self, plan: Plan) -> Floats:
+        """Multipliers in reward per unit of the constraint (a dollar, a task, a late outcome), ``batch + (K,)``."""
+        limits = [1.0 if isinstance(each, Quality) else each.limit for each in self.constraints]
+        return np.stack([step.multiplier / limit for step, limit in zip(plan.steps, limits, strict=True)], axis=-1)
+
+    def commit(
+        self, parts: Parts, plan: Plan, choice: Choice, *, base: Floats, agent: Ints, eligible: Bools | None
+    ) -> None:
+        """Update curves, balances and mean estimates after a decision; ``base`` is alignment plus configured cost."""
+        guard = parts["guard"]
+        guard["tasks"] += 1.0
+        rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
+        guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
+        trust = plan.trust[..., None]
+        known = trust * (choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS))
+        score = known + (1.0 - trust) * plan.typical - base
+        if eligible is not None:
+            score = np.where(eligible, score, -np.inf)
+        for index, name in enumerate(self.parts):
+            others = score
+            for other, penalty in enumerate(plan.penalties):
+                others = others if other == index else others - penalty
+            self._commit_one(parts, index, plan, others=others, estimate=choice.estimate)
+            if isinstance(self.constraints[index], Capacity):
+                used = chosen_entries(np.broadcast_to(plan.usage[index].expected, guard["estimate"].shape), agent)
+                self.multipliers[index].charge(parts[name], used)
+
+    def learn(
+        self,
+        parts: Parts,
+        agent: Ints,
+        means: Means,
+        *,
+        reward: Floats,
+        estimate: Floats | None,
+        usd: Floats,
+        late: Sequence[Floats],
+    ) -> None:
+        """Charge the real usage of outcomes, ``batch`` each; what is unknown (NaN) is charged as expected."""
+        guard = parts["guard"]
+        for index, (name, constraint) in enumerate(zip(self.parts, self.constraints, strict=True)):
+            state = parts[name]
+            if isinstance(constraint, Budget) and means.dollars is not None:
+                expected = chosen_entries(np.broadcast_to(means.dollars, guard["estimate"].shape), agent)
+                self.multipliers[index].charge(state, np.where(np.isfinite(usd), usd, expected) / constraint.limit)
+            elif isinstance(constraint, Deadline):
+                lates = Lates(constraint.late)
+                expected = chosen_entries(lates.means(state), agent)
+                self.multipliers[index].charge(
+                    state, np.where(np.isfinite(late[index]), late[index], expected) / constraint.late
+                )
+                lates.see(state, agent, late[index])
+            elif isinstance(constraint, Quality):
+                short = _shortfall(guard["estimate"], reward[..., None], constraint.within)[..., 0]
+                self.multipliers[index].charge(state, np.where(np.isfinite(reward), short, 1.0))
+        if estimate is not None:
+            self._judge(guard, agent, reward, estimate)
+
+    def _judge(self, guard: Arrays, agent: Ints, reward: Floats, estimate: Floats) -> None:
+        """Slope of rewards on estimates, both as deviations from the agent's mean estimate."""
+        known = np.isfinite(reward)
+        mean = chosen_entries(guard["estimate"], agent)
+        predicted = np.where(known, estimate - mean, 0.0)
+        came = np.where(known, reward - mean, 0.0)
+        keep = np.where(known, 1.0 - 1.0 / _GUARD_MEMORY, 1.0)
+        for name, value in (("explained", predicted * came), ("spread", predicted * predicted)):
+            guard[name][...] = _GUARD_PRIOR + keep * (guard[name] - _GUARD_PRIOR) + value
+
+    def _usage(self, parts: Parts, index: int, means: Means, *, waiting: Floats) -> Usage:
+        constraint, state, shape = self.constraints[index], parts[self.parts[index]], waiting.shape
+        nothing = np.zeros(shape[:-1])
+        if isinstance(constraint, Capacity):
+            mine = np.array([name == constraint.agent for name in means.names], dtype=float) / constraint.share
+            return Usage(mine, mine, nothing)
+        if isinstance(constraint, Deadline):
+            expected = Lates(constraint.late).means(state) / constraint.late
+            return Usage(expected, expected, np.add.reduce(waiting * expected, axis=-1))
+        dollars = np.zeros(shape) if means.dollars is None else means.dollars
+        usual = dollars if means.mean_dollars is None else means.mean_dollars
+        if isinstance(constraint, Budget):
+            owed = np.add.reduce(waiting * usual, axis=-1) / constraint.limit
+            expected = dollars / constraint.limit
+            return Usage(expected, expected, owed)
+        level = np.maximum(np.add.reduce(dollars, axis=-1, keepdims=True) / shape[-1], 1e-12)
+        return Usage(np.zeros(shape), dollars / level, nothing)
+
+    def _commit_one(self, parts: Parts, index: int, plan: Plan, *, others: Floats, estimate: Floats) -> None:
+        multiplier, usage, constraint = self.multipliers[index], plan.usage[index], self.constraints[index]
+        expected = usage.expected
+        if isinstance(constraint, Quality):
+            expected = _shortfall(parts["guard"]["estimate"], estimate, constraint.within)
+        shape = others.shape
+        direction, expected = np.broadcast_to(usage.direction, shape), np.broadcast_to(expected, shape)
+        best = np.argmax(others[..., None, :] - multiplier.grid[:, None] * direction[..., None, :], axis=-1)
+        used = np.take_along_axis(expected, best, axis=-1)
+        multiplier.commit(parts[self.parts[index]], plan.steps[index], used, pending=usage.pending)
+
+    def _affordable(
+        self, usage: Sequence[Usage], steps: Sequence[Step], eligible: Bools | None, shape: tuple[int, ...]
+    ) -> Bools | None:
+        """Eligible agents whose usage the balance plus the credit covers; the least demanding one always."""
+        mask = eligible
+        for constraint, each, step in zip(self.constraints, usage, steps, strict=True):
+            if isinstance(constraint, Quality):
+                continue
+            allowed = np.ones(shape, dtype=bool) if mask is None else np.broadcast_to(mask, shape)
+            demand = np.where(allowed, np.broadcast_to(each.expected, shape), np.inf)
+            least = demand == np.minimum.reduce(demand, axis=-1, keepdims=True)
+            fits = allowed & ((demand <= (step.balance + _CREDIT)[..., None]) | least)
+            mask = mask if fits.all() else fits
+        return mask
+
+    def _floor(
+        self, usage: Sequence[Usage], floor: float, mask: Bools | None, shape: tuple[int, ...]
+    ) -> Floats | float:
+        """Share of the floor per agent, less for agents that would use much of an allowance by it."""
+        if floor <= 0.0:
+            return 0.0
+        able = np.ones(shape) if mask is None else np.broadcast_to(mask, shape).astype(float)
+        shares = able * (floor / np.add.reduce(able, axis=-1, keepdims=True))
+        demand = np.ones(shape)
+        for constraint, each in zip(self.constraints, usage, strict=True):
+            demand = demand if isinstance(constraint, Quality) else np.maximum(demand, each.expected)
+        return np.asarray(np.minimum(shares, _FLOOR_USAGE * shares / (floor * demand)))
+
+
+def paced(policy: Policy, state: Arrays, situation: Situation, plan: Plan, *, u: npt.ArrayLike) -> Drawn:
+    """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact."""
+    choice = policy.choose(state, situation)
+    p = choice.propensities
+    if np.minimum.reduce(plan.trust, axis=None) < 1.0:
+        trust = plan.trust[..., None]
+        p = trust * p + (1.0 - trust) * argmax_ties(plan.typical - situation.penalty, situation.eligible)
+    if isinstance(plan.floor, np.ndarray):
+        p = (1.0 - np.add.reduce(plan.floor, axis=-1, keepdims=True)) * p + plan.floor
+    return Drawn(draw(p, u), p, choice, situation=situation)
+
+
+def _multiplier(constraint: Constraint) -> Multiplier:
+    if isinstance(constraint, Quality):
+        return Multiplier(horizon=_SLOW, falling=False)
+    if isinstance(constraint, Budget) and constraint.per > 1:
+        return Multiplier(horizon=min(300.0, max(50.0, 0.25 * constraint.per)))
+    return Multiplier()
+
+
+def _shortfall(estimates: Floats, value: Floats, within: float) -> Floats:
+    """How far values lie below the best agent's mean estimate, in units of the acceptable loss."""
+    best = np.maximum(np.maximum.reduce(estimates, axis=-1, keepdims=True), 1e-9)
+    return np.asarray((best - value) / (within * best))
