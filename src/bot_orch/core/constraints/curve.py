@@ -66,14 +66,14 @@ class Multiplier:
 
     @property
     def schema(self) -> Schema:
-        """Usage curve, balance, phase of the alternation, usage foreseen and charged, number of tasks."""
+        """Usage curve, balance, phase of the alternation, usage foreseen and expected, number of tasks."""
         one = Field(per_agent=False)
         return {
             "curve": Field(per_agent=False, shape=(len(GRID),)),
             "balance": one,
             "phase": one,
             "foreseen": Field(per_agent=False, fill=1.0),
-            "charged": Field(per_agent=False, fill=1.0),
+            "expected": Field(per_agent=False, fill=1.0),
             "tasks": one,
         }
 
@@ -81,7 +81,7 @@ class Multiplier:
         """The multiplier now; ``pending`` is the usage expected of decisions without an outcome, ``batch``."""
         balance = np.minimum(state["balance"] - pending, _SAVED)
         target = np.clip(1.0 + balance / self.horizon, _LEAST, _MOST)
-        ratio = np.clip(state["charged"] / np.maximum(state["foreseen"], 1e-9), 1.0 / _RATIO, _RATIO)
+        ratio = np.clip(state["expected"] / np.maximum(state["foreseen"], 1e-9), 1.0 / _RATIO, _RATIO)
         curve = np.minimum.accumulate(state["curve"], axis=-1) * ratio[..., None]
         above = np.add.reduce(curve > target[..., None], axis=-1)
         more, less = np.maximum(above - 1, 0), np.minimum(above, len(GRID) - 1)
@@ -92,21 +92,23 @@ class Multiplier:
         chosen = np.where(state["tasks"] > 0.0, self.grid[np.where(fires, more, less)], 0.0)
         return Step(chosen, weight, (weight * high + (1.0 - weight) * low) / ratio, balance)
 
-    def commit(self, state: Arrays, step: Step, used: Floats, *, pending: Floats) -> None:
-        """Count one task whose usage under each multiplier of the grid would have been ``used``, ``batch + (G,)``."""
+    def commit(self, state: Arrays, step: Step, used: Floats, *, expected: Floats, pending: Floats) -> None:
+        """Count one task whose usage under each multiplier of the grid would have been ``used``, ``batch + (G,)``.
+
+        ``expected`` is the usage expected under the decision's propensities, ``batch``. Where policies do not choose
+        the largest score, its mean differs from the usage foreseen on the curve, and corrects it.
+        """
         state["tasks"] += 1.0
         rate = np.maximum(1.0 / _SLOWEST, 1.0 / (1.0 + 0.5 * (state["tasks"] - 1.0)))
         state["curve"] += rate[..., None] * (used - state["curve"])
         state["balance"][...] = np.minimum(state["balance"], _SAVED + pending) + 1.0
         state["phase"][...] = np.mod(state["phase"] + step.weight, 1.0)
         state["foreseen"] += (step.foreseen - state["foreseen"]) / _SLOWEST
+        state["expected"] += (expected - state["expected"]) / _SLOWEST
 
     def charge(self, state: Arrays, used: Floats) -> None:
         """Take the real usage of one decision, ``batch``, off the balance; NaN where there is none."""
-        known = np.isfinite(used)
-        paid = np.where(known, used, 0.0)
-        state["balance"] -= paid
-        state["charged"] += np.where(known, paid - state["charged"], 0.0) / _SLOWEST
+        state["balance"] -= np.where(np.isfinite(used), used, 0.0)
 
 
 def _at(curve: Floats, index: Floats) -> Floats:

@@ -163,7 +163,7 @@ class Pacing:
             others = score
             for other, penalty in enumerate(plan.penalties):
                 others = others if other == index else others - penalty
-            self._commit_one(parts, index, plan, others=others, estimate=choice.estimate)
+            self._commit_one(parts, index, plan, others=others, choice=choice)
             if isinstance(self.constraints[index], Capacity):
                 used = chosen_entries(np.broadcast_to(plan.usage[index].expected, guard["estimate"].shape), agent)
                 self.multipliers[index].charge(parts[name], used)
@@ -227,16 +227,17 @@ class Pacing:
         level = np.maximum(np.add.reduce(dollars, axis=-1, keepdims=True) / shape[-1], 1e-12)
         return Usage(np.zeros(shape), dollars / level, nothing)
 
-    def _commit_one(self, parts: Parts, index: int, plan: Plan, *, others: Floats, estimate: Floats) -> None:
+    def _commit_one(self, parts: Parts, index: int, plan: Plan, *, others: Floats, choice: Choice) -> None:
         multiplier, usage, constraint = self.multipliers[index], plan.usage[index], self.constraints[index]
         expected = usage.expected
         if isinstance(constraint, Quality):
-            expected = _shortfall(parts["guard"]["estimate"], estimate, constraint.within)
+            expected = _shortfall(parts["guard"]["estimate"], choice.estimate, constraint.within)
         shape = others.shape
         direction, expected = np.broadcast_to(usage.direction, shape), np.broadcast_to(expected, shape)
         best = np.argmax(others[..., None, :] - multiplier.grid[:, None] * direction[..., None, :], axis=-1)
         used = np.take_along_axis(expected, best, axis=-1)
-        multiplier.commit(parts[self.parts[index]], plan.steps[index], used, pending=usage.pending)
+        mean = np.add.reduce(choice.propensities * expected, axis=-1)
+        multiplier.commit(parts[self.parts[index]], plan.steps[index], used, expected=mean, pending=usage.pending)
 
     def _affordable(
         self, usage: Sequence[Usage], steps: Sequence[Step], eligible: Bools | None, shape: tuple[int, ...]

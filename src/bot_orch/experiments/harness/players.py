@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,6 +78,7 @@ class PolicyPlayer(Player):
         self.parts = self.engine.start(setup.agents, shape[:1])
         self._names = tuple(map(str, range(setup.agents)))
         self._cost, self._waiting, self._rows = np.zeros(shape), np.zeros(shape), np.arange(setup.seeds)
+        self._price = None if setup.price is None else np.array(setup.price)
         self._made: dict[int, Prepared] = {}
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
@@ -90,12 +91,18 @@ class PolicyPlayer(Player):
             eligible=before.eligible,
             reference=None if alignment is None else _embedded(alignment, before.reference),
             pending=self._waiting,
+            price=self._price,
             names=self._names,
         )
         found = self.engine.prepare(self.parts, observed, u)
         drawn = found.drawn
         self.engine.commit(
-            self.parts, observed, drawn.agent, alignment=found.alignment, lambda_=found.lambda_, choice=drawn.choice
+            self.parts,
+            observed,
+            drawn.agent,
+            alignment=found.alignment,
+            lambda_=found.lambda_,
+            choice=replace(drawn.choice, propensities=drawn.propensities),
         )
         self._made[before.t] = found
         self._waiting[self._rows, drawn.agent] += 1.0
@@ -113,6 +120,7 @@ class PolicyPlayer(Player):
             elapsed_s=after.elapsed_s,
             completed=np.array([outcome.event for outcome in outcomes]),
             estimate=drawn.choice.estimate,
+            price=self._price,
         )
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
 
