@@ -162,7 +162,8 @@ class Engine:
     @cached_property
     def pacing(self) -> Pacing | None:
         """The dual variables of the constraints; None without constraints."""
-        return Pacing(self.settings.constraints) if self.settings.constraints else None
+        s = self.settings
+        return Pacing(s.constraints, bool(s.n_features)) if s.constraints else None
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:

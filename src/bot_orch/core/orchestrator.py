@@ -380,6 +380,7 @@ class Orchestrator:
 
     def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
         roster = Roster(tuple(agents))
+        roster.check(settings)
         engine = roster.comparing(Engine(settings))
         self._begin(engine, State(roster.agents, engine.start(len(roster.agents))))
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
+from bot_orch.core.constraints import Capacity
 from bot_orch.core.engine import Engine, Observation
+from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError, UnknownAgentError
 from bot_orch.types import Agent, Decision, Task
 
@@ -82,6 +84,13 @@ class Roster:
         if not mask.any():
             raise InvalidInputError("eligible", "is empty", "name at least one agent, or pass None for all")
         return mask
+
+    def check(self, settings: Settings) -> None:
+        """Raise an error if a capacity is stated for an agent that is not registered."""
+        for each in settings.constraints:
+            if isinstance(each, Capacity) and each.agent not in self.index:
+                problem = f"{each.agent!r} is not registered"
+                raise InvalidInputError("constraints.capacity.agent", problem, f"choose from {self.names}")
 
     def comparing(self, engine: Engine) -> Engine:
         """An engine whose alignment fits the agents' configured profiles."""

@@ -6,8 +6,8 @@ multiplier, so the dual variable jumps to where the curve meets the target inste
 the dual function, in place of a gradient step whose size depends on units and prices.
 
 Usage is in units of the limit. The *balance* is the allowance so far minus the usage so far, in tasks; it is corrected
-by real usage when an outcome arrives. The target is the limit plus a small share of the balance. Between two
-neighbouring multipliers of the grid the mechanism alternates such that the mean usage equals the target: with agents
+by real usage when an outcome arrives. The target is the limit plus a small share of the balance, and the multiplier is
+scaled by a power of the balance, which is quicker than the curve where estimates move. Between two neighbouring multipliers of the grid the mechanism alternates such that the mean usage equals the target: with agents
 that are equal for every task, this is the optimal mix of two of them.
 """
 
@@ -26,6 +26,8 @@ GRID: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-8.0, 3.0, 100)])
 GRID.flags.writeable = False
 _SAVED = 20.0  # largest positive balance, in tasks: unused allowance beyond it lapses
 _SLOWEST = 300.0  # effective number of tasks of the usage curve
+_PROMPT = 15.0  # typical calls of balance that change the multiplier by a factor of e
+_FACTOR = 3.0  # largest power of e
 _LEAST, _MOST = 0.1, 2.0  # range of the target
 _RATIO = 5.0
 
@@ -74,6 +76,7 @@ class Multiplier:
             "phase": one,
             "foreseen": Field(per_agent=False, fill=1.0),
             "expected": Field(per_agent=False, fill=1.0),
+            "lump": Field(per_agent=False, fill=1.0),
             "tasks": one,
         }
 
@@ -90,12 +93,17 @@ class Multiplier:
         weight = np.where((above == 0) | (above == len(GRID)), 0.0, weight)
         fires = np.floor(state["phase"] + weight) > np.floor(state["phase"])
         chosen = np.where(state["tasks"] > 0.0, self.grid[np.where(fires, more, less)], 0.0)
+        prompt = self.horizon * _PROMPT / 300.0 * np.maximum(state["lump"], 1.0)
+        power = np.clip(balance / prompt, -_FACTOR, _FACTOR)
+        chosen = chosen * np.exp(-power if self.falling else power)
         return Step(chosen, weight, (weight * high + (1.0 - weight) * low) / ratio, balance)
 
-    def commit(self, state: Arrays, step: Step, used: Floats, *, expected: Floats, pending: Floats) -> None:
+    def commit(
+        self, state: Arrays, step: Step, used: Floats, *, expected: Floats, lump: Floats, pending: Floats
+    ) -> None:
         """Count one task whose usage under each multiplier of the grid would have been ``used``, ``batch + (G,)``.
 
-        ``expected`` is the usage expected under the decision's propensities, ``batch``. Where policies do not choose
+        ``expected`` is the usage expected under the decision's propensities, ``batch``, ``lump`` its second moment. Where policies do not choose
         the largest score, its mean differs from the usage foreseen on the curve, and corrects it.
         """
         state["tasks"] += 1.0
@@ -105,6 +113,7 @@ class Multiplier:
         state["phase"][...] = np.mod(state["phase"] + step.weight, 1.0)
         state["foreseen"] += (step.foreseen - state["foreseen"]) / _SLOWEST
         state["expected"] += (expected - state["expected"]) / _SLOWEST
+        state["lump"] += rate * (lump - state["lump"])
 
     def charge(self, state: Arrays, used: Floats) -> None:
         """Take the real usage of one decision, ``batch``, off the balance; NaN where there is none."""

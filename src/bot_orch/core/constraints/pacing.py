@@ -31,7 +31,7 @@ __all__ = ["Pacing", "Plan", "paced"]
 _CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
 _FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use
 _SLOW = 2000.0  # horizon of the quality constraint: single rewards are noisy
-_MEMORY = 300.0
+_MEMORY = 100.0
 _GUARD_MEMORY = 1000.0
 _GUARD_PRIOR = 0.5  # worth 200 outcomes whose estimates deviate by 0.05
 _FULL_TRUST = 0.2  # slope from which on estimates are used as they are
@@ -90,11 +90,13 @@ class Pacing:
     Parameters
     ----------
     constraints
-        The constraints, in order; their state is in the parts ``constraint 0``, ``constraint 1``, ... named after
-        their settings.
+        The constraints, in order. The state of each is in a part named after its settings.
+    contextual
+        Whether tasks have features, so that the guard has something to judge.
     """
 
     constraints: tuple[Constraint, ...]
+    contextual: bool = False
 
     @cached_property
     def multipliers(self) -> tuple[Multiplier, ...]:
@@ -112,6 +114,8 @@ class Pacing:
         found: dict[str, Schema] = {
             "guard": {
                 "estimate": Field(),
+                "reward": Field(),
+                "outcomes": Field(),
                 "tasks": Field(per_agent=False),
                 "explained": Field(per_agent=False, fill=_GUARD_PRIOR),
                 "spread": Field(per_agent=False, fill=_GUARD_PRIOR),
@@ -135,11 +139,15 @@ class Pacing:
             for multiplier, name, each in zip(self.multipliers, self.parts, usage, strict=True)
         )
         penalties = tuple(step.multiplier[..., None] * each.direction for step, each in zip(steps, usage, strict=True))
-        slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
+        trust = np.ones(shape[:-1])
+        if self.contextual:
+            slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
+            binds = np.logical_or.reduce([step.multiplier > 0.0 for step in steps])
+            trust = np.where(binds, slope, trust)
         mask = self._affordable(usage, steps, eligible, shape)
         shares = self._floor(usage, floor, mask, shape)
         typical = guard["estimate"].copy()
-        return Plan(penalties, steps, usage, eligible=mask, floor=shares, trust=slope, typical=typical)
+        return Plan(penalties, steps, usage, eligible=mask, floor=shares, trust=trust, typical=typical)
 
     def natural(self, plan: Plan) -> Floats:
         """Multipliers in reward per unit of the constraint (a dollar, a task, a late outcome), ``batch + (K,)``."""
@@ -200,11 +208,14 @@ class Pacing:
             self._judge(guard, agent, reward, estimate)
 
     def _judge(self, guard: Arrays, agent: Ints, reward: Floats, estimate: Floats) -> None:
-        """Slope of rewards on estimates, both as deviations from the agent's mean estimate."""
+        """Slope of rewards on estimates, both as deviations from the agent's recent means."""
         known = np.isfinite(reward)
-        mean = chosen_entries(guard["estimate"], agent)
-        predicted = np.where(known, estimate - mean, 0.0)
-        came = np.where(known, reward - mean, 0.0)
+        at = (*np.indices(np.shape(agent), sparse=True), agent)
+        guard["outcomes"][at] += known
+        rate = np.where(known, np.maximum(1.0 / _MEMORY, 1.0 / np.maximum(guard["outcomes"][at], 1.0)), 0.0)
+        predicted = np.where(known, estimate - guard["estimate"][at], 0.0)
+        came = np.where(known, reward, 0.0) - np.where(known, guard["reward"][at], 0.0)
+        guard["reward"][at] += rate * came
         keep = np.where(known, 1.0 - 1.0 / _GUARD_MEMORY, 1.0)
         for name, value in (("explained", predicted * came), ("spread", predicted * predicted)):
             guard[name][...] = _GUARD_PRIOR + keep * (guard[name] - _GUARD_PRIOR) + value
@@ -237,7 +248,9 @@ class Pacing:
         best = np.argmax(others[..., None, :] - multiplier.grid[:, None] * direction[..., None, :], axis=-1)
         used = np.take_along_axis(expected, best, axis=-1)
         mean = np.add.reduce(choice.propensities * expected, axis=-1)
-        multiplier.commit(parts[self.parts[index]], plan.steps[index], used, expected=mean, pending=usage.pending)
+        lump = np.add.reduce(choice.propensities * expected * expected, axis=-1)
+        state, step = parts[self.parts[index]], plan.steps[index]
+        multiplier.commit(state, step, used, expected=mean, lump=lump, pending=usage.pending)
 
     def _affordable(
         self, usage: Sequence[Usage], steps: Sequence[Step], eligible: Bools | None, shape: tuple[int, ...]

@@ -11,7 +11,7 @@ from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 __all__ = ["Prices", "forgetful_add"]
 
 _PSEUDO_OUTCOMES = 2.0
-_FEW_OUTCOMES = 0.25  # where a limit counts on the means, even one outcome says more than the other agents do
+_FEW_OUTCOMES = 0.25  # weight of a price where a limit counts on the means: one outcome says more
 _RIDGE = 1.0
 _DOUBT = 10.0  # outcomes after which the prediction from features counts as much as the mean
 _SMEAR = 5.0  # pseudo-outcomes of the correction for retransformation bias
@@ -25,7 +25,8 @@ class Prices:
     """Expected dollars per agent, and ``weight`` times them in units of reward.
 
     Means are shrunk towards the agent's configured price, or towards the mean of all agents where there is none: with n
-    outcomes an agent's own mean has weight n / (n + 2), or n / (n + 1/4) under a limit. With features, a ridge regression of log dollars per agent
+    outcomes an agent's own mean has weight n / (n + 2). Under a limit an agent without price and outcomes counts as free, so
+    that it is tried once, and one outcome outweighs its price. With features, a ridge regression of log dollars per agent
     predicts the cost of the task; the ratio of dollars paid to dollars predicted corrects its retransformation bias
     (smearing), and with n outcomes its weight is n / (n + 10), the rest being the mean's.
 
@@ -77,11 +78,14 @@ class Prices:
     def means(self, state: Arrays, price: Floats | None = None) -> Floats:
         """Mean dollars per agent, ``batch + (M,)``; ``price`` (M,) is NaN where an agent has none."""
         usd, n = state["usd"], state["outcomes"]
+        if self.wanted:
+            prior = np.zeros(n.shape[-1]) if price is None else np.where(np.isfinite(price), _FEW_OUTCOMES, 0.0)
+            start = 0.0 if price is None else np.nan_to_num(price)
+            return np.asarray((usd + prior * start) / np.maximum(n + prior, 1e-9))
         usual = np.add.reduce(usd, axis=-1, keepdims=True) / np.maximum(np.add.reduce(n, axis=-1, keepdims=True), 1.0)
         if price is not None:
             usual = np.where(np.isfinite(price), price, usual)
-        prior = _FEW_OUTCOMES if self.wanted else _PSEUDO_OUTCOMES
-        return np.asarray((usd + prior * usual) / (n + prior))
+        return np.asarray((usd + _PSEUDO_OUTCOMES * usual) / (n + _PSEUDO_OUTCOMES))
 
     def dollars(self, state: Arrays, context: Floats | None, price: Floats | None = None) -> Floats:
         """Expected dollars of this task per agent, ``batch + (M,)``."""

@@ -47,9 +47,9 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Lates:
-    """P(late) per agent, with a prior mean of ``usual`` worth two outcomes."""
+    """P(late) per agent, with a prior mean of half the ``limit`` worth two outcomes: an untried agent counts as prompt."""
 
-    usual: float
+    limit: float
 
     @property
     def schema(self) -> Schema:
@@ -58,7 +58,7 @@ class Lates:
 
     def means(self, state: Arrays) -> Floats:
         """P(late), ``batch + (M,)``."""
-        return np.asarray((state["late"] + _PSEUDO_OUTCOMES * self.usual) / (state["outcomes"] + _PSEUDO_OUTCOMES))
+        return np.asarray((state["late"] + 0.5 * _PSEUDO_OUTCOMES * self.limit) / (state["outcomes"] + _PSEUDO_OUTCOMES))
 
     def see(self, state: Arrays, agent: Ints, late: Floats) -> None:
         """Record one outcome per batch element: 1 late, 0 in time, NaN unknown."""
