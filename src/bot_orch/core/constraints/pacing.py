@@ -12,7 +12,7 @@ safeguards act beside the multipliers:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,7 @@ _CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
 _FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use
 _SLOW = 2000.0  # horizon of the quality constraint: single rewards are noisy
 _MEMORY = 100.0
+_TRIAL = 20.0  # tasks per agent before quality is traded for dollars; after that, every twentieth task goes to the best
 _GUARD_MEMORY = 1000.0
 _GUARD_PRIOR = 0.5  # worth 200 outcomes whose estimates deviate by 0.05
 _FULL_TRUST = 0.2  # slope from which on estimates are used as they are
@@ -114,6 +115,7 @@ class Pacing:
         found: dict[str, Schema] = {
             "guard": {
                 "estimate": Field(),
+                "optimistic": Field(),
                 "reward": Field(),
                 "outcomes": Field(),
                 "tasks": Field(per_agent=False),
@@ -134,10 +136,7 @@ class Pacing:
         shape = guard["estimate"].shape
         waiting = np.zeros(shape) if pending is None else np.broadcast_to(pending, shape)
         usage = tuple(self._usage(parts, index, means, waiting=waiting) for index in range(len(self.constraints)))
-        steps = tuple(
-            multiplier.step(parts[name], each.pending)
-            for multiplier, name, each in zip(self.multipliers, self.parts, usage, strict=True)
-        )
+        steps = tuple(self._step(parts, index, each) for index, each in enumerate(usage))
         penalties = tuple(step.multiplier[..., None] * each.direction for step, each in zip(steps, usage, strict=True))
         trust = np.ones(shape[:-1])
         if self.contextual:
@@ -162,9 +161,9 @@ class Pacing:
         guard["tasks"] += 1.0
         rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
         guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
-        trust = plan.trust[..., None]
-        known = trust * (choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS))
-        score = known + (1.0 - trust) * plan.typical - base
+        trust, hope = plan.trust[..., None], choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)
+        guard["optimistic"] += rate[..., None] * (hope - guard["optimistic"])
+        score = trust * hope + (1.0 - trust) * plan.typical - base
         if eligible is not None:
             score = np.where(eligible, score, -np.inf)
         for index, name in enumerate(self.parts):
@@ -202,7 +201,7 @@ class Pacing:
                 )
                 lates.see(state, agent, late[index])
             elif isinstance(constraint, Quality):
-                short = _shortfall(guard["estimate"], reward[..., None], constraint.within)[..., 0]
+                short = _shortfall(guard["optimistic"], reward[..., None], constraint.within)[..., 0]
                 self.multipliers[index].charge(state, np.where(np.isfinite(reward), short, 1.0))
         if estimate is not None:
             self._judge(guard, agent, reward, estimate)
@@ -219,6 +218,16 @@ class Pacing:
         keep = np.where(known, 1.0 - 1.0 / _GUARD_MEMORY, 1.0)
         for name, value in (("explained", predicted * came), ("spread", predicted * predicted)):
             guard[name][...] = _GUARD_PRIOR + keep * (guard[name] - _GUARD_PRIOR) + value
+
+    def _step(self, parts: Parts, index: int, usage: Usage) -> Step:
+        """The multiplier; that of the quality constraint rests at first and at times, to learn who is the best."""
+        state = parts[self.parts[index]]
+        step = self.multipliers[index].step(state, usage.pending)
+        if not isinstance(self.constraints[index], Quality):
+            return step
+        tasks = state["tasks"]
+        rests = (tasks < _TRIAL * usage.direction.shape[-1]) | (np.mod(tasks, _TRIAL) == 0.0)
+        return replace(step, multiplier=np.where(rests, 0.0, step.multiplier))
 
     def _usage(self, parts: Parts, index: int, means: Means, *, waiting: Floats) -> Usage:
         constraint, state, shape = self.constraints[index], parts[self.parts[index]], waiting.shape
@@ -242,7 +251,7 @@ class Pacing:
         multiplier, usage, constraint = self.multipliers[index], plan.usage[index], self.constraints[index]
         expected = usage.expected
         if isinstance(constraint, Quality):
-            expected = _shortfall(parts["guard"]["estimate"], choice.estimate, constraint.within)
+            expected = _shortfall(parts["guard"]["optimistic"], choice.estimate, constraint.within)
         shape = others.shape
         direction, expected = np.broadcast_to(usage.direction, shape), np.broadcast_to(expected, shape)
         best = np.argmax(others[..., None, :] - multiplier.grid[:, None] * direction[..., None, :], axis=-1)
@@ -302,6 +311,9 @@ def _multiplier(constraint: Constraint) -> Multiplier:
 
 
 def _shortfall(estimates: Floats, value: Floats, within: float) -> Floats:
-    """How far values lie below the best agent's mean estimate, in units of the acceptable loss."""
+    """How far values lie below the best agent's mean upper bound, in units of the acceptable loss.
+
+    With bounds instead of estimates an agent that was hardly tried counts as the best until it was.
+    """
     best = np.maximum(np.maximum.reduce(estimates, axis=-1, keepdims=True), 1e-9)
     return np.asarray((best - value) / (within * best))
