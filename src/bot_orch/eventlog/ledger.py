@@ -183,9 +183,7 @@ class Ledger:
         if entry is None:
             raise LedgerMismatchError(f"decision {decision_id} is not pending")
         paid = self.paid.get(decision_id, 0.0)
-        self.router.observe(
-            entry[0], replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0)) if paid else outcome
-        )
+        self.router.observe(entry[0], replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0)) if paid else outcome)
         self.paid.pop(decision_id, None)
         del self.pending[decision_id]
 

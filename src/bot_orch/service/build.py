@@ -15,6 +15,7 @@ from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
 from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.constraints import Objective, constraint_from_spec
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.errors import InvalidInputError
@@ -45,6 +46,8 @@ def make_orchestrator(config: Config) -> Orchestrator:
         floor=r.floor,
         alignment=None if r.alignment is None else _alignment(r.alignment),
         reward=None if r.reward is None else _reward(r.reward),
+        objective=Objective.from_spec(r.objective),
+        constraints=[constraint_from_spec(each) for each in r.constraints],
     )
 
 

@@ -131,6 +131,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     kill_switch: str | None = None
     budget: BudgetConfig = BudgetConfig()
     rules: tuple[RuleConfig, ...] = ()
+    objective: dict[str, float] = {}
+    constraints: tuple[dict[str, Any], ...] = ()
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):

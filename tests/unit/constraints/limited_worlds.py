@@ -51,9 +51,7 @@ def play(world, policy, constraints, *, rounds=1500, seeds=2, floor=0.0, late=0,
     """Play one world; outcomes arrive ``late`` rounds later."""
     rng, m, d = np.random.default_rng(5), len(world.quality), world.n_features
     made = make_policy(policy) if isinstance(policy, str) else policy
-    engine = Engine(
-        Settings(made, lambda_=0.0, n_features=d, floor=floor, constraints=tuple(constraints), **settings)
-    )
+    engine = Engine(Settings(made, lambda_=0.0, n_features=d, floor=floor, constraints=tuple(constraints), **settings))
     parts, keys, names = engine.start(m, (seeds,)), derive_keys([key], range(seeds)), tuple(map(str, range(m)))
     waiting, queue, every = np.zeros((seeds, m)), [], np.arange(seeds)
     kept = {name: np.zeros((rounds, seeds)) for name in ("reward", "usd", "seconds", "agent")}

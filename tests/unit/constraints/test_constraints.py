@@ -140,7 +140,9 @@ def _lived(router, rounds, start=0):
     for t in range(start, start + rounds):
         decision = router.decide(Task(features=((t * 7 % 11) / 11.0,)))
         usd, reward = {"small": (0.001, 0.5), "large": (0.003, 0.8), "person": (0.05, 0.95)}[decision.agent]
-        router.observe(decision.id, Outcome.completed(reward, elapsed_s=1.0 + 9.0 * (decision.agent == "person"), cost_usd=usd))
+        router.observe(
+            decision.id, Outcome.completed(reward, elapsed_s=1.0 + 9.0 * (decision.agent == "person"), cost_usd=usd)
+        )
         chosen.append(decision.agent)
     return chosen
 
@@ -181,7 +183,10 @@ def test_agents_come_and_go_and_limits_change():
 
 def test_multipliers_are_shown_and_available():
     router = Orchestrator(
-        [Agent("small", price=0.001), Agent("large", price=0.004)], "epsilon-greedy", constraints=[Budget(0.002)], seed=1
+        [Agent("small", price=0.001), Agent("large", price=0.004)],
+        "epsilon-greedy",
+        constraints=[Budget(0.002)],
+        seed=1,
     )
     for _ in range(200):
         decision = router.decide(Task())
@@ -195,6 +200,7 @@ def test_multipliers_are_shown_and_available():
 
 def test_a_price_known_in_advance_spares_the_first_call():
     """One call of the dear agent costs 500 tasks' allowance: with its price known, it is never asked."""
+
     def calls(price):
         router = Orchestrator(
             [Agent("cheap", price=1e-5), Agent("dear", price=price)], "ucb1", floor=0.02, constraints=[Budget(2e-5)]
@@ -287,7 +293,9 @@ def test_the_objective_weighs_dollars_and_seconds():
         for _ in range(300):
             decision = router.decide(Task())
             slow = decision.agent == "slow"
-            router.observe(decision.id, Outcome.completed(0.5, elapsed_s=10.0 if slow else 1.0, cost_usd=0.0 if slow else 0.1))
+            router.observe(
+                decision.id, Outcome.completed(0.5, elapsed_s=10.0 if slow else 1.0, cost_usd=0.0 if slow else 0.1)
+            )
             count += slow
         return count / 300
 

@@ -128,9 +128,7 @@ class Pacing:
             found[name] = {**multiplier.schema, **late}
         return found
 
-    def plan(
-        self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float
-    ) -> Plan:
+    def plan(self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float) -> Plan:
         """Multipliers and what follows from them, from the state alone."""
         guard = parts["guard"]
         shape = guard["estimate"].shape

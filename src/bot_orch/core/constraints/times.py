@@ -58,7 +58,9 @@ class Lates:
 
     def means(self, state: Arrays) -> Floats:
         """P(late), ``batch + (M,)``."""
-        return np.asarray((state["late"] + 0.5 * _PSEUDO_OUTCOMES * self.limit) / (state["outcomes"] + _PSEUDO_OUTCOMES))
+        return np.asarray(
+            (state["late"] + 0.5 * _PSEUDO_OUTCOMES * self.limit) / (state["outcomes"] + _PSEUDO_OUTCOMES)
+        )
 
     def see(self, state: Arrays, agent: Ints, late: Floats) -> None:
         """Record one outcome per batch element: 1 late, 0 in time, NaN unknown."""

@@ -107,7 +107,11 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     name = unit["policy"]
     if name in BUDGET_BASELINES:
         found = {**score(replay, budget_baseline(replay, name, unit["budget_usd"])), "kind": "baseline"}
-        return {**found, "budget_usd": unit["budget_usd"], **({"fixed": fixed_agents(replay)} if name == "hull" else {})}
+        return {
+            **found,
+            "budget_usd": unit["budget_usd"],
+            **({"fixed": fixed_agents(replay)} if name == "hull" else {}),
+        }
     if name in BASELINES:
         return {**score(replay, baseline(replay, name)), "kind": "baseline"}
     entrant = discover_entrants()[name]

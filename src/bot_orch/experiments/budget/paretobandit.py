@@ -130,7 +130,9 @@ def read_published(path: Path | None) -> dict[float, tuple[float, float]]:
         return {}
     with path.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["router"] == "ParetoBandit pacer"]
-    return {round(float(row["budget_usd"]), 12): (float(row["mean_reward"]), float(row["mean_cost_usd"])) for row in rows}
+    return {
+        round(float(row["budget_usd"]), 12): (float(row["mean_reward"]), float(row["mean_cost_usd"])) for row in rows
+    }
 
 
 def draw(found: SplitSet, points: Sequence[Point], published: Mapping[float, tuple[float, float]]) -> Any:
@@ -144,9 +146,13 @@ def draw(found: SplitSet, points: Sequence[Point], published: Mapping[float, tup
     axis.plot(grid, best, color="#9e9e9e", linestyle=":", label="oracle")
     if published:
         theirs = sorted((paid, value) for value, paid in published.values())
-        axis.plot(*zip(*theirs, strict=True), color="#c62828", marker="s", linewidth=1.2, label="ParetoBandit, published")
+        axis.plot(
+            *zip(*theirs, strict=True), color="#c62828", marker="s", linewidth=1.2, label="ParetoBandit, published"
+        )
     mine = [(point.cost_usd.mean(), point.reward.mean()) for point in points]
-    error = [point.reward.std(ddof=1) / np.sqrt(len(point.reward)) if len(point.reward) > 1 else 0.0 for point in points]
+    error = [
+        point.reward.std(ddof=1) / np.sqrt(len(point.reward)) if len(point.reward) > 1 else 0.0 for point in points
+    ]
     x, y = zip(*mine, strict=True)
     axis.errorbar(x, y, yerr=error, color="#00796b", marker="o", linewidth=1.5, capsize=2, label="BOT-Orch")
     axis.set_xscale("log")
@@ -163,7 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--published", type=Path, help="csv of published results")
     parser.add_argument("--policy", default="auto", help="policy (default: auto)")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--no-prices", action="store_true", help="no price list: dollars are learned from the first call on")
+    parser.add_argument(
+        "--no-prices", action="store_true", help="no price list: dollars are learned from the first call on"
+    )
     parser.add_argument("--out", type=Path, default=Path("out/paretobandit"))
     given = parser.parse_args(arguments)
     found, published = read_set(given.data), read_published(given.published)

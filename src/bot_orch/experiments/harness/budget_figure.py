@@ -19,7 +19,9 @@ def plot_hull(axis: Any, vertices: Sequence[tuple[float, float]]) -> None:
     """The hull as a line; straight in dollars, so curved on a logarithmic axis."""
     cost, reward = (np.array(each, dtype=float) for each in zip(*vertices, strict=True))
     grid = np.unique(np.concatenate([np.geomspace(max(cost[0], 1e-12), max(cost[-1], 1e-12), 200), cost]))
-    axis.plot(grid, np.interp(grid, cost, reward), color="black", linestyle="--", linewidth=1.3, label="hull")
+    axis.plot(
+        grid, np.interp(grid, cost, reward), color="black", linestyle="--", linewidth=1.3, label="hull of fixed agents"
+    )
 
 
 def draw_frontier(

@@ -60,7 +60,9 @@ def frontier(reward: Floats, cost: Floats) -> list[tuple[float, float]]:
     >>> frontier(np.array([0.5, 0.6, 0.9]), np.array([1.0, 2.5, 3.0]))
     [(1.0, 0.5), (3.0, 0.9)]
     """
-    points = sorted({(float(c), float(r)) for c, r in zip(cost, reward, strict=True)}, key=lambda each: (each[0], -each[1]))
+    points = sorted(
+        {(float(c), float(r)) for c, r in zip(cost, reward, strict=True)}, key=lambda each: (each[0], -each[1])
+    )
     kept: list[tuple[float, float]] = []
     for c, r in points:
         if kept and r <= kept[-1][1]:
