@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from bot_orch import Budget, Capacity, Deadline
+from bot_orch.core.constraints import Constraint
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "constraints"))
 from limited_worlds import World, play  # type: ignore[import-not-found]
 
 _USD, _SHARE, _LATE = 0.0015, 0.1, 0.12
-LIMITS = {
+LIMITS: dict[str, list[Constraint]] = {
     "budget": [Budget(_USD)],
     "capacity": [Capacity("3", _SHARE)],
     "deadline": [Deadline(8.0, _LATE)],
@@ -32,7 +33,7 @@ def main(
 ) -> None:
     """Print the largest usage over limit among four seeds."""
     head = ("policy", "limits", "late by", "budget", "capacity", "deadline", "reward", "ms/round")
-    print("  ".join(f"{name:>17}" for name in head))  # noqa: T201
+    print("  ".join(f"{name:>17}" for name in head))
     for policy in policies:
         for name, limits in LIMITS.items():
             for late in (0, 50):
@@ -47,8 +48,8 @@ def main(
                 kinds = [each.kind for each in limits]
                 cells = [f"{np.max(usage[kind]):.3f}" if kind in kinds else "" for kind in usage]
                 row = (policy, name, str(late), *cells, f"{found.reward.mean():.3f}", f"{1e3 * spent / rounds:.2f}")
-                print("  ".join(f"{cell:>17}" for cell in row), flush=True)  # noqa: T201
+                print("  ".join(f"{cell:>17}" for cell in row), flush=True)
 
 
 if __name__ == "__main__":
-    main(*(int(each) for each in sys.argv[1:2]))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000)

@@ -9,7 +9,7 @@ EASY = ["translate to French: good morning", "capital of Italy?", "spell the wor
 HARD = ["prove that the square root of two is irrational", "prove that there are infinitely many primes"]
 BUDGET_USD, ROUNDS = 0.005, 600
 
-rng, encode = random.Random(1), HashedText(16)
+rng, encode = random.Random(1), HashedText(16)  # noqa: S311
 router = Orchestrator(
     [Agent("small", price=0.001), Agent("large", price=0.015)],  # dollars per call; the rest is learned
     constraints=[Budget(BUDGET_USD)],

@@ -4,7 +4,7 @@ import random
 
 from bot_orch import Capacity, Deadline, Orchestrator, Outcome, Task
 
-rng = random.Random(2)
+rng = random.Random(2)  # noqa: S311
 router = Orchestrator(
     ["model", "person"],
     n_features=1,

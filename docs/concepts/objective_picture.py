@@ -23,7 +23,7 @@ def world(rounds: int = 3000) -> Matrix:
     return Matrix("simulated", ("small", "medium", "large"), reward, features=x, cost_usd=usd)
 
 
-def picture(rounds: int = 3000, seeds: int = 4):  # noqa: ANN201
+def picture(rounds: int = 3000, seeds: int = 4):
     """Mean reward against mean dollars in the second half, at each budget, beside the hull of single agents."""
     matrix = world(rounds)
     figure, axes = new_figure(1, 1, 7, 4)

@@ -27,7 +27,10 @@ def test_the_control_itself_holds():
 
 def test_a_multiplier_that_never_moves_is_caught(monkeypatch):
     real = Multiplier.step
-    still = lambda self, state, pending: replace(real(self, state, pending), multiplier=np.zeros(state["tasks"].shape))
+
+    def still(self, state, pending):
+        return replace(real(self, state, pending), multiplier=np.zeros(state["tasks"].shape))
+
     monkeypatch.setattr(Multiplier, "step", still)
     assert spent() == pytest.approx(1.0, abs=0.02)  # the credit alone keeps the budget, at the cost of debts
     monkeypatch.setattr(pacing, "_CREDIT", 1e9)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bot_orch import Agent, Orchestrator, Outcome, Task
+from bot_orch import Agent, Orchestrator, Task
 from bot_orch.arrays import allocate
 from bot_orch.core.constraints import Budget, Capacity
 from bot_orch.core.constraints.prices import Prices

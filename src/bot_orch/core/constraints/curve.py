@@ -7,8 +7,9 @@ the dual function, in place of a gradient step whose size depends on units and p
 
 Usage is in units of the limit. The *balance* is the allowance so far minus the usage so far, in tasks; it is corrected
 by real usage when an outcome arrives. The target is the limit plus a small share of the balance, and the multiplier is
-scaled by a power of the balance, which is quicker than the curve where estimates move. Between two neighbouring multipliers of the grid the mechanism alternates such that the mean usage equals the target: with agents
-that are equal for every task, this is the optimal mix of two of them.
+scaled by a power of the balance, which is quicker than the curve where estimates move. Between two neighbouring
+multipliers of the grid the mechanism alternates such that the mean usage equals the target: with agents that are equal
+for every task, this is the optimal mix of two of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Schema
+from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 
 __all__ = ["GRID", "Multiplier", "Step"]
 
@@ -103,8 +104,9 @@ class Multiplier:
     ) -> None:
         """Count one task whose usage under each multiplier of the grid would have been ``used``, ``batch + (G,)``.
 
-        ``expected`` is the usage expected under the decision's propensities, ``batch``, ``lump`` its second moment. Where policies do not choose
-        the largest score, its mean differs from the usage foreseen on the curve, and corrects it.
+        ``expected`` is the usage expected under the decision's propensities, ``batch``, ``lump`` its second moment.
+        Where policies do not choose the largest score, mean expected usage differs from the usage foreseen on the
+        curve, and corrects it.
         """
         state["tasks"] += 1.0
         rate = np.maximum(1.0 / _SLOWEST, 1.0 / (1.0 + 0.5 * (state["tasks"] - 1.0)))
@@ -120,5 +122,5 @@ class Multiplier:
         state["balance"] -= np.where(np.isfinite(used), used, 0.0)
 
 
-def _at(curve: Floats, index: Floats) -> Floats:
+def _at(curve: Floats, index: Ints) -> Floats:
     return np.asarray(np.take_along_axis(curve, np.asarray(index)[..., None], axis=-1)[..., 0])

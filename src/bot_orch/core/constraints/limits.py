@@ -64,7 +64,8 @@ class Objective:
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Objective:
         """Read JSON or YAML values; ``dataclasses.asdict`` is the inverse."""
-        return _built(cls, document, "objective")
+        made: Objective = _built(cls, document, "objective")
+        return made
 
 
 @dataclass(frozen=True, slots=True)

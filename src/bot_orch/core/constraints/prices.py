@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 
 __all__ = ["Prices", "forgetful_add"]
 
@@ -25,10 +25,10 @@ class Prices:
     """Expected dollars per agent, and ``weight`` times them in units of reward.
 
     Means are shrunk towards the agent's configured price, or towards the mean of all agents where there is none: with n
-    outcomes an agent's own mean has weight n / (n + 2). Under a limit an agent without price and outcomes counts as free, so
-    that it is tried once, and one outcome outweighs its price. With features, a ridge regression of log dollars per agent
-    predicts the cost of the task; the ratio of dollars paid to dollars predicted corrects its retransformation bias
-    (smearing), and with n outcomes its weight is n / (n + 10), the rest being the mean's.
+    outcomes an agent's own mean has weight n / (n + 2). Under a limit an agent without price and outcomes counts as
+    free, so that it is tried once, and one outcome outweighs its price. With features, a ridge regression of log
+    dollars per agent predicts the cost of the task; the ratio of dollars paid to dollars predicted corrects its
+    retransformation bias (smearing), and with n outcomes its weight is n / (n + 10), the rest being the mean's.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Prices:
         return np.asarray(np.exp(np.clip(log, middle - _FOLD, middle + _FOLD)))
 
     def _regress(
-        self, state: Arrays, at: tuple[Ints, ...], usd: Floats, *, known: Floats, context: Floats, price: Floats | None
+        self, state: Arrays, at: tuple[Ints, ...], usd: Floats, *, known: Bools, context: Floats, price: Floats | None
     ) -> None:
         """Sherman-Morrison on log dollars less those of the agent's first outcome; unknown rows change nothing."""
         usual = np.maximum(self.means(state, price), _LEAST_USD)
@@ -142,7 +142,7 @@ class Prices:
         state["theta"][at] = np.einsum("...ij,...j->...i", inverse, state["response"][at])
 
 
-def forgetful_add(state: Arrays, at: tuple[Ints, ...], *, known: Floats, values: dict[str, Floats]) -> None:
+def forgetful_add(state: Arrays, at: tuple[Ints, ...], *, known: Bools, values: dict[str, Floats]) -> None:
     """Add one outcome to sums and to ``outcomes``, with an effective number of outcomes of at most 500."""
     full = known & (state["outcomes"][at] >= _MEMORY)
     names = [*values, "outcomes", *(["predicted"] if "predicted" in state else [])]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
 from bot_orch.core.constraints.prices import forgetful_add
 
 __all__ = ["Lates", "Seconds", "lateness"]
@@ -47,7 +47,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Lates:
-    """P(late) per agent, with a prior mean of half the ``limit`` worth two outcomes: an untried agent counts as prompt."""
+    """P(late) per agent, with a prior mean of half the ``limit`` worth two outcomes: untried agents count as prompt."""
 
     limit: float
 
@@ -69,7 +69,7 @@ class Lates:
         forgetful_add(state, at, known=known, values={"late": np.where(known, late, 0.0)})
 
 
-def lateness(elapsed_s: Floats, completed: Floats | None, deadline_s: float) -> Floats:
+def lateness(elapsed_s: Floats, completed: Bools | None, deadline_s: float) -> Floats:
     """1 late, 0 in time; NaN where the time is unknown or watching ended before the deadline.
 
     Examples

@@ -126,8 +126,8 @@ class Setup:
     """What a player is told before the first round: shapes, kinds of evidence to come, and one random key per seed.
 
     ``latency_target_s``, ``cost_weight`` and ``budget_usd`` are what the user wants beside reward: outcomes within a
-    time, how much reward a dollar is worth, and at most so many dollars per task. ``price`` holds dollars per call known
-    in advance, NaN where unknown.
+    time, how much reward a dollar is worth, and at most so many dollars per task. ``price`` holds dollars per call that
+    are known in advance, NaN where unknown.
     """
 
     agents: int

@@ -93,7 +93,7 @@ def oracle_at(reward: Floats, cost: Floats, budget: float) -> Ints:
     def chosen(multiplier: float) -> Ints:
         score = reward - multiplier * cost
         best = score.max(axis=1, keepdims=True)
-        return np.argmin(np.where(score >= best - 1e-12, cost, np.inf), axis=1)
+        return np.asarray(np.argmin(np.where(score >= best - 1e-12, cost, np.inf), axis=1))
 
     if cost[rows, chosen(0.0)].mean() <= budget:
         return chosen(0.0)
@@ -103,4 +103,14 @@ def oracle_at(reward: Floats, cost: Floats, budget: float) -> Ints:
     for _ in range(80):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if cost[rows, chosen(middle)].mean() > budget else (low, middle)
-    return chosen(high)
+    return _filled_up(chosen(high), chosen(low), cost, budget)
+
+
+def _filled_up(agent: Ints, dearer: Ints, cost: Floats, budget: float) -> Ints:
+    """Tasks of equal gain per dollar change to the dearer choice while the budget lasts."""
+    rows = np.arange(len(agent))
+    more = np.flatnonzero(agent != dearer)
+    extra = np.cumsum((cost[rows, dearer] - cost[rows, agent])[more])
+    spare = budget * len(agent) - cost[rows, agent].sum()
+    change = more[extra <= spare + 1e-12]
+    return np.asarray(np.where(np.isin(rows, change), dearer, agent))
