@@ -51,6 +51,7 @@ def test_a_floor_that_ignores_prices_is_caught(monkeypatch):
     world = World(quality=(0.5, 0.9), price=(0.0005, 0.1), seconds=(1.0, 1.0), noisy=False)
     fair = play(world, "ucb1", [Budget(0.001)], rounds=300, floor=0.1).usd.mean()
     monkeypatch.setattr(pacing, "_FLOOR_USAGE", 1e9)
+    monkeypatch.setattr(pacing, "_DEBT", 1e9)
     monkeypatch.setattr(pacing, "_CREDIT", 1e9)
     even = play(world, "ucb1", [Budget(0.001)], rounds=300, floor=0.1).usd.mean()
     assert even > 3 * fair

@@ -21,7 +21,7 @@ from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.constraints.limits import Budget, Deadline, Quality
-from bot_orch.core.constraints.pacing import Means, Pacing, Plan, paced
+from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, paced
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
 from bot_orch.core.settings import Settings
@@ -279,7 +279,7 @@ class Engine:
         state = parts["prices"]
         return Means(self.prices.dollars(state, context, price), self.prices.means(state, price), tuple(names))
 
-    def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> Plan:
+    def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
         means = self._means(parts, o.context, o.price, o.names)
         return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
 

@@ -10,7 +10,7 @@ from bot_orch.core.constraints.limits import (
     constraint_from_spec,
     constraint_to_spec,
 )
-from bot_orch.core.constraints.pacing import Pacing, Plan
+from bot_orch.core.constraints.pacing import Pacing, PacingPlan
 
 __all__ = [
     "Budget",
@@ -19,7 +19,7 @@ __all__ = [
     "Deadline",
     "Objective",
     "Pacing",
-    "Plan",
+    "PacingPlan",
     "Quality",
     "constraint_from_spec",
     "constraint_to_spec",

@@ -3,7 +3,8 @@
 One dual variable per constraint (:mod:`~bot_orch.core.constraints.curve`), each moved with the others held fixed. Two
 safeguards act beside the multipliers:
 
-- an agent whose call would use more than the balance plus a hundred tasks' allowance is not eligible;
+- an agent whose call would use more than the balance plus a hundred tasks' allowance is not eligible, nor, while the
+  debt exceeds twenty tasks' allowance, one that would use more than ten;
 - the *guard*: if features stop predicting rewards (the slope of rewards on the estimates' deviations from their mean
   falls to zero), choices move to the agents' mean estimates, so that a policy led astray by useless features falls no
   lower than the best mix of two fixed agents.
@@ -26,9 +27,10 @@ from bot_orch.core.pipeline import Drawn
 from bot_orch.policies.base import Choice, Policy, Situation
 from bot_orch.policies.choice import argmax_ties, draw
 
-__all__ = ["Pacing", "Plan", "paced"]
+__all__ = ["Pacing", "PacingPlan", "paced"]
 
 _CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
+_DEBT, _LARGE = 20.0, 10.0  # beyond this debt, no call that uses the allowance of more than ten tasks
 _FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use
 _SLOW = 2000.0  # horizon of the quality constraint: single rewards are noisy
 _MEMORY = 100.0
@@ -42,7 +44,7 @@ Parts = dict[str, Arrays]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Usage:
+class Demand:
     """Expected usage per agent in units of the limit, the direction that the multiplier penalises, and pending usage.
 
     ``expected`` and ``direction`` are ``batch + (M,)``, ``pending`` is ``batch``.
@@ -54,12 +56,12 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class PacingPlan:
     """What the constraints add to one decision."""
 
     penalties: tuple[Floats, ...]
     steps: tuple[Step, ...]
-    usage: tuple[Usage, ...]
+    usage: tuple[Demand, ...]
     _: KW_ONLY
     eligible: Bools | None
     floor: Floats | float
@@ -128,7 +130,9 @@ class Pacing:
             found[name] = {**multiplier.schema, **late}
         return found
 
-    def plan(self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float) -> Plan:
+    def plan(
+        self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float
+    ) -> PacingPlan:
         """Multipliers and what follows from them, from the state alone."""
         guard = parts["guard"]
         shape = guard["estimate"].shape
@@ -144,15 +148,15 @@ class Pacing:
         mask = self._affordable(usage, steps, eligible, shape)
         shares = self._floor(usage, floor, mask, shape)
         typical = guard["estimate"].copy()
-        return Plan(penalties, steps, usage, eligible=mask, floor=shares, trust=trust, typical=typical)
+        return PacingPlan(penalties, steps, usage, eligible=mask, floor=shares, trust=trust, typical=typical)
 
-    def natural(self, plan: Plan) -> Floats:
+    def natural(self, plan: PacingPlan) -> Floats:
         """Multipliers in reward per unit of the constraint (a dollar, a task, a late outcome), ``batch + (K,)``."""
         limits = [1.0 if isinstance(each, Quality) else each.limit for each in self.constraints]
         return np.stack([step.multiplier / limit for step, limit in zip(plan.steps, limits, strict=True)], axis=-1)
 
     def commit(
-        self, parts: Parts, plan: Plan, choice: Choice, *, base: Floats, agent: Ints, eligible: Bools | None
+        self, parts: Parts, plan: PacingPlan, choice: Choice, *, base: Floats, agent: Ints, eligible: Bools | None
     ) -> None:
         """Update curves, balances and mean estimates after a decision; ``base`` is alignment plus configured cost."""
         guard = parts["guard"]
@@ -217,7 +221,7 @@ class Pacing:
         for name, value in (("explained", predicted * came), ("spread", predicted * predicted)):
             guard[name][...] = _GUARD_PRIOR + keep * (guard[name] - _GUARD_PRIOR) + value
 
-    def _step(self, parts: Parts, index: int, usage: Usage) -> Step:
+    def _step(self, parts: Parts, index: int, usage: Demand) -> Step:
         """The multiplier; that of the quality constraint rests at first and at times, to learn who is the best."""
         state = parts[self.parts[index]]
         step = self.multipliers[index].step(state, usage.pending)
@@ -227,25 +231,25 @@ class Pacing:
         rests = (tasks < _TRIAL * usage.direction.shape[-1]) | (np.mod(tasks, _TRIAL) == 0.0)
         return replace(step, multiplier=np.where(rests, 0.0, step.multiplier))
 
-    def _usage(self, parts: Parts, index: int, means: Means, *, waiting: Floats) -> Usage:
+    def _usage(self, parts: Parts, index: int, means: Means, *, waiting: Floats) -> Demand:
         constraint, state, shape = self.constraints[index], parts[self.parts[index]], waiting.shape
         nothing = np.zeros(shape[:-1])
         if isinstance(constraint, Capacity):
             mine = np.array([name == constraint.agent for name in means.names], dtype=float) / constraint.share
-            return Usage(mine, mine, nothing)
+            return Demand(mine, mine, nothing)
         if isinstance(constraint, Deadline):
             expected = Lates(constraint.late).means(state) / constraint.late
-            return Usage(expected, expected, np.add.reduce(waiting * expected, axis=-1))
+            return Demand(expected, expected, np.add.reduce(waiting * expected, axis=-1))
         dollars = np.zeros(shape) if means.dollars is None else means.dollars
         usual = dollars if means.mean_dollars is None else means.mean_dollars
         if isinstance(constraint, Budget):
             owed = np.add.reduce(waiting * usual, axis=-1) / constraint.limit
             expected = dollars / constraint.limit
-            return Usage(expected, expected, owed)
+            return Demand(expected, expected, owed)
         level = np.maximum(np.add.reduce(dollars, axis=-1, keepdims=True) / shape[-1], 1e-12)
-        return Usage(np.zeros(shape), dollars / level, nothing)
+        return Demand(np.zeros(shape), dollars / level, nothing)
 
-    def _commit_one(self, parts: Parts, index: int, plan: Plan, *, others: Floats, choice: Choice) -> None:
+    def _commit_one(self, parts: Parts, index: int, plan: PacingPlan, *, others: Floats, choice: Choice) -> None:
         multiplier, usage, constraint = self.multipliers[index], plan.usage[index], self.constraints[index]
         expected = usage.expected
         if isinstance(constraint, Quality):
@@ -260,7 +264,7 @@ class Pacing:
         multiplier.commit(state, step, used, expected=mean, lump=lump, pending=usage.pending)
 
     def _affordable(
-        self, usage: Sequence[Usage], steps: Sequence[Step], eligible: Bools | None, shape: tuple[int, ...]
+        self, usage: Sequence[Demand], steps: Sequence[Step], eligible: Bools | None, shape: tuple[int, ...]
     ) -> Bools | None:
         """Eligible agents whose usage the balance plus the credit covers; the least demanding one always."""
         mask = eligible
@@ -270,12 +274,14 @@ class Pacing:
             allowed = np.ones(shape, dtype=bool) if mask is None else np.broadcast_to(mask, shape)
             demand = np.where(allowed, np.broadcast_to(each.expected, shape), np.inf)
             least = demand == np.minimum.reduce(demand, axis=-1, keepdims=True)
-            fits = allowed & ((demand <= (step.balance + _CREDIT)[..., None]) | least)
+            balance = step.balance[..., None]
+            solvent = (balance >= -_DEBT) | (demand <= _LARGE)
+            fits = allowed & (((demand <= balance + _CREDIT) & solvent) | least)
             mask = mask if fits.all() else fits
         return mask
 
     def _floor(
-        self, usage: Sequence[Usage], floor: float, mask: Bools | None, shape: tuple[int, ...]
+        self, usage: Sequence[Demand], floor: float, mask: Bools | None, shape: tuple[int, ...]
     ) -> Floats | float:
         """Share of the floor per agent, less for agents that would use much of an allowance by it."""
         if floor <= 0.0:
@@ -288,7 +294,7 @@ class Pacing:
         return np.asarray(np.minimum(shares, _FLOOR_USAGE * shares / (floor * demand)))
 
 
-def paced(policy: Policy, state: Arrays, situation: Situation, plan: Plan, *, u: npt.ArrayLike) -> Drawn:
+def paced(policy: Policy, state: Arrays, situation: Situation, plan: PacingPlan, *, u: npt.ArrayLike) -> Drawn:
     """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact."""
     choice = policy.choose(state, situation)
     p = choice.propensities
