@@ -9,17 +9,18 @@ EASY = ["translate to French: good morning", "capital of Italy?", "spell the wor
 HARD = ["prove that the square root of two is irrational", "prove that there are infinitely many primes"]
 BUDGET_USD, ROUNDS = 0.005, 600
 
-rng, encode = random.Random(1), HashedText(16)  # noqa: S311
+rng = random.Random(1)  # noqa: S311
 router = Orchestrator(
     [Agent("small", price=0.001), Agent("large", price=0.015)],  # dollars per call; the rest is learned
     constraints=[Budget(BUDGET_USD)],
+    encoder=HashedText(16),  # a few numbers are enough here; 64 by default
     seed=1,
 )
 spent, earned, large_on_hard = 0.0, 0.0, 0
 for _ in range(ROUNDS):
     hard = rng.random() < 0.25
     text = rng.choice(HARD if hard else EASY)
-    decision = router.decide(Task(text=text, features=encode(text)))
+    decision = router.decide(Task(text=text))
     large = decision.agent == "large"
     reward = 0.9 if large or not hard else 0.2
     usd = (0.015 if large else 0.001) * rng.uniform(0.7, 1.3)

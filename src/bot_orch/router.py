@@ -23,6 +23,7 @@ from bot_orch.agents.kinds.functions import (
 )
 from bot_orch.clock import Clock, SteadyClock
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Policy
 from bot_orch.types import Agent, Decision, Outcome, Task
@@ -54,8 +55,8 @@ class Call:
 class Router:
     """A thread-safe orchestrator that also calls the agents.
 
-    Every method may be called from any thread. Agents' functions and the judge run outside the lock, one per concurrent
-    caller. In a single thread the decisions equal those of the wrapped orchestrator.
+    Every method may be called from any thread. Agents' functions, the judge and the encoder run outside the lock, one
+    per concurrent caller. In a single thread the decisions equal those of the wrapped orchestrator.
 
     Parameters
     ----------
@@ -118,11 +119,13 @@ class Router:
 
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
+        task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
         with self._lock:
             return self._orchestrator.decide(task, eligible)
 
     def derive(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """See :meth:`bot_orch.Orchestrator.derive`; ``derive(task).explain()`` tabulates the scores."""
+        task = self._orchestrator.encoded(task)
         with self._lock:
             return self._orchestrator.derive(task, eligible)
 
@@ -170,9 +173,10 @@ class Router:
         functions: Mapping[str, Function] | None = None,
         judge: Judge | None = None,
         clock: Clock | None = None,
+        encoder: Encoder | None = None,
     ) -> Self:
         """Read a file written by :meth:`save` or by :meth:`bot_orch.Orchestrator.save`."""
-        return cls(Orchestrator.load(path), functions=functions, judge=judge, clock=clock)
+        return cls(Orchestrator.load(path, encoder=encoder), functions=functions, judge=judge, clock=clock)
 
     def call(self, task: Task, eligible: Collection[str] | None = None) -> Call:
         """Decide, call the agent's function, judge the answer and observe the outcome.
@@ -218,6 +222,7 @@ class Router:
 
     def _begin(self, task: Task, eligible: Collection[str] | None, *, sync: bool) -> tuple[Decision, Function]:
         """Decide, after checking that every candidate has a callable function; return the chosen one's function."""
+        task = self._orchestrator.encoded(task)
         with self._lock:
             for name in self.agents if eligible is None else set(eligible).intersection(self.agents):
                 if name not in self._functions:

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
+_NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
 
 
 @runtime_checkable
@@ -83,8 +84,11 @@ class Task:
     ----------
     id
         The caller's identifier.
-    kind, text
+    kind
         Free-form description; policies ignore it.
+    text
+        The request. Unless ``encoder=None``, it is context: an orchestrator appends the encoder's numbers to the
+        features. Neither the log nor the state keeps it.
     features
         Feature vector for contextual policies.
     reference
@@ -92,6 +96,11 @@ class Task:
     profiles
         Outcome distributions mu_i for this task by agent id, if known before the choice (a classifier's predicted
         probabilities, say). They take precedence over the agents' profiles.
+    claims
+        Probability of being right that an agent states of itself for this task, by agent id. A profile over labels
+        states one too, its largest probability; the number given here takes precedence.
+    encoded
+        Version of the encoder whose numbers end ``features``, for a task that comes from a log; empty otherwise.
     """
 
     id: str = ""
@@ -100,6 +109,8 @@ class Task:
     features: tuple[float, ...] = ()
     reference: Measure | None = None
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
+    claims: Mapping[str, float] = field(default_factory=lambda: _NO_CLAIMS, kw_only=True)
+    encoded: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         try:
@@ -108,6 +119,8 @@ class Task:
             raise InvalidInputError("task.features", f"is {self.features!r}", "pass a sequence of numbers") from error
         if not all(map(math.isfinite, self.features)):
             raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
+        if self.claims:
+            object.__setattr__(self, "claims", _checked_claims(self.claims))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +235,8 @@ class Decision:
     state_seq: int
     key: RandomKey
     features: tuple[float, ...] = field(default=(), repr=False)
+    claims: tuple[float, ...] = field(default=(), repr=False)  # one per agent, NaN where it stated none; empty: nobody
+    encoder: str = field(default="", repr=False)  # whose numbers end the features
     multipliers: tuple[Multiplied, ...] = ()
 
     @property
@@ -257,6 +272,7 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; ``decision_from_dict`` in :mod:`bot_orch.core.state` is the inverse."""
+        claims = [None if math.isnan(claim) else claim for claim in self.claims]
         return {
             "id": self.id,
             "task_id": self.task_id,
@@ -269,6 +285,8 @@ class Decision:
             "state_seq": self.state_seq,
             "key": {"stream": self.key.stream, "counter": self.key.counter},
             "features": list(self.features),
+            **({"claims": claims} if claims else {}),
+            **({"encoder": self.encoder} if self.encoder else {}),
             **self._multiplied(),
         }
 
@@ -283,6 +301,17 @@ def check_reward(reward: float, name: str = "outcome.reward") -> float:
     if not (_is_number(reward) and 0.0 <= reward <= 1.0):  # also catches nan
         raise InvalidInputError(name, f"is {reward!r}", "rescale rewards to [0, 1]")
     return reward
+
+
+def _checked_claims(claims: Any) -> Mapping[str, float]:
+    """Claims as floats in [0, 1], by agent."""
+    if not isinstance(claims, Mapping):
+        raise InvalidInputError("task.claims", f"is {claims!r}", 'pass numbers by agent, such as {"cnn": 0.93}')
+    for name, claim in claims.items():
+        if not (_is_number(claim) and 0.0 <= claim <= 1.0):  # also catches nan
+            remedy = "pass a probability in [0, 1], and leave out agents that state none"
+            raise InvalidInputError(f"task.claims.{name}", f"is {claim!r}", remedy)
+    return MappingProxyType({name: float(claim) for name, claim in claims.items()})
 
 
 def _not_negative(name: str, value: Any, remedy: str) -> None:

@@ -73,9 +73,36 @@ class IgnoresAlignment(Uniform):
     uses_alignment: ClassVar[bool] = True
 
 
+@dataclass(frozen=True, slots=True)
+class ReadsClaimsOfOtherRows(Bot):
+    id: ClassVar[str] = "broken-claims"
+
+    def choose(self, state, situation):
+        rhat = self.estimator.estimate(state)
+        claims = np.zeros_like(rhat) if situation.claims is None else np.nan_to_num(situation.claims)
+        if claims.ndim > 1:
+            claims = claims.mean(axis=0, keepdims=True)
+        return Choice(softmax(rhat + claims, situation.eligible), rhat, np.zeros_like(rhat))
+
+
+@dataclass(frozen=True, slots=True)
+class MissingClaimsSpread(Bot):
+    """NaN of one agent reaches the probabilities of all."""
+
+    id: ClassVar[str] = "broken-missing"
+
+    def choose(self, state, situation):
+        rhat = self.estimator.estimate(state)
+        value = rhat if situation.claims is None else rhat + 0.5 * (situation.claims - 0.5)
+        p = np.exp(value - value.max(axis=-1, keepdims=True))
+        return Choice(p / p.sum(axis=-1, keepdims=True), rhat, np.zeros_like(rhat))
+
+
 @pytest.mark.parametrize(
     ("policy", "check"),
     [
+        (ReadsClaimsOfOtherRows(), checks.check_claims),
+        (MissingClaimsSpread(), checks.check_claims),
         (IgnoresMask(), checks.check_mask),
         (DoesNotSumToOne(), checks.check_probabilities),
         (NeverTriesNew(), checks.check_unseen_is_tried),

@@ -11,10 +11,14 @@ from bot_orch.environments.triage import (
     find_paper_split,
     load_triage,
     paper_alignment,
+    stated_claims,
 )
+from bot_orch.experiments.harness.claim_threshold import ClaimThreshold
 from bot_orch.experiments.harness.experiment import Scale, discover
 from bot_orch.experiments.harness.simulate import simulate
+from bot_orch.experiments.paper.triage.deferral import paired, play_splits, table, threshold_rule
 from bot_orch.experiments.paper.triage.play import entrant
+from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 
 #: Cells where the paper contradicts itself (see the notes in the report): not expected to match.
@@ -137,3 +141,47 @@ def test_a_reordered_unit_list_gives_the_same_rows():
     results = {unit.key: experiment.run(unit.params) for unit in reversed(units)}
     again = {unit.key: experiment.run(unit.params) for unit in units}
     assert results == again
+
+
+def test_the_classifier_claims_the_probability_of_its_own_label():
+    data = load_triage()
+    cases = episodes(data, "noniid", np.arange(2))
+    claims = stated_claims(data, cases)
+    assert np.isnan(claims[..., HUMAN]).all()
+    patient = cases.patient[:, 1]
+    assert np.array_equal(claims[:, 1, 0], data.ai_probability[patient, data.ai_label[patient]])
+
+
+def test_no_claim_depends_on_a_label():
+    data = load_triage()
+    cases = episodes(data, "noniid", np.arange(12))
+    other = episodes(data, "noniid", np.arange(12), label=1 - data.label[cases.patient])
+    assert np.array_equal(stated_claims(data, cases)[..., 0], stated_claims(data, other)[..., 0])
+
+
+def test_a_fixed_threshold_on_the_calibrated_confidence():
+    """Over forty splits; the same rule as a policy in the engine escalates the same patients."""
+    rule = threshold_rule(seeds=10)
+    assert abs(rule.accuracy.mean() - 0.968) < 0.002 and abs(rule.escalation.mean() - 0.282) < 0.002
+    played = play_splits(ClaimThreshold(0.9), range(3), seeds=10)
+    assert np.array_equal(played.accuracy, rule.accuracy[:3])
+    assert np.array_equal(played.escalation, rule.escalation[:3])
+
+
+def test_accuracies_are_compared_at_equal_escalation():
+    blind = play_splits(make_policy("random"), range(4), seeds=10)
+    rule = threshold_rule(range(4), seeds=10, escalation=float(blind.escalation.mean()))
+    assert abs(rule.escalation.mean() - blind.escalation.mean()) < 1e-12
+    worse = paired(blind.accuracy, rule.accuracy)
+    assert worse.mean + worse.half_width < 0.0
+    same = threshold_rule(range(4), seeds=10, escalation=float(threshold_rule(range(4), seeds=10).escalation.mean()))
+    np.testing.assert_allclose(same.accuracy, threshold_rule(range(4), seeds=10).accuracy, atol=1e-12)
+
+
+def test_the_table_of_claims():
+    rows = rows_of("triage-claims", Scale(quick=True))
+    above = {(row.environment, row.method): row.mean for row in rows if row.metric == "above_threshold"}
+    assert abs(above["triage-noniid", "claim-threshold"]) < 1e-9
+    assert above["triage-noniid", "thompson-beta"] < -0.02
+    assert {row.seeds for row in rows} == {3}
+    assert "confidence < 0.9" in table({"random": make_policy("random")}, range(2), seeds=2)

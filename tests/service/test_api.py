@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 from service_running import BASE, hang_up, until
 
+from bot_orch import InvalidInputError
 from bot_orch.clock import ManualClock
+from bot_orch.encoders import HashedText
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
+from bot_orch.service.build import check
+from bot_orch.service.config import parse_config
 
 
 def decide(service, **body):
@@ -25,6 +29,57 @@ def test_a_decision_carries_its_propensities_and_terms(service):
     assert sum(found["propensities"].values()) == pytest.approx(1.0)
     assert found["propensity"] == found["propensities"][found["agent"]]
     assert set(found["terms"]["quick"]) == {"estimate", "exploration", "distance", "alignment", "cost"}
+
+
+def test_claims_go_with_a_decision_and_into_the_log(start, tmp_path):
+    service = start(database=tmp_path / "log.sqlite")
+    found = decide(service, task={"id": "t", "claims": {"quick": 0.75}})
+    assert found["agent"] in ("quick", "careful")
+    service.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    event = next(row.event() for row in log.read() if row.kind == "decision@2")
+    assert event.column("claim").tolist()[event.agents.index("quick")] == 0.75
+    assert replay(log).ok
+    log.close()
+
+
+WITH_TEXT = BASE.replace("policy: bot", "policy: linucb, encoder: builtin, n_features: 1")
+
+
+def test_the_text_of_a_task_is_context_and_only_its_numbers_are_logged(start, tmp_path):
+    assert WITH_TEXT != BASE
+    service = start(WITH_TEXT, database=tmp_path / "log.sqlite")
+    decide(service, task={"id": "no text", "features": [0.1]})
+    made = decide(service, task={"id": "t", "text": "Who painted the chapel?", "features": [0.1]})
+    done = service.post("/v1/tasks", {"task": {"text": "Who painted the chapel?", "features": [0.1]}})
+    assert done.status == 200
+    service.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0})
+    state = service.get("/v1/admin/state").json()
+    service.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    first, second, third = (row for row in log.read() if row.kind == "decision@2")
+    assert {each.event().encoder for each in (first, second, third)} == {"hashing@1:64#70"}
+    assert first.event().seen()[1:] == (0.0,) * 70 and second.event().seen() == third.event().seen()
+    single = np.asarray(HashedText()("Who painted the chapel?"), dtype=np.float32)
+    assert np.array_equal(second.event().seen()[1:], single) and b"chapel" not in second.body
+    assert replay(log).ok
+    log.close()
+    again = start(WITH_TEXT, database=tmp_path / "log.sqlite")
+    assert again.get("/v1/admin/state").json()["fingerprint"] == state["fingerprint"]
+    assert again.post("/v1/decisions", {"task": {"text": "more"}}).status == 422  # a feature is missing
+
+
+def test_an_unknown_encoder_is_refused_before_the_start():
+    text = WITH_TEXT.format(database="log.sqlite", port=0)
+    check(parse_config(text))
+    with pytest.raises(InvalidInputError, match="encoder: is 'word2vec'"):
+        check(parse_config(text.replace("builtin", "word2vec")))
+
+
+@pytest.mark.parametrize("claims", [{"quick": 1.5}, {"nobody": 0.5}, {"quick": "sure"}])
+def test_a_wrong_claim_is_refused(service, claims):
+    answer = service.post("/v1/decisions", {"task": {"claims": claims}})
+    assert answer.status in (400, 422) and "claims" in answer.json()["error"]["message"]
 
 
 def test_ids_sort_by_time(service):

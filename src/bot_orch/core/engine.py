@@ -25,7 +25,7 @@ from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, paced
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
 from bot_orch.core.settings import Settings
-from bot_orch.errors import InvalidInputError
+from bot_orch.core.text import fitted
 from bot_orch.policies.base import Choice, Feedback, Situation
 from bot_orch.types import Measure, Task
 
@@ -57,6 +57,8 @@ class Observation:
         Precomputed distances, ``batch + (M,)``, for :class:`~bot_orch.core.alignment.GivenDistances`.
     pending
         Number of decisions per agent without an outcome, ``batch + (M,)``.
+    claims
+        Probability of being right that each agent states of itself, ``batch + (M,)``; NaN where it states none.
     price
         Agents' configured prices in dollars per call, ``(M,)``; NaN where there is none.
     names
@@ -72,6 +74,7 @@ class Observation:
     profiles: Floats | None = None
     distance: Floats | None = None
     pending: Floats | None = None
+    claims: Floats | None = None
     price: Floats | None = None
     names: tuple[str, ...] = ()
 
@@ -152,7 +155,7 @@ class Engine:
         """Model of the expected dollars per call."""
         s = self.settings
         wanted = any(isinstance(each, Budget | Quality) for each in s.constraints)
-        return Prices(s.weights.per_usd, s.n_features or 0, wanted)
+        return Prices(s.weights.per_usd, s.context_width, wanted)
 
     @cached_property
     def seconds(self) -> Seconds | None:
@@ -163,13 +166,13 @@ class Engine:
     def pacing(self) -> Pacing | None:
         """The dual variables of the constraints; None without constraints."""
         s = self.settings
-        return Pacing(s.constraints, bool(s.n_features)) if s.constraints else None
+        return Pacing(s.constraints, bool(s.context_width)) if s.constraints else None
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:
         """State schemas by part: ``policy``, ``reward``, ``lambda``, ``prices``, those of constraints and alignment."""
         s = self.settings
-        parts: dict[str, Schema] = {"policy": s.policy.schema(s.n_features or 0), "reward": s.reward.schema}
+        parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
@@ -196,14 +199,10 @@ class Engine:
         return Engine(replace(self.settings, alignment=chosen))
 
     def for_task(self, task: Task, *, first: bool) -> Engine:
-        """The engine itself, or one that uses what the first task brings: its features and its kind of reference."""
+        """The engine itself, or one for what the first task brings: its features, its text, its kind of reference."""
         found = self.choosing(task.reference)
-        if self.settings.n_features is not None or not task.features:
-            return found
-        if not first:
-            problem = f"has {len(task.features)} numbers, the first task had none"
-            raise InvalidInputError("task.features", problem, "pass n_features when you create the orchestrator")
-        return Engine(replace(found.settings, n_features=len(task.features)))
+        settings = fitted(found.settings, task, first=first)
+        return found if settings is found.settings else Engine(settings)
 
     def comparing(self, name: str, measure: Measure | None) -> Engine:
         """Like :meth:`choosing`, but raise an error on ``name`` if the measure does not fit the alignment."""
@@ -220,11 +219,11 @@ class Engine:
         penalty = alignment if priced is None else alignment + cost
         policy, floor = self.settings.policy, self.settings.floor
         if self.pacing is None:
-            situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced)
+            situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
             drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor)
             return Prepared(drawn, distance, alignment, cost=cost, lambda_=lambda_)
         plan = self._plan(self.pacing, parts, o)
-        situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced)
+        situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced, o.claims)
         drawn = paced(policy, parts["policy"], situation, plan, u=u)
         paid = np.asarray(cost + plan.penalty)
         multipliers = self.pacing.natural(plan)
@@ -286,6 +285,8 @@ class Engine:
     def _learn_usage(self, parts: Parts, names: Sequence[str], feedback: Feedback, learned: Learned) -> None:
         """Dollars and seconds of outcomes: what constraints charge, then what is learned for the next decision."""
         agent, context = np.asarray(feedback.agent), feedback.context
+        if context is not None and context.shape[-1] != self.settings.context_width:  # made before features changed
+            context = None
         nothing = np.full(agent.shape, np.nan)
         usd = nothing if learned.cost_usd is None else learned.cost_usd
         elapsed_s = nothing if learned.elapsed_s is None else learned.elapsed_s

@@ -20,6 +20,8 @@ from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
+from bot_orch.core.text import carried_over, encode
+from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Choice, Feedback, Policy
@@ -70,6 +72,10 @@ class Orchestrator:
     constraints
         Limits on mean dollars, an agent's share, late outcomes or loss of quality: see
         :mod:`bot_orch.core.constraints`.
+    encoder
+        How ``task.text`` becomes context: a name (``builtin``: hashed n-grams; ``wordllama``: static embeddings, with
+        the extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. The first task
+        decides: if it has a text, tasks without one count as empty; if not, later texts are refused.
 
     Examples
     --------
@@ -91,6 +97,7 @@ class Orchestrator:
         units: Units | None = None,
         reward: RewardModel | None = None,
         cost_weight: float = 0.0,
+        encoder: Encoder | str | None = "builtin",
         objective: Objective | None = None,
         constraints: Iterable[Constraint] = (),
     ) -> None:
@@ -104,6 +111,7 @@ class Orchestrator:
             units=units,
             reward=reward or BoundedReward(),
             cost_weight=cost_weight,
+            encoder=encoder,
             objective=objective or Objective(),
             constraints=tuple(constraints),
         )
@@ -181,21 +189,26 @@ class Orchestrator:
     @exclusive
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending."""
-        engine, observed = self._observed(task, eligible)
+        engine, task, observed = self._observed(task, eligible)
         decision = self._prepared(engine, observed, task)
         self._committed(engine, decision, observed)
         return decision
 
     def prepare(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
-        engine, observed = self._observed(task, eligible)
+        engine, task, observed = self._observed(task, eligible)
         return self._prepared(engine, observed, task)
 
     derive = prepare
 
-    def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Observation]:
+    def encoded(self, task: Task) -> Task:
+        """The task with its text replaced by the encoder's numbers, as :meth:`decide` uses and the log keeps it."""
+        return encode(task, self._engine_for(task).settings)
+
+    def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Task, Observation]:
         engine, t = self._engine_for(task), self._state.rounds + 1
-        return engine, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
+        task = encode(task, engine.settings)
+        return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
         counter, names = self._state.rounds, self._roster.names
@@ -217,6 +230,8 @@ class Orchestrator:
             state_seq=self._state.seq,
             key=RandomKey(self._stream, counter),
             features=task.features,
+            claims=() if observed.claims is None else tuple(observed.claims.tolist()),
+            encoder=task.encoded if engine.settings.text is not None else "",
             multipliers=self._multipliers(found.multipliers),
         )
 
@@ -238,7 +253,9 @@ class Orchestrator:
         if decision.agents != names:
             raise InvalidInputError("decision.agents", f"are {decision.agents}", f"this orchestrator has {names}")
         self._roster.find(decision.agent)
-        engine, observed = self._observed(task, eligible)
+        if decision.encoder:  # the text is not needed again
+            task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
+        engine, _, observed = self._observed(task, eligible)
         self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
@@ -265,7 +282,8 @@ class Orchestrator:
             return  # the agent was removed
         parts = self._state.parts
         model.learn(parts["reward"], index, outcome)
-        feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
+        unusable = reward is None or not self._fits(decision)
+        feedback = self._feedback(decision, index, np.array(np.nan if unusable else reward))
         engine.learn(parts, self._roster.names, feedback, learned=self._learned(decision, outcome, raw))
 
     @exclusive
@@ -278,7 +296,7 @@ class Orchestrator:
         values = np.array([check_reward(rewards[name], f"rewards.{name}") for name in names])
         self._settle(decision)
         index = self._roster.index.get(decision.agent)
-        if index is not None:
+        if index is not None and self._fits(decision):
             feedback = self._feedback(decision, index, values, everybody=True)
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
@@ -292,8 +310,7 @@ class Orchestrator:
         wanted = Roster(tuple(agents))
         if settings.alignment is None and self.alignment is not None:
             settings = replace(settings, alignment=replace(self.alignment, units=settings.chosen_units()))
-        if settings.n_features is None:
-            settings = replace(settings, n_features=self.n_features)
+        settings = carried_over(settings, self.settings)
         engine = wanted.comparing(Engine(settings))
         stay = [name for name in self.agents if name in wanted.index]
         come = [name for name in wanted.names if name not in self._roster.index]
@@ -359,10 +376,11 @@ class Orchestrator:
         return json.dumps(document, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Orchestrator:
-        """Restore an orchestrator from :meth:`to_json`, including pending decisions."""
+    def from_json(cls, text: str, *, encoder: Encoder | None = None) -> Orchestrator:
+        """Restore an orchestrator from :meth:`to_json`, with pending decisions; ``encoder`` if it was a callable."""
         document = parse(text)
         settings, state = Settings.from_spec(document["settings"]), State.from_dict(document["state"])
+        settings = settings if encoder is None else replace(settings, encoder=encoder)
         engine = Engine(settings)
         state.parts = engine.resume(state.parts, len(state.agents))  # the schema may have changed since
         router = cls.__new__(cls)
@@ -374,9 +392,9 @@ class Orchestrator:
         write_atomically(Path(path), self.to_json().encode())
 
     @classmethod
-    def load(cls, path: str | Path) -> Orchestrator:
-        """Read a file written by :meth:`save`."""
-        return cls.from_json(Path(path).read_text())
+    def load(cls, path: str | Path, *, encoder: Encoder | None = None) -> Orchestrator:
+        """Read a file written by :meth:`save`; ``encoder`` is needed for more texts if it was a callable."""
+        return cls.from_json(Path(path).read_text(), encoder=encoder)
 
     def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
         roster = Roster(tuple(agents))
@@ -406,7 +424,9 @@ class Orchestrator:
         known = self._state.parts
         if engine is self._engine:
             return known
-        if engine.settings.n_features != self.n_features:  # before the first decision: the policy has learned nothing
+        if (
+            engine.settings.context_width != self.settings.context_width
+        ):  # before the first decision: the policy has learned nothing
             known = {name: part for name, part in known.items() if name not in ("policy", "prices")}
         return engine.resume(known, len(self.agents))
 
@@ -440,15 +460,23 @@ class Orchestrator:
             price=self._roster.price,
         )
 
+    def _fits(self, decision: Decision) -> bool:
+        """Whether the policy can learn from a decision: one made before features or encoder changed has others."""
+        width, text = self.settings.context_width, self.settings.text
+        if not width:
+            return True
+        return len(decision.features) == width and decision.encoder == ("" if text is None else str(text))
+
     def _feedback(self, decision: Decision, index: int, reward: Floats, *, everybody: bool = False) -> Feedback:
-        """Feedback with the propensities, penalties and features stored in the decision."""
-        penalty = decision.terms.alignment + decision.terms.cost
+        """Feedback with the propensities, penalties, features and claims stored in the decision."""
+        penalty, claims = decision.terms.alignment + decision.terms.cost, decision.claims
         return pipeline.feedback(
             decision.key.counter + 1,
             np.array(index),
             reward,
             propensities=self._roster.place(decision, decision.propensities),
             penalty=self._roster.place(decision, penalty),
-            context=np.array(decision.features) if self._engine.settings.n_features else None,
+            context=np.array(decision.features) if self.settings.context_width else None,
+            claims=self._roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
             everybody=everybody,
         )

@@ -56,32 +56,42 @@ def feedback(
     propensities: Floats,
     penalty: Floats,
     context: Floats | None = None,
+    claims: Floats | None = None,
     everybody: bool = False,
 ) -> Feedback:
-    """Feedback for round ``t``, with the propensities and penalties at decision time.
+    """Feedback for round ``t``, with the propensities, penalties and claims at decision time.
 
     ``reward`` has shape ``batch`` for the chosen agents (NaN where missing), or ``batch + (M,)`` with ``everybody``.
     """
     if everybody:
-        return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context)
+        return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context, claims)
     observed: Bools = _one_hot(propensities.shape[-1])[agent]
     known = np.isfinite(reward)
     if np.count_nonzero(known) < known.size:
         observed, reward = observed & known[..., None], np.where(known, reward, 0.0)
     seen = np.broadcast_to(reward[..., None], observed.shape) if reward.ndim else np.full(observed.shape, reward)
-    return Feedback(t, agent, observed, seen, propensities, penalty, context)
+    return Feedback(t, agent, observed, seen, propensities, penalty, context, claims)
 
 
 def bandit_feedback(drawn: Drawn, reward: Floats) -> Feedback:
     """Bandit feedback: only the chosen agent's reward is observed. ``reward`` has shape ``batch``."""
-    s, p = drawn.situation, drawn.propensities
-    return feedback(s.t, drawn.agent, np.asarray(reward), propensities=p, penalty=s.penalty, context=s.context)
+    s, p, seen = drawn.situation, drawn.propensities, np.asarray(reward)
+    return feedback(s.t, drawn.agent, seen, propensities=p, penalty=s.penalty, context=s.context, claims=s.claims)
 
 
 def full_feedback(drawn: Drawn, rewards: Floats) -> Feedback:
     """Full feedback: every agent's reward is observed, as in the paper's theory. ``rewards`` is ``batch + (M,)``."""
     s, p = drawn.situation, drawn.propensities
-    return feedback(s.t, drawn.agent, rewards, propensities=p, penalty=s.penalty, context=s.context, everybody=True)
+    return feedback(
+        s.t,
+        drawn.agent,
+        rewards,
+        propensities=p,
+        penalty=s.penalty,
+        context=s.context,
+        claims=s.claims,
+        everybody=True,
+    )
 
 
 def _apply_row(policy: Policy, state: Arrays, given: Feedback, *, row: tuple[int, ...]) -> None:
@@ -90,7 +100,8 @@ def _apply_row(policy: Policy, state: Arrays, given: Feedback, *, row: tuple[int
     part = dict(views)
     context = None if given.context is None else given.context[row]
     penalty = np.broadcast_to(given.penalty, given.propensities.shape)[row]
-    one = (given.observed[row], given.reward[row], given.propensities[row], penalty, context)
+    claims = None if given.claims is None else given.claims[row]
+    one = (given.observed[row], given.reward[row], given.propensities[row], penalty, context, claims)
     policy.update(part, Feedback(given.t, np.asarray(given.agent[row]), *one))
     for name, view in views.items():
         if part[name] is not view:

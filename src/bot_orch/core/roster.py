@@ -10,6 +10,7 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
+from bot_orch.core.alignment.claims import claims_of
 from bot_orch.core.constraints import Capacity
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.core.settings import Settings
@@ -106,12 +107,12 @@ class Roster:
                 counts[self.index[decision.agent]] += 1.0
         return counts
 
-    def place(self, decision: Decision, values: Floats) -> Floats:
-        """Reorder per-agent values of a decision to the current agents; zero for agents added since."""
+    def place(self, decision: Decision, values: Floats, *, absent: float = 0.0) -> Floats:
+        """Reorder per-agent values of a decision to the current agents; ``absent`` for agents added since."""
         if decision.agents == self.names:
             return values
         by_name = dict(zip(decision.agents, values.tolist(), strict=True))
-        return np.array([by_name.get(name, 0.0) for name in self.names])
+        return np.array([by_name.get(name, absent) for name in self.names])
 
     def observation(
         self, engine: Engine, task: Task, t: int, *, eligible: Collection[str] | None, pending: Floats
@@ -123,7 +124,7 @@ class Roster:
             if task.reference is not None:
                 reference = alignment.embed("task.reference", task.reference)
             profiles = self._profiles(alignment, task)
-        context = _context(task, engine.settings.n_features)
+        context = _context(task, engine.settings.context_width)
         return Observation(
             t,
             self.cost,
@@ -132,6 +133,7 @@ class Roster:
             reference=reference,
             profiles=profiles,
             pending=pending,
+            claims=claims_of(task, self.names) if task.profiles or task.claims else None,
             price=self.price,
             names=self.names,
         )
@@ -148,10 +150,10 @@ class Roster:
         return known
 
 
-def _context(task: Task, n_features: int | None) -> Floats | None:
-    if not n_features:
+def _context(task: Task, width: int) -> Floats | None:
+    if not width:
         return None
-    if len(task.features) != n_features:
-        problem = f"has {len(task.features)} numbers, this orchestrator expects {n_features}"
+    if len(task.features) != width:
+        problem = f"has {len(task.features)} numbers, this orchestrator expects {width}"
         raise InvalidInputError("task.features", problem, "pass as many with every task")
     return np.array(task.features)

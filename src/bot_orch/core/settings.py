@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from bot_orch.core.alignment import Alignment, GivenDistances, Units
 from bot_orch.core.constraints.limits import Constraint, Objective, constraint_from_spec, constraint_to_spec
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
+from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
+from bot_orch.encoders import Encoder, check_name
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
@@ -44,10 +47,14 @@ class Settings:
     units: Units | None = None
     reward: RewardModel = field(default_factory=BoundedReward)
     cost_weight: float = 0.0
+    encoder: Encoder | str | None = None
+    text: TextFeatures | None = None  # the encoder in use; None until the first task brings a text
     objective: Objective = field(default_factory=Objective)
     constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.encoder is not None and not callable(self.encoder):
+            check_name(self.encoder)
         if not self.policy.uses_alignment:
             object.__setattr__(self, "lambda_", 0.0)
         if isinstance(self.lambda_, str) and self.lambda_ != "auto":
@@ -75,6 +82,11 @@ class Settings:
         """The objective, with ``cost_weight`` as its weight of dollars where that is given."""
         return replace(self.objective, usd=self.cost_weight) if self.cost_weight else self.objective
 
+    @cached_property
+    def context_width(self) -> int:
+        """How many numbers a policy sees of a task: its features and those of its text."""
+        return (self.n_features or 0) + (0 if self.text is None else self.text.width)
+
     def chosen_units(self) -> Units:
         """Units for a default alignment."""
         return "reference" if self.lambda_ == "auto" else self.units or "reference"
@@ -84,7 +96,7 @@ class Settings:
         alignment = self.alignment
         if isinstance(alignment, Alignment):
             alignment = replace(alignment, units="reference")
-        return self.policy, self.n_features, alignment, self.reward
+        return self.policy, self.n_features, alignment, self.reward, self.text
 
     def spec(self) -> dict[str, Any]:
         """JSON values; :meth:`from_spec` is the inverse."""
@@ -105,6 +117,8 @@ class Settings:
             "units": self.units,
             "reward": self.reward.spec(),
             "cost_weight": self.cost_weight,
+            **({} if self.encoder is None else {"encoder": encoder_spec(self.encoder)}),
+            **({} if self.text is None else {"text": str(self.text)}),
             **wants,
         }
 
@@ -122,6 +136,8 @@ class Settings:
             units=document.get("units"),
             reward=reward_from_spec(document["reward"]),
             cost_weight=document.get("cost_weight", 0.0),
+            encoder=encoder_from_spec(document.get("encoder")),
+            text=TextFeatures.parse(document["text"]) if "text" in document else None,
             objective=Objective.from_spec(document.get("objective", {})),
             constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -116,5 +117,7 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         state_seq=document["state_seq"],
         key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
         features=tuple(document["features"]),
+        claims=tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
+        encoder=document.get("encoder", ""),
         multipliers=tuple(Multiplied(*each) for each in document.get("multipliers", ())),
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Encoder", "encoder_version"]
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["AbsentEncoder", "Encoder", "encoder_version"]
 
 
 class Encoder(Protocol):
@@ -14,6 +17,19 @@ class Encoder(Protocol):
     def __call__(self, text: str, /) -> Sequence[float]:
         """The features of ``text``."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentEncoder:
+    """Stands for a callable that a saved state or a log names by its version; a callable itself is not saved."""
+
+    version: str
+
+    def __call__(self, text: str, /) -> Sequence[float]:
+        """Refuse; numbers that were encoded before are used as they are."""
+        raise InvalidInputError(
+            "encoder", f"{self.version!r} is a callable and was not saved", "pass encoder= to load() or from_json()"
+        )
 
 
 def encoder_version(encoder: Encoder) -> str:

@@ -25,11 +25,14 @@ class Stream:
         ``(T, seeds, M)``: the alignment cost that results are scored with.
     context
         ``(T, seeds, d)`` features known before the choice, or ``None``.
+    claims
+        ``(T, seeds, M)`` probability of being right that each agent states of itself, or ``None``.
     """
 
     reward: Floats
     alignment: Floats
     context: Floats | None = None
+    claims: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.reward.shape != self.alignment.shape or self.reward.ndim != 3:

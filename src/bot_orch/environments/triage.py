@@ -30,6 +30,7 @@ __all__ = [
     "find_paper_split",
     "load_triage",
     "paper_alignment",
+    "stated_claims",
 ]
 
 AI, HUMAN = 0, 1
@@ -123,6 +124,17 @@ def episodes(data: TriageData, condition: Condition, seeds: Ints, *, label: Ints
 def paper_alignment(cases: TriageEpisodes) -> AlignmentSource:
     """The paper's protocol: the reference is the true label, so the router knows whether the AI is right."""
     return GivenAlignment(cases.stream.alignment)
+
+
+def stated_claims(data: TriageData, cases: TriageEpisodes) -> Floats:
+    """Claims ``(T, seeds, 2)``: the probability that the classifier gives to its own label; the clinician states none.
+
+    The probability is calibrated on held-out patients in distribution, and it is what the classifier reports for every
+    patient before anybody is asked.
+    """
+    own = np.take_along_axis(data.ai_probability, data.ai_label[:, None], axis=1)[:, 0]
+    ai: Floats = own[cases.patient]
+    return np.stack([ai, np.full_like(ai, np.nan)], axis=-1)
 
 
 class DeployableAlignment(AlignmentSource):

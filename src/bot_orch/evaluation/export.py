@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
 def _plain(event: Any) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(event)
     if isinstance(event, DecisionMade):
-        values["numbers"] = event.table().tolist()
+        values["numbers"] = [[None if math.isnan(value) else value for value in row] for row in event.table().tolist()]
         values["columns"] = list(event.columns)
         values["features"] = list(event.seen())
     return values

@@ -6,6 +6,7 @@ this gets a new tag, and the fold keeps reading the old one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
 
 __all__ = [
+    "CLAIM",
     "FIRST_ENGINE",
     "AttemptEnded",
     "Censored",
@@ -43,6 +45,8 @@ __all__ = [
 
 #: The engine of logs that do not name one.
 FIRST_ENGINE = "1"
+#: The column of a decision that holds the agents' claims.
+CLAIM = "claim"
 
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -62,21 +66,22 @@ def measure_of(document: dict[str, Any]) -> Measure:
 
 
 class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=False, gc=False):
-    """What a policy may read of a task. The text is not kept: no policy reads it, and it may be private."""
+    """What a policy may read of a task. The text is not kept, as it may be private; its numbers are."""
 
     id: str = ""
     kind: str = ""
     features: tuple[float, ...] = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
+    claims: dict[str, float] | None = None
 
     def task(self) -> Task:
         """The task as the orchestrator takes it."""
         reference = None if self.reference is None else measure_of(self.reference)
-        if self.profiles is None:
+        if self.profiles is None and self.claims is None:
             return Task(self.id, self.kind, None, self.features, reference)
-        profiles = {name: measure_of(measure) for name, measure in self.profiles.items()}
-        return Task(self.id, self.kind, None, self.features, reference, profiles)
+        profiles = {name: measure_of(measure) for name, measure in (self.profiles or {}).items()}
+        return Task(self.id, self.kind, None, self.features, reference, profiles, claims=self.claims or {})
 
 
 class Configured(_Event, tag="configured@1", frozen=True):
@@ -96,7 +101,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
 
     ``numbers`` holds one row of M little-endian doubles for each of ``columns``. ``features`` holds the numbers that
     the choice was made on, of the type ``feature_type``; single precision where that loses nothing. Columns and fields
-    are added, the format stays.
+    are added, the format stays. A decision on which agents made claims has a column ``claim``, NaN for those that made
+    none.
     """
 
     id: str
@@ -144,10 +150,16 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             return self.task.features
         return tuple(np.frombuffer(self.features, dtype=self.feature_type).astype(float).tolist())
 
+    def claims(self) -> tuple[float, ...]:
+        """The claims that the choice was made on, one per agent; empty if there were none."""
+        return tuple(self.column(CLAIM).tolist()) if CLAIM in self.columns else ()
+
     def given(self) -> Task:
         """The task as it was decided on."""
-        task = self.task.task()
-        return replace(task, features=self.seen()) if self.features else task
+        task, claims = self.task.task(), self.claims()
+        task = replace(task, features=self.seen(), encoded=self.encoder) if self.features else task
+        stated = {name: claim for name, claim in zip(self.agents, claims, strict=False) if not math.isnan(claim)}
+        return replace(task, claims=stated) if stated else task
 
     def decision(self) -> Decision:
         """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id."""
@@ -164,6 +176,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             self.state_seq,
             RandomKey(self.stream, self.counter),
             self.seen(),
+            self.claims(),
+            self.encoder,
             tuple(Multiplied(*each) for each in self.multipliers),
         )
 
@@ -314,7 +328,7 @@ def record_task(task: Task) -> TaskRecord:
     """What the log keeps of a task."""
     reference = None if task.reference is None else task.reference.to_dict()
     profiles = {name: measure.to_dict() for name, measure in task.profiles.items()} or None
-    return TaskRecord(task.id, task.kind, task.features, reference, profiles)
+    return TaskRecord(task.id, task.kind, task.features, reference, profiles, dict(task.claims) or None)
 
 
 def record_decision(
@@ -328,24 +342,27 @@ def record_decision(
     task_ref: str | None = None,
     by: str = "policy",
 ) -> DecisionMade:
-    """The event of a decision. Features go with the decision, in single precision if that loses nothing."""
+    """The event of a decision. Features and claims go with it; features in single precision if that loses nothing."""
     single = np.asarray(decision.features, dtype="<f4")
     exact = bool(np.array_equal(single.astype(float), np.asarray(decision.features, dtype=float)))
     features = single if exact else np.asarray(decision.features, dtype="<f8")
+    columns = decision.columns() | ({CLAIM: np.array(decision.claims)} if decision.claims else {})
     return DecisionMade(
         decision_id,
-        msgspec.structs.replace(task, features=()) if task.features else task,
+        msgspec.structs.replace(task, features=(), claims=None) if task.features or task.claims else task,
         decision.agent,
         decision.agents,
-        b"".join([column.astype("<f8", copy=False).tobytes() for column in decision.columns().values()]),
+        b"".join([column.astype("<f8", copy=False).tobytes() for column in columns.values()]),
         decision.policy,
         decision.lambda_,
         decision.state_seq,
         decision.key.stream,
         decision.key.counter,
         ENGINE,
+        tuple(columns) if decision.claims else COLUMNS,  # the default is not written
         features=features.tobytes(),
         feature_type="<f4" if exact else "<f8",
+        encoder=decision.encoder,
         eligible=eligible,
         excluded=excluded or None,
         session=session,

@@ -38,6 +38,9 @@ class Situation:
         Number of decisions per agent without an outcome; ``None`` means none.
     cost
         The part of the penalty that is the agents' expected cost; ``None`` means none.
+    claims
+        Probability of being right that each agent states of itself before the choice; NaN where it states none.
+        ``None`` means that no agent states any.
     """
 
     t: int
@@ -46,6 +49,7 @@ class Situation:
     context: Floats | None = None
     pending: Floats | None = None
     cost: Floats | None = None
+    claims: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Feedback:
         Mask of agents with a known reward, ``batch + (M,)``.
     reward
         Rewards, ``batch + (M,)``; meaningless where not observed.
-    propensities, penalty, context
+    propensities, penalty, context, claims
         Values at decision time.
     """
 
@@ -82,6 +86,7 @@ class Feedback:
     propensities: Floats
     penalty: Floats
     context: Floats | None = None
+    claims: Floats | None = None
 
 
 class Policy(ABC):

@@ -18,6 +18,7 @@ from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.constraints import Objective, constraint_from_spec
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
+from bot_orch.core.text import announced
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.stores.open import check_database
 from bot_orch.policies.base import Policy
@@ -37,7 +38,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
     """A fresh orchestrator with these settings."""
     r = config.router
     agents = [Agent(a.id, a.cost, None if a.profile is None else measure_from_dict(a.profile)) for a in config.agents]
-    return Orchestrator(
+    router = Orchestrator(
         agents,
         _policy(r),
         lambda_=r.lambda_,
@@ -46,9 +47,12 @@ def make_orchestrator(config: Config) -> Orchestrator:
         floor=r.floor,
         alignment=None if r.alignment is None else _alignment(r.alignment),
         reward=None if r.reward is None else _reward(r.reward),
+        encoder=r.encoder,
         objective=Objective.from_spec(r.objective),
         constraints=[constraint_from_spec(each) for each in r.constraints],
     )
+    # the first request may lack a text: its encoder counts from the start
+    return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router
 
 
 def make_guard(

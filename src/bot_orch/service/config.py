@@ -131,6 +131,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     kill_switch: str | None = None
     budget: BudgetConfig = BudgetConfig()
     rules: tuple[RuleConfig, ...] = ()
+    encoder: str | None = None
     objective: dict[str, float] = {}
     constraints: tuple[dict[str, Any], ...] = ()
 

@@ -27,6 +27,7 @@ router:
   # alignment: {latency_target_s: 5}   # compare times with a service level, or labels with rewarded ones:
   # alignment: {geometry: {name: labels, labels: 3}, reference: {source: accepted}}
   n_features: 0          # how many numbers task.features has: with them the policy tells tasks apart
+  # encoder: builtin     # the text of a task tells tasks apart too; the log keeps its numbers, never the text
   floor: 0.02            # share of all traffic spread evenly over the agents, so that the log can judge other policies
   horizon_s: 86400       # silence longer than this is a censored outcome, never a zero
   max_attempts: 3        # agents asked for one task before giving up

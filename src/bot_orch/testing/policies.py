@@ -112,6 +112,32 @@ def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
                 pipeline.apply(policy, state, pipeline.bandit_feedback(own, reward[row]))
 
 
+def check_claims(policy: Policy, rounds: int = 30) -> None:
+    """Claims may be missing, for an agent or for all; a row of a batch uses its own; NaN says what no claim says."""
+    seeds, m = 3, len(_MEANS)
+    batch = allocate(policy.schema(_FEATURES), (seeds,), m)
+    alone = [allocate(policy.schema(_FEATURES), (), m) for _ in range(seeds)]
+    keys = {name: derive_keys(["claims", name], range(seeds)) for name in ("draw", "reward", "claim", "x")}
+    for t in range(1, rounds + 1):
+        u, penalty = uniform(keys["draw"], t), np.broadcast_to(0.1 * np.arange(m), (seeds, m))
+        context = np.stack([uniform(keys["x"], t)] * _FEATURES, axis=-1)
+        claims = np.stack([np.sqrt(uniform(keys["claim"], m * t + i)) for i in range(m)], axis=-1)
+        claims[:, t % m] = np.nan
+        claims[t % seeds] = np.nan
+        drawn = pipeline.decide(policy, batch, Situation(t, penalty, None, context, claims=claims), u=u)
+        sums = np.allclose(drawn.propensities.sum(axis=-1), 1.0, rtol=0.0, atol=1e-9)  # nan is not close to one
+        assert sums, f"{policy.id}: propensities do not sum to one where a claim is missing (round {t})"
+        reward = (uniform(keys["reward"], t) < _MEANS[drawn.agent]).astype(float)
+        pipeline.apply(policy, batch, pipeline.bandit_feedback(drawn, reward))
+        for row, state in enumerate(alone):
+            stated = claims[row] if np.isfinite(claims[row]).any() else None
+            own = Situation(t, penalty[row], None, context[row], claims=stated)
+            found = pipeline.decide(policy, state, own, u=u[row])
+            same = np.allclose(found.propensities, drawn.propensities[row], rtol=0.0, atol=1e-9)
+            assert same, f"{policy.id}: a row decides differently beside rows with other claims (round {t})"
+            pipeline.apply(policy, state, pipeline.bandit_feedback(found, reward[row]))
+
+
 def check_mask(policy: Policy) -> None:
     """An agent that is not eligible has probability exactly zero."""
     for rounds in (0, 40):
@@ -196,6 +222,7 @@ CHECKS: tuple[Callable[[Policy], None], ...] = (
     check_frequencies,
     check_batch_equals_rows,
     check_unobserved_rows,
+    check_claims,
     check_mask,
     check_unseen_is_tried,
     check_determinism,

@@ -68,12 +68,17 @@ class Matrix:
         Times, and whether ``reward`` was computed from them because the file gives no other.
     features
         ``(T, F)`` known before the choice; NaN where unknown.
+    text
+        ``(T,)`` the requests, known before the choice.
     elapsed_s, cost_usd
         ``(T, M)``; NaN where unknown.
     output_embed, reference_embed
         ``(T, M, D)`` what each agent produced, ``(T, D)`` what the task wanted.
     output_probs
         ``(T, M, L)``: distributions over labels that agents put out; NaN where an agent puts out none.
+    claims
+        ``(T, M)`` in [0, 1]: the probability of being right that an agent states of itself before the choice; NaN where
+        it states none.
     groups
         ``task_*`` arrays of length T: family, date, category.
     """
@@ -93,6 +98,8 @@ class Matrix:
     output_embed: Floats | None = None
     reference_embed: Floats | None = None
     output_probs: Floats | None = None
+    claims: Floats | None = None
+    text: npt.NDArray[np.str_] | None = None
     groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property

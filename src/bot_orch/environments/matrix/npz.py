@@ -27,7 +27,7 @@ _KNOWN = (
     *REWARD_KEYS,
     *("time_s", "event", "cutoff_s", "status", "status_name", "recorded_time_s", "latency_s", "duration_s"),
     *("cost_usd", "agent_cost_per_10k", "true_reward", "features", "feature_name", "agent"),
-    *("output_embed", "reference_embed", "model_probs", "human_counts"),
+    *("output_embed", "reference_embed", "model_probs", "human_counts", "claim", "text"),
 )
 
 Files = Mapping[str, npt.NDArray[Any]]
@@ -94,6 +94,8 @@ def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
         output_embed=output,
         reference_embed=reference,
         output_probs=_label_outputs(arrays, t, m),
+        claims=_claims(arrays, (t, m)),
+        text=_text(arrays, t),
         groups={key: a for key, a in arrays.items() if key.startswith("task_") and a.shape[:1] == (t,)},
     )
 
@@ -109,6 +111,9 @@ def write_npz(path: Path, matrix: Matrix) -> None:
         arrays |= {"time_s": r.time_s, "event": r.event, "cutoff_s": r.cutoff_s, "status": r.cause, "status_name": word}
     for key in ("true_reward", "features", "cost_usd", "output_embed", "reference_embed"):
         value = getattr(matrix, key)
+        if value is not None:
+            arrays[key] = value
+    for key, value in (("claim", matrix.claims), ("text", matrix.text)):
         if value is not None:
             arrays[key] = value
     if matrix.feature_names:
@@ -230,3 +235,28 @@ def _label_outputs(arrays: Files, t: int, m: int) -> Floats | None:
         full[:, -1] = counts
     total = full.sum(axis=-1, keepdims=True)
     return full / np.where(total > 0.0, total, np.nan)  # no label at all: nothing was put out
+
+
+def _claims(arrays: Files, shape: tuple[int, int]) -> Floats | None:
+    """``claim``, else the largest of each agent's ``model_probs``: models run before the choice, people do not.
+
+    A ``claim`` of NaN alone says that nobody states anything, whatever ``model_probs`` holds.
+    """
+    if "claim" in arrays:
+        stated = numbers("claim", arrays["claim"])
+        check_shape("claim", stated, shape, words=f"a {shape[0]} x {shape[1]} array, the shape of reward")
+        return None if np.isnan(stated).all() else in_unit("claim", stated)
+    if "model_probs" not in arrays:
+        return None
+    probs = numbers("model_probs", arrays["model_probs"])
+    total = probs.sum(axis=-1)
+    claims = np.full(shape, np.nan)
+    claims[:, : probs.shape[1]] = probs.max(axis=-1) / np.where(total > 0.0, total, np.nan)
+    return claims
+
+
+def _text(arrays: Files, t: int) -> npt.NDArray[np.str_] | None:
+    if "text" not in arrays:
+        return None
+    check_shape("text", arrays["text"], (t,), words=f"{t} strings, one per task")
+    return words("text", arrays["text"])

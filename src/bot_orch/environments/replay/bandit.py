@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
-from bot_orch.environments.matrix.features import prepare
+from bot_orch.environments.matrix.context import context_of
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.signal import make_signal
 from bot_orch.errors import InvalidInputError
@@ -37,13 +36,16 @@ class RoundContext:
     Attributes
     ----------
     context
-        ``(seeds, d)`` prepared features, or ``None``.
+        ``(seeds, d)`` prepared features, those of the text included, or ``None``.
     eligible
         ``(seeds, M)`` who can take the task; ``None`` means everybody.
     reference
         ``(seeds, D)`` embedding of what the task wants, or ``None``.
     cutoff_s
         ``(seeds,)`` how long it will be watched, or ``None``.
+    claims
+        ``(seeds, M)`` probability of being right that each agent states of itself, NaN where it states none, or
+        ``None``.
     """
 
     t: int
@@ -52,6 +54,7 @@ class RoundContext:
     _: KW_ONLY
     reference: Floats | None
     cutoff_s: Floats | None
+    claims: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,12 +167,6 @@ def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
     return np.concatenate(passes)[:rounds]
 
 
-@lru_cache(maxsize=4)
-def _context(matrix: Matrix, components: int | None) -> Floats | None:
-    """Prepared features, the same for every policy; wide ones take seconds."""
-    return prepare(matrix.features, components)
-
-
 class Replay:
     """One pass over a matrix for several seeds.
 
@@ -180,7 +177,7 @@ class Replay:
     seeds
         Which seeds; seed s sees the same tasks and trials whatever the policy and whatever the other seeds.
     components
-        How many principal components of the features make the context; None for all features.
+        How many principal components of the features, those of a text included, make the context; None for all.
     signal
         How a runtime set is learned from, see :mod:`~bot_orch.environments.replay.signal`.
     latency_target_s, cost_weight, budget_usd, price
@@ -222,7 +219,7 @@ class Replay:
             raise InvalidInputError("rounds", f"is {n}, with {len(seeds)} seeds", "pass 1 or more of both")
         self.matrix, self.order, self.rounds, self.seeds = matrix, order, n, list(seeds)
         self.rows = np.stack([task_order(matrix, order, n, seed=seed) for seed in self.seeds], axis=1)
-        self.context = _context(matrix, components)
+        self.context = context_of(matrix, components)
         self._draw_keys = derive_keys(["arena draw", matrix.name], self.seeds)
         self._trial_keys = derive_keys(["arena trial", matrix.name], self.seeds)
         self._player_keys = derive_keys(["arena player", matrix.name], self.seeds)
@@ -275,6 +272,7 @@ class Replay:
             None if self._eligible is None else self._eligible[rows],
             reference=None if m.reference_embed is None else m.reference_embed[rows],
             cutoff_s=None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
+            claims=None if m.claims is None else m.claims[rows],
         )
 
     def after(self, t: int, agent: Ints) -> RoundOutcome:

@@ -56,12 +56,21 @@ class PolicyPlayer(Player):
         Likewise; none by default, as a replay needs no propensities for later.
     context
         Whether the policy is shown features.
+    claims
+        Whether the policy is shown the agents' claims.
     """
 
     def __init__(
-        self, policy: Policy, setup: Setup, lambda_: Lambda = 0.0, *, floor: float = 0.0, context: bool = True
+        self,
+        policy: Policy,
+        setup: Setup,
+        lambda_: Lambda = 0.0,
+        *,
+        floor: float = 0.0,
+        context: bool = True,
+        claims: bool = True,
     ) -> None:
-        self._context = context and setup.features > 0
+        self._context, self._claims = context and setup.features > 0, claims
         alignment = alignment_for(setup) if lambda_ != 0.0 and policy.uses_alignment else None
         self.engine = Engine(
             Settings(
@@ -91,6 +100,7 @@ class PolicyPlayer(Player):
             eligible=before.eligible,
             reference=None if alignment is None else _embedded(alignment, before.reference),
             pending=self._waiting,
+            claims=before.claims if self._claims else None,
             price=self._price,
             names=self._names,
         )

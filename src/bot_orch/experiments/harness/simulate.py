@@ -89,7 +89,8 @@ def simulate(
     for t in range(stream.rounds):
         rewards: Floats = stream.reward[t]
         context = None if stream.context is None else stream.context[t]
-        observed = Observation(t + 1, nothing, context=context, distance=source.at(t) if use else None)
+        claims = None if stream.claims is None else stream.claims[t]
+        observed = Observation(t + 1, nothing, context, distance=source.at(t) if use else None, claims=claims)
         if feedback == "printed":  # learn every reward of this round before the choice
             first = engine.prepare(parts, observed, np.zeros(stream.seeds)).drawn
             engine.learn(parts, (), pipeline.full_feedback(first, rewards), learned=Learned())

@@ -49,6 +49,7 @@ class TaskBody(RequestBody, frozen=True, kw_only=True):
     features: Numbers = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
+    claims: dict[str, Share] | None = None
 
 
 class ChatHints(RequestBody, frozen=True, kw_only=True):
@@ -59,6 +60,7 @@ class ChatHints(RequestBody, frozen=True, kw_only=True):
     features: Numbers = ()
     reference: dict[str, Any] | None = None
     profiles: dict[str, dict[str, Any]] | None = None
+    claims: dict[str, Share] | None = None
 
 
 class ChatAside(msgspec.Struct, frozen=True, gc=False):

@@ -52,7 +52,15 @@ async def create(request: Request) -> Reply:
     if body.id is not None:
         await _check_own_id(request, body.id)
     constraints = RoutingConstraints(body.task.kind, body.eligible, body.session, text_length=len(body.task.text))
-    event, group = decide(runtime, record_of(body.task), constraints, decision_id=body.id, key=key, digest=digest)
+    event, group = decide(
+        runtime,
+        record_of(body.task),
+        constraints,
+        text=body.task.text,
+        decision_id=body.id,
+        key=key,
+        digest=digest,
+    )
     await group.durable()
     return json_reply(decision_view(event))
 
@@ -117,7 +125,7 @@ def attempt_view(event: AttemptEnded) -> AttemptView:
 
 def record_of(task: TaskBody) -> TaskRecord:
     """The task as it is logged: without its text."""
-    return TaskRecord(task.id, task.kind, task.features, task.reference, task.profiles)
+    return TaskRecord(task.id, task.kind, task.features, task.reference, task.profiles, task.claims)
 
 
 def idempotency_key(request: Request, space: KeySpace) -> str | None:

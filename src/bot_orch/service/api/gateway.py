@@ -73,7 +73,7 @@ def _round(runtime: Runtime, body: dict[str, Any]) -> Round:
     )
     call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True)
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
-    record = TaskRecord(task_id, aside.kind, aside.features, aside.reference, aside.profiles)
+    record = TaskRecord(task_id, aside.kind, aside.features, aside.reference, aside.profiles, aside.claims)
     return Round(runtime, record, constraints, call=call)
 
 

@@ -113,6 +113,7 @@ def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
         _with_id(record, submitted.id),
         constraints,
         call=call,
+        text=text,
         task_id=submitted.id,
         resumable=submitted.background,
     )

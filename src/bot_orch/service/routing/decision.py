@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
+from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import DecisionMade, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
+from bot_orch.types import Task
 
 __all__ = ["decide"]
 
@@ -18,6 +22,7 @@ def decide(
     record: TaskRecord,
     constraints: RoutingConstraints,
     *,
+    text: str | None = None,
     decision_id: str | None = None,
     key: str | None = None,
     digest: bytes | None = None,
@@ -25,14 +30,15 @@ def decide(
 ) -> tuple[DecisionMade, Group]:
     """Choose an agent now; await the group before acknowledging the decision.
 
-    ``key`` and ``digest`` are those of an idempotent request; ``task_ref`` is the task of a whole round.
+    ``text`` is context if the router has an encoder; its numbers are logged, not the text. ``key`` and ``digest`` are
+    those of an idempotent request; ``task_ref`` is the task of a whole round.
     """
     writer = runtime.writer
     if record.reference is None and runtime.reference is not None:
         record = msgspec.structs.replace(record, reference=runtime.reference)
     found = narrow(constraints, runtime.config.router, runtime.ledger, guards=runtime.guards, now_us=writer.now_us())
     router = runtime.ledger.router
-    task, eligible = as_recorded(record.task()), found.eligible(router.agents)
+    task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
     if task.reference is not None or task.profiles:
         record = record_task(task)  # normalised by the measures, so that it can be logged and decoded
     made = router.prepare(task, eligible)  # a refused measure leaves no trace in the state
@@ -54,3 +60,7 @@ def decide(
         raise
     runtime.metrics.count("bot_orch_decisions_total", agent=event.agent)
     return event, group
+
+
+def _encoded(router: Orchestrator, record: TaskRecord, text: str | None) -> Task:
+    return record.task() if router.settings.text is None else router.encoded(replace(record.task(), text=text))

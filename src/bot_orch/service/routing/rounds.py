@@ -49,6 +49,8 @@ class Round:
     ----------
     runtime, record, constraints, call
         The service, the task, which agents it may go to, and what to send them.
+    text
+        The request, for the router's encoder; None if it has none.
     task_id
         Of a task submitted to ``/v1/tasks``.
     resumable
@@ -64,6 +66,7 @@ class Round:
     constraints: RoutingConstraints
     _: KW_ONLY
     call: CallRequest
+    text: str | None = None
     task_id: str | None = None
     resumable: bool = False
     again: DecisionMade | None = None
@@ -128,7 +131,7 @@ class Round:
             return event, _on_disk()
         try:
             constraints = replace(self.constraints, tried=self.tried)
-            event, group = decide(self.runtime, self.record, constraints, task_ref=self.task_id)
+            event, group = decide(self.runtime, self.record, constraints, text=self.text, task_ref=self.task_id)
         except Problem as problem:
             if self.failure is not None and problem.code == "no_agent":
                 raise _problem(self.failure) from self.failure

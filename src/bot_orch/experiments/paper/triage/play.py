@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from bot_orch.environments.triage import (
     episodes,
     load_triage,
     paper_alignment,
+    stated_claims,
 )
 from bot_orch.experiments.harness.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
@@ -97,8 +98,9 @@ def run_triage(params: Mapping[str, Any]) -> dict[str, Any]:
     cases = episodes(data, condition, np.arange(params["seeds"]))
     chosen = entrant(params["method"], condition, protocol, lambda_=params.get("lambda", LAMBDA))
     source = paper_alignment(cases) if protocol == "paper" else DeployableAlignment(data, cases)
+    stream = cases.stream if protocol == "paper" else replace(cases.stream, claims=stated_claims(data, cases))
     keys = derive_keys(["triage-draw", condition], range(params["seeds"]))
-    trace = simulate(chosen.policy, cases.stream, keys, lambda_=chosen.lambda_, source=source)
+    trace = simulate(chosen.policy, stream, keys, lambda_=chosen.lambda_, source=source)
     payload: dict[str, Any] = {"metrics": _metrics(cases, trace, chosen.score_lambda), "lambda": chosen.lambda_}
     if params.get("curves"):
         payload["curves"] = _curves(cases, trace, chosen.score_lambda)

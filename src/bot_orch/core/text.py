@@ -1,0 +1,164 @@
+"""Text as context: a task's text becomes numbers behind its features.
+
+The numbers are rounded to single precision and kept with the decision, under the encoder's version and their number.
+From there on they are used as they are: learning, replay and evaluation need neither the text nor the encoder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bot_orch.encoders import AbsentEncoder, Encoder, encoder_version, find_encoder
+from bot_orch.errors import InvalidInputError
+from bot_orch.types import Task
+
+if TYPE_CHECKING:
+    from bot_orch.core.settings import Settings
+
+__all__ = [
+    "TextFeatures",
+    "announced",
+    "carried_over",
+    "encode",
+    "encoder_from_spec",
+    "encoder_spec",
+    "fitted",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TextFeatures:
+    """The encoder in use, by its version, and how many numbers it gives.
+
+    Examples
+    --------
+    >>> str(TextFeatures("hashing@1:64", 70)), TextFeatures.parse("hashing@1:64#70").width
+    ('hashing@1:64#70', 70)
+    """
+
+    version: str
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.version}#{self.width}"
+
+    @classmethod
+    def parse(cls, label: str) -> TextFeatures:
+        """The inverse of ``str``."""
+        version, _, width = label.rpartition("#")
+        if not version or not width.isdecimal():
+            raise InvalidInputError("task.encoded", f"is {label!r}", "pass the encoder of a logged decision")
+        return cls(version, int(width))
+
+
+def encoder_spec(encoder: Encoder | str | None) -> dict[str, str] | None:
+    """JSON values: a name, or the version of a callable, which itself is not saved."""
+    if encoder is None:
+        return None
+    return {"name": encoder} if isinstance(encoder, str) else {"version": encoder_version(encoder)}
+
+
+def encoder_from_spec(document: dict[str, str] | None) -> Encoder | str | None:
+    """The inverse of :func:`encoder_spec`; an :class:`~bot_orch.encoders.AbsentEncoder` stands for a callable."""
+    if document is None:
+        return None
+    return document["name"] if "name" in document else AbsentEncoder(document["version"])
+
+
+def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
+    """The settings, completed by what the first task brings: how many features, and whether it has a text."""
+    if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
+        if not first:
+            remedy = "give every task a text, if only an empty one, or pass encoder=None when you create it"
+            raise InvalidInputError("task.text", "is given, the first task had none", remedy)
+        settings = replace(settings, text=_features_of(settings.encoder, task))
+    if settings.n_features is not None or not task.features:
+        return settings
+    encoded = settings.text.width if settings.text is not None and task.encoded else 0
+    if len(task.features) == encoded:
+        return settings
+    if not first:
+        problem = f"has {len(task.features)} numbers, the first task had none"
+        raise InvalidInputError("task.features", problem, "pass n_features when you create the orchestrator")
+    return replace(settings, n_features=len(task.features) - encoded)
+
+
+def announced(settings: Settings) -> Settings:
+    """The settings with the encoder in use from the start, for routers whose first task may lack a text."""
+    if settings.encoder is None or settings.text is not None:
+        return settings
+    return replace(settings, text=_features_of(settings.encoder, Task(text="")))
+
+
+def carried_over(settings: Settings, old: Settings) -> Settings:
+    """The settings with what ``old`` found out by the first task, where they leave it open."""
+    if settings.n_features is None:
+        settings = replace(settings, n_features=old.n_features)
+    if settings.encoder is None or settings.text is not None or old.text is None:
+        return settings
+    same = encoder_version(find_encoder(settings.encoder)) == old.text.version
+    return replace(settings, text=old.text) if same else announced(settings)
+
+
+def encode(task: Task, settings: Settings) -> Task:
+    """The task without its text, and with the numbers that stand for it behind its own features.
+
+    A task without a text gets zeros, as an empty text does under the built-in encoder. A task that is encoded already,
+    such as one of a log, is returned as it is.
+    """
+    text = settings.text
+    if text is None or settings.encoder is None:
+        return task
+    label = str(text)
+    if task.encoded:
+        if task.encoded != label:
+            problem = f"is {task.encoded!r}, this orchestrator learned with {label!r}"
+            raise InvalidInputError("task.encoded", problem, "pass the text, or use the orchestrator of that encoder")
+        return task
+    n = settings.n_features or 0
+    own = task.features if n else ()
+    if len(own) != n:
+        problem = f"has {len(own)} numbers, this orchestrator expects {n}"
+        raise InvalidInputError("task.features", problem, "pass as many with every task")
+    numbers = (0.0,) * text.width if task.text is None else _checked(settings.encoder, task.text, text)
+    return replace(task, text=None, features=(*own, *numbers), encoded=label)
+
+
+def _features_of(encoder: Encoder | str, task: Task) -> TextFeatures:
+    if task.encoded:
+        return TextFeatures.parse(task.encoded)
+    found = find_encoder(encoder)
+    return TextFeatures(encoder_version(found), len(_numbers(found, task.text or "")))
+
+
+def _checked(encoder: Encoder | str, text: str, wanted: TextFeatures) -> tuple[float, ...]:
+    found = find_encoder(encoder)
+    version = encoder_version(found)
+    if version != wanted.version:
+        problem = f"is {version!r}, this orchestrator learned with {wanted.version!r}"
+        raise InvalidInputError("encoder", problem, "pass that one to load(), or create a new orchestrator")
+    numbers = _numbers(found, text)
+    if len(numbers) != wanted.width:
+        problem = f"gave {len(numbers)} numbers, {wanted.width} for the first text"
+        raise InvalidInputError("encoder", problem, "return as many for every text")
+    return numbers
+
+
+def _numbers(encoder: Encoder, text: Any) -> tuple[float, ...]:
+    """What the encoder gives, in single precision, as the log keeps it."""
+    if not isinstance(text, str):
+        raise InvalidInputError("task.text", f"is of type {type(text).__name__}", "pass a string, or None")
+    try:
+        values = np.asarray(encoder(text), dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError("encoder", f"failed ({error})", "return a list of numbers for every text") from error
+    if values.ndim != 1 or not values.size:
+        raise InvalidInputError("encoder", f"gave shape {values.shape}", "return one list of numbers for one text")
+    if not np.isfinite(values).all():
+        raise InvalidInputError("encoder", "gave a number that is not finite", "return finite numbers below 3e38")
+    return tuple(values.astype(float).tolist())

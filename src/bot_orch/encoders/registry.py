@@ -1,0 +1,41 @@
+"""Encoders by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+from bot_orch.encoders.base import Encoder
+from bot_orch.encoders.hashing import HashedText
+from bot_orch.encoders.wordllama import StaticEmbedding
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["ENCODERS", "check_name", "find_encoder"]
+
+#: What an ``encoder=`` given as a name stands for.
+ENCODERS: Mapping[str, Callable[[], Encoder]] = MappingProxyType({"builtin": HashedText, "wordllama": StaticEmbedding})
+
+
+def find_encoder(encoder: Encoder | str) -> Encoder:
+    """The encoder itself, or the one of that name.
+
+    Examples
+    --------
+    >>> find_encoder("builtin")
+    HashedText(dimensions=64)
+    """
+    return encoder if callable(encoder) else _named(check_name(encoder))
+
+
+def check_name(name: str) -> str:
+    """The name itself if there is such an encoder."""
+    if name not in ENCODERS:
+        remedy = f"pass one of {', '.join(ENCODERS)}, a callable, or None"
+        raise InvalidInputError("encoder", f"is {name!r}", remedy)
+    return name
+
+
+@lru_cache(maxsize=8)
+def _named(name: str) -> Encoder:
+    return ENCODERS[name]()
