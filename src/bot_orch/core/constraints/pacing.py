@@ -3,8 +3,8 @@
 One dual variable per constraint (:mod:`~bot_orch.core.constraints.curve`), each moved with the others held fixed. Two
 safeguards act beside the multipliers:
 
-- an agent whose call would use more than the balance plus a hundred tasks' allowance is not eligible, nor, while the
-  debt exceeds twenty tasks' allowance, one that would use more than ten;
+- an agent whose call would use more than the balance plus a hundred tasks' allowance is not eligible, nor, while
+  dollars of five tasks are owed, one that would cost those of more than ten;
 - the *guard*: if features stop predicting rewards (the slope of rewards on the estimates' deviations from their mean
   falls to zero), choices move to the agents' mean estimates, so that a policy led astray by useless features falls no
   lower than the best mix of two fixed agents.
@@ -30,7 +30,7 @@ from bot_orch.policies.choice import argmax_ties, draw
 __all__ = ["Pacing", "PacingPlan", "paced"]
 
 _CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
-_DEBT, _LARGE = 20.0, 10.0  # beyond this debt, no call that uses the allowance of more than ten tasks
+_DEBT, _LARGE = 5.0, 10.0  # beyond this debt, no call that costs the allowance of more than ten tasks
 _FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use
 _SLOW = 2000.0  # horizon of the quality constraint: single rewards are noisy
 _MEMORY = 100.0
@@ -275,8 +275,12 @@ class Pacing:
             demand = np.where(allowed, np.broadcast_to(each.expected, shape), np.inf)
             least = demand == np.minimum.reduce(demand, axis=-1, keepdims=True)
             balance = step.balance[..., None]
-            solvent = (balance >= -_DEBT) | (demand <= _LARGE)
-            fits = allowed & (((demand <= balance + _CREDIT) & solvent) | least)
+            fine = demand <= balance + _CREDIT
+            if isinstance(constraint, Budget):
+                fine &= (balance >= -_DEBT) | (demand <= _LARGE)
+            else:  # rare use of a scarce agent may come in bursts
+                fine |= demand <= balance + 3.0 * demand
+            fits = allowed & (fine | least)
             mask = mask if fits.all() else fits
         return mask
 
