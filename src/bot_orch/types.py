@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -20,6 +20,7 @@ __all__ = [
     "Agent",
     "Decision",
     "Measure",
+    "Multiplied",
     "Outcome",
     "RandomKey",
     "Task",
@@ -58,16 +59,23 @@ class Agent:
         Cost per call in units of reward; it is subtracted from the score.
     profile
         Outcome distribution mu_i, if known in advance.
+    price
+        Dollars per call, if known in advance; otherwise, and where calls differ, they are learned from
+        ``outcome.cost_usd``. It counts once dollars do: through an objective or a budget.
     """
 
     id: str
     cost: float = 0.0
     profile: Measure | None = None
+    _: KW_ONLY
+    price: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise InvalidInputError("agent.id", f"is {self.id!r}", "give every agent a name")
         _not_negative("agent.cost", self.cost, "pass what a call costs, zero or more")
+        if self.price is not None:
+            _not_negative("agent.price", self.price, "pass dollars per call, zero or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +222,15 @@ TERMS = tuple(each.name for each in fields(Terms))
 COLUMNS = ("propensity", *TERMS)
 
 
+@dataclass(frozen=True, slots=True)
+class Multiplied:
+    """The multiplier of a constraint in a decision: reward per unit (a dollar, a task, a late outcome)."""
+
+    constraint: str
+    value: float
+    unit: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The chosen agent, with all data needed to explain, reproduce and evaluate the choice."""
@@ -231,6 +248,7 @@ class Decision:
     features: tuple[float, ...] = field(default=(), repr=False)
     claims: tuple[float, ...] = field(default=(), repr=False)  # one per agent, NaN where it stated none; empty: nobody
     encoder: str = field(default="", repr=False)  # whose numbers end the features
+    multipliers: tuple[Multiplied, ...] = ()
 
     @property
     def propensity(self) -> float:
@@ -249,7 +267,10 @@ class Decision:
             yield agent, a, b, c, d, e, f
 
     def explain(self) -> str:
-        """A text table of the terms of every agent's score; the chosen agent is marked."""
+        """A text table of the terms of every agent's score; the chosen agent is marked.
+
+        Penalties of constraints are part of the cost; their multipliers follow the table.
+        """
         lines = [f"{'':2}{'agent':<16}{'p':>7}{'estimate':>10}{'explore':>9}{'-lambda*W':>10}{'-cost':>7}"]
         for agent, p, estimate, exploration, _, alignment, cost in self.rows():
             mark = "> " if agent == self.agent else "  "
@@ -257,6 +278,7 @@ class Decision:
             lines.append(
                 f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{0.0 - alignment:>10.3f}{0.0 - cost:>7.3f}"
             )
+        lines += [f"  {each.constraint}: multiplier {each.value:.4g} per {each.unit}" for each in self.multipliers]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -276,7 +298,13 @@ class Decision:
             "features": list(self.features),
             **({"claims": claims} if claims else {}),
             **({"encoder": self.encoder} if self.encoder else {}),
+            **self._multiplied(),
         }
+
+    def _multiplied(self) -> dict[str, Any]:
+        if not self.multipliers:
+            return {}
+        return {"multipliers": [[each.constraint, each.value, each.unit] for each in self.multipliers]}
 
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:

@@ -21,10 +21,13 @@ from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.completion.model import Completion
-from bot_orch.core.prices import Prices
+from bot_orch.core.constraints.limits import Budget, Deadline, Quality
+from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, Usage, paced
+from bot_orch.core.constraints.prices import Prices
+from bot_orch.core.constraints.times import Seconds, lateness
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import fitted
-from bot_orch.policies.base import Feedback, Situation
+from bot_orch.policies.base import Choice, Feedback, Situation
 from bot_orch.types import Measure, Task
 
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
@@ -62,6 +65,10 @@ class Observation:
         Probability of being right that each agent states of itself, ``batch + (M,)``; NaN where it states none.
     free
         Whether ``cost`` is known to be zero for every agent.
+    price
+        Agents' configured prices in dollars per call, ``(M,)``; NaN where there is none.
+    names
+        Names of the agents, for constraints on one of them.
     """
 
     t: int
@@ -75,17 +82,23 @@ class Observation:
     pending: Floats | None = None
     claims: Floats | None = None
     free: bool = False
+    price: Floats | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class Prepared:
-    """A decision per batch element before it is committed: agent, propensities and score terms."""
+    """A decision per batch element before it is committed: agent, propensities and score terms.
+
+    ``multipliers`` are those of the constraints, ``batch + (K,)``; their penalties are part of ``cost``.
+    """
 
     drawn: pipeline.Drawn
     distance: Floats
     alignment: Floats
     cost: Floats
     lambda_: Floats
+    multipliers: Floats | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -98,10 +111,24 @@ class Learned:
         Observed outputs, ``(K,) + batch + outcome_shape``.
     cost_usd
         Cost in dollars, ``batch``.
+    elapsed_s, completed
+        Time until the outcome, and whether it was a completion, ``batch``.
+    estimate
+        The policy's estimates when it decided, ``batch + (M,)``.
+    price
+        As in :class:`Observation`.
+    earlier
+        What was learned before of these decisions, if the outcome replaces an earlier one.
     """
 
     raw: Floats | None = None
     cost_usd: Floats | None = None
+    _: KW_ONLY
+    elapsed_s: Floats | None = None
+    completed: Bools | None = None
+    estimate: Floats | None = None
+    price: Floats | None = None
+    earlier: Learned | None = None
 
 
 @dataclass(frozen=True)
@@ -134,8 +161,26 @@ class Engine:
 
     @cached_property
     def prices(self) -> Prices:
-        """Model of the expected cost per call."""
-        return Prices(self.settings.cost_weight)
+        """Model of the expected dollars per call."""
+        s = self.settings
+        wanted = any(isinstance(each, Budget | Quality) for each in s.constraints)
+        return Prices(s.weights.per_usd, s.context_width, wanted)
+
+    @cached_property
+    def seconds(self) -> Seconds | None:
+        """Model of the expected seconds per call, if the objective has a weight for them."""
+        return Seconds() if self.settings.weights.per_second else None
+
+    @cached_property
+    def pacing(self) -> Pacing | None:
+        """The dual variables of the constraints; None without constraints."""
+        s = self.settings
+        return Pacing(s.constraints, bool(s.context_width)) if s.constraints else None
+
+    @cached_property
+    def accounts(self) -> bool:
+        """Whether dollars, seconds or constraints count; if not, they take no time."""
+        return bool(self.prices.schema) or self.seconds is not None or self.pacing is not None
 
     @cached_property
     def completion(self) -> Completion:
@@ -144,7 +189,7 @@ class Engine:
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: ``policy``, ``reward``, ``completion``, ``lambda``, ``prices``, those of alignment."""
+        """State schemas by part: policy, reward, completion, lambda, and those of prices, constraints, alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
         parts["completion"] = self.completion.schema
@@ -152,6 +197,10 @@ class Engine:
             parts["lambda"] = self.dual.schema
         if self.prices.schema:
             parts["prices"] = self.prices.schema
+        if self.seconds is not None:
+            parts["seconds"] = self.seconds.schema
+        if self.pacing is not None:
+            parts |= self.pacing.schemas
         return parts | (self.alignment.schemas if self.alignment is not None else {})
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
@@ -184,16 +233,39 @@ class Engine:
 
     def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
-        cost = self.prices.expected(parts["prices"], o.cost) if self.settings.cost_weight else o.cost
+        cost = self._cost(parts, o) if self.accounts else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
         penalty = alignment if priced is None else alignment + cost
-        situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
-        drawn = pipeline.decide(self.settings.policy, parts["policy"], situation, u=u, floor=self.settings.floor)
-        return Prepared(drawn, distance, alignment, cost, lambda_)
+        policy, floor = self.settings.policy, self.settings.floor
+        if self.pacing is None:
+            situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
+            drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor)
+            return Prepared(drawn, distance, alignment, cost, lambda_)
+        plan = self._plan(self.pacing, parts, o)
+        situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced, o.claims)
+        drawn = paced(policy, parts["policy"], situation, plan, u=u)
+        paid = np.asarray(cost + plan.penalty)
+        multipliers = self.pacing.natural(plan)
+        return Prepared(drawn, distance, alignment, paid, lambda_, multipliers)
 
-    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats | float) -> None:
-        """Update the state after agents were chosen with these alignment costs and this lambda."""
+    def commit(
+        self,
+        parts: Parts,
+        o: Observation,
+        agent: Ints,
+        *,
+        alignment: Floats,
+        lambda_: Floats | float,
+        choice: Choice | None = None,
+    ) -> None:
+        """Update the state after agents were chosen with these alignment costs and this lambda.
+
+        Constraints also need ``choice``, the policy's estimates and exploration bonuses.
+        """
+        if self.pacing is not None and choice is not None:
+            plan, base = self._plan(self.pacing, parts, o), alignment + self._cost(parts, o)
+            self.pacing.commit(parts, plan, choice, base=base, agent=agent, eligible=o.eligible)
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
         measured = self.alignment is not None or o.distance is not None
@@ -213,19 +285,72 @@ class Engine:
     ) -> None:
         """Update the state with the outcomes of one round; ``replaces`` is an earlier lesson and its position."""
         agent = feedback.agent
-        if learned.cost_usd is not None and self.settings.cost_weight:
-            self.prices.see(parts["prices"], agent, learned.cost_usd)
+        if self.accounts:
+            self._learn_usage(parts, names, feedback, learned, earlier=None if replaces is None else replaces[0])
         if self.alignment is not None and learned.raw is not None:
-            reward = feedback.earned
-            if reward is None:
-                known = chosen_entries(feedback.observed, agent)
-                reward = np.where(known, chosen_entries(feedback.reward, agent), np.nan)
+            reward = _earned(feedback)
             self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
         if replaces is not None and self.settings.policy.can_revise:
             old, position = replaces
             self.settings.policy.revise(parts["policy"], old, feedback, position=position)
             return
         pipeline.apply(self.settings.policy, parts["policy"], feedback)
+
+    def _cost(self, parts: Parts, o: Observation) -> Floats:
+        """Configured costs plus expected dollars and seconds, in units of reward, ``batch + (M,)``."""
+        cost, weights = o.cost, self.settings.weights
+        if weights.usd:
+            cost = np.asarray(cost + weights.per_usd * self.prices.dollars(parts["prices"], o.context, o.price))
+        if self.seconds is not None:
+            cost = np.asarray(cost + weights.per_second * self.seconds.means(parts["seconds"]))
+        return cost
+
+    def _means(self, parts: Parts, context: Floats | None, price: Floats | None, names: Sequence[str]) -> Means:
+        if "prices" not in parts:
+            return Means(None, None, tuple(names))
+        state = parts["prices"]
+        return Means(self.prices.dollars(state, context, price), self.prices.means(state, price), tuple(names))
+
+    def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
+        means = self._means(parts, o.context, o.price, o.names)
+        return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
+
+    def _learn_usage(
+        self, parts: Parts, names: Sequence[str], feedback: Feedback, learned: Learned, *, earlier: Feedback | None
+    ) -> None:
+        """Dollars and seconds of outcomes: what constraints charge, then what is learned for the next decision.
+
+        ``earlier`` is a lesson that ``feedback`` replaces; of what was charged for it, the difference is charged.
+        """
+        agent, context = np.asarray(feedback.agent), feedback.context
+        if context is not None and context.shape[-1] != self.settings.context_width:  # made before features changed
+            context = None
+        before = learned.earlier
+        if self.pacing is not None:
+            self.pacing.learn(
+                parts,
+                agent,
+                self._means(parts, context, learned.price, names),
+                usage=self._usage(feedback, learned),
+                estimate=None if learned.estimate is None else chosen_entries(learned.estimate, agent),
+                before=None if before is None else self._usage(earlier, before),
+            )
+        if "prices" in parts and learned.cost_usd is not None:
+            self.prices.see(parts["prices"], agent, learned.cost_usd, context=context, price=learned.price)
+        if self.seconds is not None and learned.elapsed_s is not None:
+            seen = None if before is None else before.elapsed_s
+            self.seconds.see(parts["seconds"], agent, learned.elapsed_s, before=seen)
+
+    def _usage(self, feedback: Feedback | None, learned: Learned) -> Usage:
+        """What outcomes used of the limits; unknown without feedback, dollars or time."""
+        unknown = np.array(np.nan)
+        reward = unknown if feedback is None else _earned(feedback)
+        elapsed_s = unknown if learned.elapsed_s is None else learned.elapsed_s
+        late = tuple(
+            lateness(elapsed_s, learned.completed, each.seconds) if isinstance(each, Deadline) else unknown
+            for each in self.settings.constraints
+        )
+        return Usage(reward, unknown if learned.cost_usd is None else learned.cost_usd, late)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""
@@ -245,3 +370,11 @@ class Engine:
             return distance, lambda_ * distance, lambda_
         found = self.alignment.relative(parts, o.reference, o.profiles)
         return found.lower, self.dual.penalty(dual, self.dual.excess(found)), lambda_
+
+
+def _earned(feedback: Feedback) -> Floats:
+    """Rewards of the chosen agents, ``batch``; NaN where missing."""
+    if feedback.earned is not None:
+        return feedback.earned
+    known = chosen_entries(feedback.observed, feedback.agent)
+    return np.where(known, chosen_entries(feedback.reward, feedback.agent), np.nan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -58,12 +59,13 @@ def learn(
         state.parts,
         roster.names,
         feedback(engine, roster, decision, reward=_number(taken.lesson)),
-        learned=Learned(read.raw, cost_usd),
+        learned=_learned(engine, roster, decision, outcome, read=read, cost_usd=cost_usd),
         replaces=_replaced(engine, roster, decision, earlier=earlier),
     )
     if outcome.reward is None and taken.exit.cause != FAILED:
         position = engine.settings.policy.position(state.parts["policy"], index)
-        remember(state.silences, Silence(decision, taken, position=position, paid=paid or cost_usd is not None))
+        paid, elapsed_s = paid or cost_usd is not None, outcome.elapsed_s if engine.accounts else None
+        remember(state.silences, Silence(decision, taken, position=position, paid=paid, elapsed_s=elapsed_s))
 
 
 def feedback(
@@ -87,6 +89,29 @@ def feedback(
         claims=roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
         everybody=everybody and fits,
     )
+
+
+def _learned(
+    engine: Engine, roster: Roster, decision: Decision, outcome: Outcome, *, read: Read, cost_usd: Floats | None
+) -> Learned:
+    """What an outcome brings beside the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
+    if not engine.accounts:
+        return Learned(read.raw, cost_usd)
+    learned = Learned(
+        read.raw,
+        cost_usd,
+        elapsed_s=_time(outcome.elapsed_s),
+        completed=np.array(outcome.event),
+        price=roster.price,
+    )
+    if read.earlier is None:
+        return replace(learned, estimate=roster.place(decision, decision.terms.estimate))
+    before = Learned(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.taken.exit.completed))
+    return replace(learned, earlier=before)
+
+
+def _time(elapsed_s: float | None) -> Floats | None:
+    return None if elapsed_s is None else np.array(elapsed_s)
 
 
 def _fits(settings: Settings, decision: Decision) -> bool:

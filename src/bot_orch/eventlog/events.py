@@ -18,7 +18,7 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import COLUMNS, Decision, Measure, Outcome, RandomKey, Task, Terms
+from bot_orch.types import COLUMNS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "CLAIM",
@@ -134,6 +134,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     router: str = ""
     token: str = ""
     round: str = ""
+    multipliers: tuple[tuple[str, float, str], ...] = ()
 
     def table(self) -> Floats:
         """``numbers`` as an array, one row per column."""
@@ -183,6 +184,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             self.seen(),
             self.claims(),
             self.encoder,
+            tuple(Multiplied(*each) for each in self.multipliers),
         )
 
 
@@ -232,7 +234,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output)
+        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd or None)
 
 
 class Censored(_Event, tag="censored@1", frozen=True):
@@ -380,6 +382,7 @@ def record_decision(
         session=session,
         task_ref=task_ref,
         by=by,
+        multipliers=tuple((each.constraint, each.value, each.unit) for each in decision.multipliers),
     )
 
 

@@ -15,6 +15,7 @@ from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
 from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.constraints import Objective, constraint_from_spec
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.core.text import announced
@@ -49,6 +50,8 @@ def make_orchestrator(config: Config) -> Orchestrator:
         encoder=r.encoder,
         patience_s=r.patience_s,
         horizon=None,  # decisions are dropped at horizon_s, by events in the log
+        objective=Objective.from_spec(r.objective),
+        constraints=[constraint_from_spec(each) for each in r.constraints],
     )
     # the first request may lack a text: its encoder counts from the start
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router

@@ -133,6 +133,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     budget: BudgetConfig = BudgetConfig()
     rules: tuple[RuleConfig, ...] = ()
     encoder: str | None = None
+    objective: dict[str, float] = {}
+    constraints: tuple[dict[str, Any], ...] = ()
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):

@@ -30,6 +30,8 @@ class Silence:
         Number of the agent's lessons when this one was learned.
     paid
         Whether its dollar cost was reported.
+    elapsed_s
+        Seconds until observation ended, where seconds or constraints count.
     """
 
     decision: Decision
@@ -37,6 +39,7 @@ class Silence:
     _: KW_ONLY
     position: float
     paid: bool
+    elapsed_s: float | None = None
 
 
 def remember(silences: dict[str, Silence], silence: Silence) -> None:
@@ -61,6 +64,7 @@ def silence_to_dict(silence: Silence) -> dict[str, Any]:
         "taken": taken_to_list(silence.taken),
         "position": silence.position,
         "paid": silence.paid,
+        **({} if silence.elapsed_s is None else {"elapsed_s": silence.elapsed_s}),
     }
 
 
@@ -80,7 +84,8 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
         tuple(document["features"]),
     )
     taken = taken_from_list(document["taken"])
-    return Silence(decision, taken, position=document["position"], paid=document["paid"])
+    elapsed_s = document.get("elapsed_s")
+    return Silence(decision, taken, position=document["position"], paid=document["paid"], elapsed_s=elapsed_s)
 
 
 def _slim(decision: Decision) -> Decision:

@@ -128,8 +128,9 @@ class Arrival:
 class Setup:
     """What a player is told before the first round: shapes, kinds of evidence to come, and one random key per seed.
 
-    ``latency_target_s`` and ``cost_weight`` are what the user wants beside reward: outcomes within a time, and how much
-    reward a dollar is worth.
+    ``latency_target_s``, ``cost_weight`` and ``budget_usd`` are what the user wants beside reward: outcomes within a
+    time, how much reward a dollar is worth, and at most so many dollars per task. ``price`` holds dollars per call that
+    are known in advance, NaN where unknown.
     """
 
     agents: int
@@ -144,6 +145,8 @@ class Setup:
     has_time: bool = False
     latency_target_s: float | None = None
     cost_weight: float = 0.0
+    budget_usd: float | None = None
+    price: tuple[float, ...] | None = None
 
 
 def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
@@ -177,7 +180,7 @@ class Replay:
         How many principal components of the features, those of a text included, make the context; None for all.
     signal
         How a runtime set is learned from, see :mod:`~bot_orch.environments.replay.signal`.
-    latency_target_s, cost_weight
+    latency_target_s, cost_weight, budget_usd, price
         Handed to players in :attr:`setup`.
     arrival
         When outcomes come back.
@@ -205,6 +208,8 @@ class Replay:
         signal: str = "log-uniform",
         latency_target_s: float | None = None,
         cost_weight: float = 0.0,
+        budget_usd: float | None = None,
+        price: tuple[float, ...] | None = None,
         arrival: Arrival | None = None,
     ) -> None:
         if order not in ORDERS:
@@ -225,14 +230,14 @@ class Replay:
         self._learn_time = matrix.runtime is not None and matrix.runtime_only
         self._signal = make_signal(signal, len(self.seeds))
         self._asked, self._answered = -1, -1
-        self._wanted = (latency_target_s, cost_weight)
+        self._wanted = (latency_target_s, cost_weight, budget_usd, price)
         self.arrival = arrival or Arrival()
 
     @property
     def setup(self) -> Setup:
         """Shapes and kinds of evidence that a player may know before the first round."""
         m = self.matrix
-        latency_target_s, cost_weight = self._wanted
+        latency_target_s, cost_weight, budget_usd, price = self._wanted
         return Setup(
             m.n_agents,
             0 if self.context is None else self.context.shape[1],
@@ -245,6 +250,8 @@ class Replay:
             has_time=m.elapsed_s is not None,
             latency_target_s=latency_target_s,
             cost_weight=cost_weight,
+            budget_usd=budget_usd,
+            price=price,
         )
 
     def draws(self, t: int) -> Floats:
