@@ -22,7 +22,7 @@ from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.completion.model import Completion
 from bot_orch.core.constraints.limits import Budget, Deadline, Quality
-from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, Usage, paced
+from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, Used, paced
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
 from bot_orch.core.settings import Settings
@@ -244,7 +244,7 @@ class Engine:
             return Prepared(drawn, distance, alignment, cost, lambda_)
         plan = self._plan(self.pacing, parts, o)
         situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced, o.claims)
-        drawn = paced(policy, parts["policy"], situation, plan, u=u)
+        drawn = paced(policy, parts["policy"], situation, plan=plan, u=u)
         paid = np.asarray(cost + plan.penalty)
         multipliers = self.pacing.natural(plan)
         return Prepared(drawn, distance, alignment, paid, lambda_, multipliers)
@@ -286,7 +286,8 @@ class Engine:
         """Update the state with the outcomes of one round; ``replaces`` is an earlier lesson and its position."""
         agent = feedback.agent
         if self.accounts:
-            self._learn_usage(parts, names, feedback, learned, earlier=None if replaces is None else replaces[0])
+            earlier = None if replaces is None else replaces[0]
+            self._learn_usage(parts, names, feedback, learned=learned, earlier=earlier)
         if self.alignment is not None and learned.raw is not None:
             reward = _earned(feedback)
             self.alignment.see_outputs(parts, names, agent, raw=learned.raw, reward=reward, round_=feedback.t - 1)
@@ -305,18 +306,18 @@ class Engine:
             cost = np.asarray(cost + weights.per_second * self.seconds.means(parts["seconds"]))
         return cost
 
-    def _means(self, parts: Parts, context: Floats | None, price: Floats | None, names: Sequence[str]) -> Means:
+    def _means(self, parts: Parts, context: Floats | None, price: Floats | None, *, names: Sequence[str]) -> Means:
         if "prices" not in parts:
             return Means(None, None, tuple(names))
         state = parts["prices"]
         return Means(self.prices.dollars(state, context, price), self.prices.means(state, price), tuple(names))
 
     def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
-        means = self._means(parts, o.context, o.price, o.names)
+        means = self._means(parts, o.context, o.price, names=o.names)
         return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
 
     def _learn_usage(
-        self, parts: Parts, names: Sequence[str], feedback: Feedback, learned: Learned, *, earlier: Feedback | None
+        self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned, earlier: Feedback | None
     ) -> None:
         """Dollars and seconds of outcomes: what constraints charge, then what is learned for the next decision.
 
@@ -330,7 +331,7 @@ class Engine:
             self.pacing.learn(
                 parts,
                 agent,
-                self._means(parts, context, learned.price, names),
+                self._means(parts, context, learned.price, names=names),
                 usage=self._usage(feedback, learned),
                 estimate=None if learned.estimate is None else chosen_entries(learned.estimate, agent),
                 before=None if before is None else self._usage(earlier, before),
@@ -341,7 +342,7 @@ class Engine:
             seen = None if before is None else before.elapsed_s
             self.seconds.see(parts["seconds"], agent, learned.elapsed_s, before=seen)
 
-    def _usage(self, feedback: Feedback | None, learned: Learned) -> Usage:
+    def _usage(self, feedback: Feedback | None, learned: Learned) -> Used:
         """What outcomes used of the limits; unknown without feedback, dollars or time."""
         unknown = np.array(np.nan)
         reward = unknown if feedback is None else _earned(feedback)
@@ -350,7 +351,7 @@ class Engine:
             lateness(elapsed_s, learned.completed, each.seconds) if isinstance(each, Deadline) else unknown
             for each in self.settings.constraints
         )
-        return Usage(reward, unknown if learned.cost_usd is None else learned.cost_usd, late)
+        return Used(reward, unknown if learned.cost_usd is None else learned.cost_usd, late)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""

@@ -59,7 +59,7 @@ def learn(
         state.parts,
         roster.names,
         feedback(engine, roster, decision, reward=_number(taken.lesson)),
-        learned=_learned(engine, roster, decision, outcome, read=read, cost_usd=cost_usd),
+        learned=_learned(engine, roster, decision, outcome=outcome, read=read, cost_usd=cost_usd),
         replaces=_replaced(engine, roster, decision, earlier=earlier),
     )
     if outcome.reward is None and taken.exit.cause != FAILED:
@@ -92,7 +92,7 @@ def feedback(
 
 
 def _learned(
-    engine: Engine, roster: Roster, decision: Decision, outcome: Outcome, *, read: Read, cost_usd: Floats | None
+    engine: Engine, roster: Roster, decision: Decision, *, outcome: Outcome, read: Read, cost_usd: Floats | None
 ) -> Learned:
     """What an outcome brings beside the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
     if not engine.accounts:

@@ -14,7 +14,7 @@ for every task, this is the optimal mix of two of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Step:
     multiplier: Floats
     weight: Floats
     foreseen: Floats
+    _: KW_ONLY
     balance: Floats
 
 
@@ -97,7 +98,7 @@ class Multiplier:
         prompt = self.horizon * _PROMPT / 300.0 * np.maximum(state["lump"], 1.0)
         power = np.clip(balance / prompt, -_FACTOR, _FACTOR)
         chosen = chosen * np.exp(-power if self.falling else power)
-        return Step(chosen, weight, (weight * high + (1.0 - weight) * low) / ratio, balance)
+        return Step(chosen, weight, (weight * high + (1.0 - weight) * low) / ratio, balance=balance)
 
     def commit(
         self, state: Arrays, step: Step, used: Floats, *, expected: Floats, lump: Floats, pending: Floats

@@ -27,7 +27,7 @@ from bot_orch.core.pipeline import Drawn
 from bot_orch.policies.base import Choice, Policy, Situation
 from bot_orch.policies.choice import argmax_ties, mixed_draw
 
-__all__ = ["Means", "Pacing", "PacingPlan", "Usage", "paced"]
+__all__ = ["Means", "Pacing", "PacingPlan", "Used", "paced"]
 
 _CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
 _DEBT, _LARGE = 5.0, 10.0  # beyond this debt, no call that costs the allowance of more than ten tasks
@@ -87,7 +87,7 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Usage:
+class Used:
     """What outcomes used: reward, dollars and, per constraint, whether late (1) or in time (0); NaN where unknown."""
 
     reward: Floats
@@ -154,8 +154,8 @@ class Pacing:
             slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
             binds = np.logical_or.reduce([step.multiplier > 0.0 for step in steps])
             trust = np.where(binds, slope, trust)
-        mask = self._affordable(usage, steps, eligible, shape)
-        shares = self._floor(usage, floor, mask, shape)
+        mask = self._affordable(usage, steps, eligible, shape=shape)
+        shares = self._floor(usage, floor, mask, shape=shape)
         typical = guard["estimate"].copy()
         return PacingPlan(penalties, steps, usage, eligible=mask, floor=shares, trust=trust, typical=typical)
 
@@ -192,9 +192,9 @@ class Pacing:
         agent: Ints,
         means: Means,
         *,
-        usage: Usage,
+        usage: Used,
         estimate: Floats | None,
-        before: Usage | None = None,
+        before: Used | None = None,
     ) -> None:
         """Charge the real usage of outcomes, ``batch`` each; what is unknown (NaN) is charged as expected.
 
@@ -220,9 +220,9 @@ class Pacing:
                     seen = _shortfall(guard["optimistic"], before.reward[..., None], constraint.within)[..., 0]
                 self.multipliers[index].charge(state, _due(short, 1.0, seen))
         if estimate is not None:
-            self._judge(guard, agent, usage.reward, estimate)
+            self._judge(guard, agent, usage.reward, estimate=estimate)
 
-    def _judge(self, guard: Arrays, agent: Ints, reward: Floats, estimate: Floats) -> None:
+    def _judge(self, guard: Arrays, agent: Ints, reward: Floats, *, estimate: Floats) -> None:
         """Slope of rewards on estimates, both as deviations from the agent's recent means."""
         known = np.isfinite(reward)
         at = (*np.indices(np.shape(agent), sparse=True), agent)
@@ -278,7 +278,7 @@ class Pacing:
         multiplier.commit(state, step, used, expected=mean, lump=lump, pending=usage.pending)
 
     def _affordable(
-        self, usage: Sequence[Demand], steps: Sequence[Step], eligible: Bools | None, shape: tuple[int, ...]
+        self, usage: Sequence[Demand], steps: Sequence[Step], eligible: Bools | None, *, shape: tuple[int, ...]
     ) -> Bools | None:
         """Eligible agents whose usage the balance plus the credit covers; the least demanding one always."""
         mask = eligible
@@ -299,7 +299,7 @@ class Pacing:
         return mask
 
     def _floor(
-        self, usage: Sequence[Demand], floor: float, mask: Bools | None, shape: tuple[int, ...]
+        self, usage: Sequence[Demand], floor: float, mask: Bools | None, *, shape: tuple[int, ...]
     ) -> Floats | float:
         """Share of the floor per agent, less for agents that would use much of an allowance by it."""
         if floor <= 0.0:
@@ -312,7 +312,7 @@ class Pacing:
         return np.asarray(np.minimum(shares, _FLOOR_USAGE * shares / (floor * demand)))
 
 
-def paced(policy: Policy, state: Arrays, situation: Situation, plan: PacingPlan, *, u: npt.ArrayLike) -> Drawn:
+def paced(policy: Policy, state: Arrays, situation: Situation, *, plan: PacingPlan, u: npt.ArrayLike) -> Drawn:
     """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact."""
     choice = policy.choose(state, situation)
     p = choice.propensities

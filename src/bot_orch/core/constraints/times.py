@@ -38,7 +38,7 @@ class Seconds:
         usual = np.add.reduce(total, axis=-1, keepdims=True) / np.maximum(np.add.reduce(n, axis=-1, keepdims=True), 1.0)
         return np.asarray((total + _PSEUDO_OUTCOMES * usual) / (n + _PSEUDO_OUTCOMES))
 
-    def see(self, state: Arrays, agent: Ints, elapsed_s: Floats, before: Floats | None = None) -> None:
+    def see(self, state: Arrays, agent: Ints, elapsed_s: Floats, *, before: Floats | None = None) -> None:
         """Record the time of one outcome per batch element, NaN where unknown, in place of ``before`` where known."""
         known = np.isfinite(elapsed_s)
         at = (*np.indices(np.shape(agent), sparse=True), agent)
