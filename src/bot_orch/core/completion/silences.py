@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -52,6 +53,7 @@ def remember(silences: dict[str, Silence], silence: Silence) -> None:
 def silence_to_dict(silence: Silence) -> dict[str, Any]:
     """JSON values; :func:`silence_from_dict` is the inverse."""
     decision = silence.decision
+    claims = [None if math.isnan(claim) else claim for claim in decision.claims]
     return {
         "id": decision.id,
         "task_id": decision.task_id,
@@ -61,6 +63,8 @@ def silence_to_dict(silence: Silence) -> dict[str, Any]:
         "penalty": decision.terms.alignment.tolist(),
         "counter": decision.key.counter,
         "features": list(decision.features),
+        **({"claims": claims} if claims else {}),
+        **({"encoder": decision.encoder} if decision.encoder else {}),
         "taken": taken_to_list(silence.taken),
         "position": silence.position,
         "paid": silence.paid,
@@ -82,6 +86,8 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
         0,
         RandomKey(0, document["counter"]),
         tuple(document["features"]),
+        tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
+        document.get("encoder", ""),
     )
     taken = taken_from_list(document["taken"])
     elapsed_s = document.get("elapsed_s")
@@ -93,7 +99,7 @@ def _slim(decision: Decision) -> Decision:
     terms, key = _only(decision.terms.alignment + decision.terms.cost), RandomKey(0, decision.key.counter)
     p = decision.propensities
     head = (decision.id, decision.task_id, decision.agent, decision.agents)
-    return Decision(*head, p, terms, "", 0.0, 0, key, decision.features)
+    return Decision(*head, p, terms, "", 0.0, 0, key, decision.features, decision.claims, decision.encoder)
 
 
 def _only(penalty: Any) -> Terms:
