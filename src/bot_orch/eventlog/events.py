@@ -184,7 +184,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             self.seen(),
             self.claims(),
             self.encoder,
-            tuple(Multiplied(*each) for each in self.multipliers),
+            tuple(Multiplied(*each) for each in self.multipliers) if self.multipliers else (),
         )
 
 
@@ -382,8 +382,12 @@ def record_decision(
         session=session,
         task_ref=task_ref,
         by=by,
-        multipliers=tuple((each.constraint, each.value, each.unit) for each in decision.multipliers),
+        multipliers=_written(decision.multipliers) if decision.multipliers else (),
     )
+
+
+def _written(multipliers: tuple[Multiplied, ...]) -> tuple[tuple[str, float, str], ...]:
+    return tuple((each.constraint, each.value, each.unit) for each in multipliers)
 
 
 def as_recorded(task: Task) -> Task:

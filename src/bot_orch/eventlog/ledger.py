@@ -195,8 +195,10 @@ class Ledger:
         entry = self.pending.get(decision_id)
         if entry is None:
             raise LedgerMismatchError(f"decision {decision_id} is not pending")
-        paid = self.paid.get(decision_id, 0.0)
-        self.router.observe(entry[0], replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0)) if paid else outcome)
+        paid = self.paid.get(decision_id)
+        if paid is not None:
+            outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
+        self.router.observe(entry[0], outcome)
         self.paid.pop(decision_id, None)
         del self.pending[decision_id]
         self.answered.pop(decision_id, None)
