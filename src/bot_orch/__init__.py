@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot_orch._version import __version__
 from bot_orch.core.alignment import Alignment, Reference, Watch
+from bot_orch.core.constraints import Budget, Capacity, Deadline, Objective, Quality
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
 from bot_orch.errors import BotOrchError, ConcurrentUseError, InvalidInputError
@@ -28,15 +29,20 @@ __all__ = [
     "Alignment",
     "BotOrchError",
     "BoundedReward",
+    "Budget",
+    "Capacity",
     "Cloud",
     "ConcurrentUseError",
+    "Deadline",
     "Decision",
     "Gaussian",
     "InvalidInputError",
     "Labels",
+    "Objective",
     "Orchestrator",
     "Outcome",
     "Policy",
+    "Quality",
     "Reference",
     "RewardModel",
     "Router",

@@ -20,6 +20,7 @@ __all__ = [
     "Agent",
     "Decision",
     "Measure",
+    "Multiplied",
     "Outcome",
     "RandomKey",
     "Task",
@@ -58,16 +59,23 @@ class Agent:
         Cost per call in units of reward; it is subtracted from the score.
     profile
         Outcome distribution mu_i, if known in advance.
+    price
+        Dollars per call, if known in advance; otherwise, and where calls differ, they are learned from
+        ``outcome.cost_usd``. It counts once dollars do: through an objective or a budget.
     """
 
     id: str
     cost: float = 0.0
     profile: Measure | None = None
+    _: KW_ONLY
+    price: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise InvalidInputError("agent.id", f"is {self.id!r}", "give every agent a name")
         _not_negative("agent.cost", self.cost, "pass what a call costs, zero or more")
+        if self.price is not None:
+            _not_negative("agent.price", self.price, "pass dollars per call, zero or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +230,15 @@ TERMS = tuple(each.name for each in fields(Terms))
 COLUMNS = ("propensity", *(name for name in TERMS if name != "bias"))
 
 
+@dataclass(frozen=True, slots=True)
+class Multiplied:
+    """The multiplier of a constraint in a decision: reward per unit (a dollar, a task, a late outcome)."""
+
+    constraint: str
+    value: float
+    unit: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The chosen agent, with all data needed to explain, reproduce and evaluate the choice.
@@ -245,6 +262,7 @@ class Decision:
     _: KW_ONLY
     audit: bool = False
     audit_probability: float = 0.0
+    multipliers: tuple[Multiplied, ...] = ()
 
     @property
     def propensity(self) -> float:
@@ -264,7 +282,10 @@ class Decision:
             yield agent, a, b, c, d, e, f, float(bias[index])
 
     def explain(self) -> str:
-        """A text table of the terms of every agent's score; the chosen agent is marked."""
+        """A text table of the terms of every agent's score; the chosen agent is marked.
+
+        Penalties of constraints are part of the cost; their multipliers follow the table.
+        """
         audited = self.terms.bias is not None
         head = f"{'':2}{'agent':<16}{'p':>7}{'estimate':>10}{'explore':>9}{'-lambda*W':>10}{'-cost':>7}"
         lines = [head + (f"{'-bias':>7}" if audited else "")]
@@ -273,6 +294,7 @@ class Decision:
             bonus = "unseen" if exploration > 1e6 else f"{exploration:.3f}"
             line = f"{mark}{agent:<16}{p:>7.3f}{estimate:>10.3f}{bonus:>9}{0.0 - alignment:>10.3f}{0.0 - cost:>7.3f}"
             lines.append(line + (f"{0.0 - round(bias, 3):>7.3f}" if audited else ""))
+        lines += [f"  {each.constraint}: multiplier {each.value:.4g} per {each.unit}" for each in self.multipliers]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -293,7 +315,13 @@ class Decision:
             **({"claims": claims} if claims else {}),
             **({"encoder": self.encoder} if self.encoder else {}),
             **({"audit": self.audit, "audit_probability": self.audit_probability} if self.audit_probability else {}),
+            **self._multiplied(),
         }
+
+    def _multiplied(self) -> dict[str, Any]:
+        if not self.multipliers:
+            return {}
+        return {"multipliers": [[each.constraint, each.value, each.unit] for each in self.multipliers]}
 
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:

@@ -21,7 +21,6 @@ from cells import (
     one_by_one,
 )
 
-from bot_orch.core import pipeline
 from bot_orch.core.engine import Engine
 from bot_orch.policies.choice import with_floor
 
@@ -91,7 +90,7 @@ def test_control_native_units_are_caught():
 
 def test_control_a_floor_for_each_agent_is_caught(monkeypatch):
     live = one_by_one(CELL)
-    monkeypatch.setattr(pipeline, "with_uniform_share", with_floor)
+    monkeypatch.setattr("bot_orch.policies.choice.with_uniform_share", with_floor)
     assert differences(CELL, one=live)
 
 
@@ -108,7 +107,7 @@ def test_control_a_reward_imputed_for_what_was_cut_off_is_caught(monkeypatch):
 
     def halves(self, parts, names, feedback, *, learned):
         reward = np.where(feedback.reward == 0.0, 0.5, feedback.reward)
-        learn(self, parts, names, replace(feedback, reward=reward), learned=learned)
+        learn(self, parts, names, replace(feedback, reward=reward, earned=None), learned=learned)
 
     monkeypatch.setattr(Engine, "learn", halves)
     assert differences(cell, one=live)

@@ -67,4 +67,4 @@ def test_examples_run(example, capsys, tmp_path, monkeypatch):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 7
+    assert len(EXAMPLES) >= 8

@@ -10,8 +10,8 @@ from bot_orch import Agent, ConcurrentUseError, InvalidInputError, Labels, Orche
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, GivenDistances, Reference, Watch
+from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.engine import Engine, Learned, Observation
-from bot_orch.core.prices import Prices
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.core.settings import Settings
 from bot_orch.policies.registry import make_policy

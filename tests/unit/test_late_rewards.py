@@ -92,6 +92,19 @@ def test_silence_then_reward_is_the_reward_alone(name, silence):
         assert np.array_equal(both._state.parts["policy"]["count"], alone._state.parts["policy"]["count"])
 
 
+def test_a_late_reward_of_a_text_with_claims_is_learned():
+    """Encoder and claims of the decision are kept with its silence."""
+    both, alone = (Orchestrator(["a", "b"], "linucb", seed=1) for _ in range(2))
+    for router in (both, alone):
+        decision = router.decide(Task(text="sort a list", claims={"a": 0.9}))
+        if router is both:
+            router.observe(decision.id, TIMEOUT)
+            router = both = Orchestrator.from_json(router.to_json())
+            assert np.array_equal(router._state.silences[decision.id].decision.claims, (0.9, np.nan), equal_nan=True)
+        router.observe(decision.id, Outcome.completed(0.8, elapsed_s=40.0))
+    assert alone._state.parts["policy"]["response"].any() and close(both, alone)
+
+
 @pytest.mark.parametrize("name", ["bot", "no-ot", "ucb1", "linucb"])
 def test_at_the_place_where_the_silence_was(name):
     """Also for moving averages, where a reward weighs less the longer ago it was: silence and reward, in its place."""

@@ -24,6 +24,7 @@ examples:
   bot-orch arena --list-policies
   bot-orch arena my-matrix.npz --policies linucb thompson-beta --seeds 10 --out out/mine
   bot-orch arena my-matrix.npz --policies auto --latency-target 5 --cost-weight 10 --out out/prompt
+  bot-orch arena my-matrix.npz --policies auto --budget 0.0005 --out out/budget
   bot-orch arena data/ --policies ours peers --order both --jobs 2 --out out/arena"""
 
 
@@ -56,6 +57,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--cost-weight", type=float, default=0.0, metavar="W", help="reward units per dollar, for auto and bot"
     )
+    parser.add_argument("--budget", type=float, metavar="USD", help="mean dollars per task at most, for our policies")
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     add_run_options(parser, "out/arena")
     parser.add_argument("--list-policies", action="store_true", help="list the policies and exit")
@@ -75,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
         raise InvalidInputError("--cost-weight", f"is {arguments.cost_weight}", "pass a number, 0 or more")
+    if arguments.budget is not None and not 0.0 < arguments.budget < math.inf:
+        raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
     entrants = find_entrants(_names(arguments.policies))  # first: reports a path among the policies
     plan = ArenaPlan(
         expand(arguments.paths),
@@ -93,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         address=arguments.address,
         latency_target_s=arguments.latency_target,
         cost_weight=arguments.cost_weight,
+        budget_usd=arguments.budget,
     )
     page = run_arena(plan, ProgressBar(quiet=arguments.quiet))
     print(f"report: {page}\ntable:  {arguments.out / 'arena.csv'}")  # noqa: T201
@@ -108,13 +113,15 @@ def _names(words: list[str] | None) -> list[str]:
 
 
 def _list() -> int:
-    from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
+    from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, discover_entrants
 
     for name, entrant in discover_entrants().items():
         where = "peer" if entrant.kind == "peer" else "ours" if entrant.default else "also"
         print(f"{where:<7} {name:<20} {entrant.about}")  # noqa: T201
     for name, about in BASELINES.items():
         print(f"{'always':<7} {name:<20} {about}")  # noqa: T201
+    for name, about in BUDGET_BASELINES.items():
+        print(f"{'budget':<7} {name:<20} {about}")  # noqa: T201
     return 0
 
 
@@ -126,5 +133,6 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--components", str(arguments.components)] if arguments.components != 10 else []
     words += ["--latency-target", f"{arguments.latency_target:g}"] if arguments.latency_target else []
     words += ["--cost-weight", f"{arguments.cost_weight:g}"] if arguments.cost_weight else []
+    words += ["--budget", f"{arguments.budget:g}"] if arguments.budget else []
     words += ["--signal", arguments.signal] if arguments.signal != "log-uniform" else []
     return " ".join(words)

@@ -23,11 +23,14 @@ from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.evidence import with_comparison
 from bot_orch.core.completion.model import Completion
-from bot_orch.core.prices import Prices
+from bot_orch.core.constraints.limits import Budget, Deadline, Quality
+from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, Used, paced
+from bot_orch.core.constraints.prices import Prices
+from bot_orch.core.constraints.times import Seconds, lateness
 from bot_orch.core.restarts import Restarts, with_probation
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import fitted
-from bot_orch.policies.base import Feedback, Situation
+from bot_orch.policies.base import Choice, Feedback, Situation
 from bot_orch.types import Measure, Task
 
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
@@ -65,6 +68,10 @@ class Observation:
         Probability of being right that each agent states of itself, ``batch + (M,)``; NaN where it states none.
     free
         Whether ``cost`` is known to be zero for every agent.
+    price
+        Agents' configured prices in dollars per call, ``(M,)``; NaN where there is none.
+    names
+        Names of the agents, for constraints on one of them.
     """
 
     t: int
@@ -78,11 +85,16 @@ class Observation:
     pending: Floats | None = None
     claims: Floats | None = None
     free: bool = False
+    price: Floats | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class Prepared:
-    """A decision per batch element before it is committed: agent, propensities and score terms."""
+    """A decision per batch element before it is committed: agent, propensities and score terms.
+
+    ``multipliers`` are those of the constraints, ``batch + (K,)``; their penalties are part of ``cost``.
+    """
 
     drawn: pipeline.Drawn
     distance: Floats
@@ -90,6 +102,7 @@ class Prepared:
     cost: Floats
     lambda_: Floats
     bias: Floats | None = None
+    multipliers: Floats | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +119,14 @@ class Learned:
         Rewards by audit, ``batch``; they replace the judge's.
     output_known
         Whether the outputs were learned before, by :meth:`Engine.see_outputs`.
+    elapsed_s, completed
+        Time until the outcome, and whether it was a completion, ``batch``.
+    estimate
+        The policy's estimates when it decided, ``batch + (M,)``.
+    price
+        As in :class:`Observation`.
+    earlier
+        What was learned before of these decisions, if the outcome replaces an earlier one.
     """
 
     raw: Floats | None = None
@@ -113,6 +134,11 @@ class Learned:
     _: KW_ONLY
     truth: Floats | None = None
     output_known: bool = False
+    elapsed_s: Floats | None = None
+    completed: Bools | None = None
+    estimate: Floats | None = None
+    price: Floats | None = None
+    earlier: Learned | None = None
 
 
 @dataclass(frozen=True)
@@ -145,8 +171,26 @@ class Engine:
 
     @cached_property
     def prices(self) -> Prices:
-        """Model of the expected cost per call."""
-        return Prices(self.settings.cost_weight)
+        """Model of the expected dollars per call."""
+        s = self.settings
+        wanted = any(isinstance(each, Budget | Quality) for each in s.constraints)
+        return Prices(s.weights.per_usd, s.context_width, wanted)
+
+    @cached_property
+    def seconds(self) -> Seconds | None:
+        """Model of the expected seconds per call, if the objective has a weight for them."""
+        return Seconds() if self.settings.weights.per_second else None
+
+    @cached_property
+    def pacing(self) -> Pacing | None:
+        """The dual variables of the constraints; None without constraints."""
+        s = self.settings
+        return Pacing(s.constraints, bool(s.context_width)) if s.constraints else None
+
+    @cached_property
+    def accounts(self) -> bool:
+        """Whether dollars, seconds or constraints count; if not, they take no time."""
+        return bool(self.prices.schema) or self.seconds is not None or self.pacing is not None
 
     @cached_property
     def completion(self) -> Completion:
@@ -165,7 +209,7 @@ class Engine:
 
     @cached_property
     def schemas(self) -> dict[str, Schema]:
-        """State schemas by part: ``policy``, ``reward``, ``completion``, those of optional models, of the alignment."""
+        """State schemas by part: policy, reward, completion, those of optional models, and those of the alignment."""
         s = self.settings
         parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
         parts["completion"] = self.completion.schema
@@ -177,6 +221,10 @@ class Engine:
             parts["audits"] = self.audits.schema
         if self.restarts.wanted:
             parts["restarts"] = self.restarts.schema
+        if self.seconds is not None:
+            parts["seconds"] = self.seconds.schema
+        if self.pacing is not None:
+            parts |= self.pacing.schemas
         return parts | (self.alignment.schemas if self.alignment is not None else {})
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
@@ -219,23 +267,44 @@ class Engine:
 
     def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
-        cost = self.prices.expected(parts["prices"], o.cost) if self.settings.cost_weight else o.cost
+        cost = self._cost(parts, o) if self.accounts else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
         penalty = alignment if priced is None else alignment + cost
         bias = self.audits.bias(parts["audits"], distance) if self.audits.rate else None
         if bias is not None:
             penalty = penalty + bias
-        situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
-        mix = self._mixing(parts, lambda_) if self._mixes else None
         policy, floor = self.settings.policy, self.settings.floor
-        drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix)
-        return Prepared(drawn, distance, alignment, cost, lambda_, bias)
+        if self.pacing is None:
+            situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
+            mix = self._mixing(parts, lambda_) if self._mixes else None
+            drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix)
+            return Prepared(drawn, distance, alignment, cost, lambda_, bias)
+        plan = self._plan(self.pacing, parts, o)
+        situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced, o.claims)
+        drawn = paced(policy, parts["policy"], situation, plan=plan, u=u)
+        paid = np.asarray(cost + plan.penalty)
+        return Prepared(drawn, distance, alignment, paid, lambda_, bias, self.pacing.natural(plan))
 
-    def commit(self, parts: Parts, o: Observation, agent: Ints, *, alignment: Floats, lambda_: Floats | float) -> None:
-        """Update the state after agents were chosen with these alignment costs and this lambda."""
+    def commit(
+        self,
+        parts: Parts,
+        o: Observation,
+        agent: Ints,
+        *,
+        alignment: Floats,
+        lambda_: Floats | float,
+        choice: Choice | None = None,
+    ) -> None:
+        """Update the state after agents were chosen with these alignment costs and this lambda.
+
+        Constraints also need ``choice``, the policy's estimates and exploration bonuses.
+        """
         if self.restarts.wanted:
             self.restarts.pass_round(parts, o.t)
+        if self.pacing is not None and choice is not None:
+            plan, base = self._plan(self.pacing, parts, o), alignment + self._cost(parts, o)
+            self.pacing.commit(parts, plan, choice, base=base, agent=agent, eligible=o.eligible)
         if self.alignment is not None:
             self.alignment.see_task(parts, o.reference, o.t - 1)
         measured = self.alignment is not None or o.distance is not None
@@ -257,14 +326,15 @@ class Engine:
 
         ``replaces`` is an earlier lesson and its position.
         """
-        if learned.cost_usd is not None and self.settings.cost_weight:
-            self.prices.see(parts["prices"], feedback.agent, learned.cost_usd)
+        if self.accounts:
+            earlier = None if replaces is None else replaces[0]
+            self._learn_usage(parts, names, feedback, learned=learned, earlier=earlier)
         judge, policy = feedback, self.settings.policy
         if learned.truth is not None:
             feedback = pipeline.with_reward(feedback, learned.truth)
         restarted = False
         if self.alignment is not None and learned.raw is not None:
-            reward = _chosen(feedback, feedback.agent)
+            reward = _earned(feedback)
             restarted = self._see(parts, names, feedback.agent, reward=reward, t=feedback.t, learned=learned)
         if replaces is not None and not policy.can_revise:
             replaces = None
@@ -312,7 +382,7 @@ class Engine:
             self.restarts.count(parts, feedback.observed)
         if self.audits.rate:
             agent = feedback.agent
-            reward = _chosen(judge, agent)
+            reward = _earned(judge)
             found = np.full(np.shape(agent), np.nan) if truth is None else np.where(fresh, truth, np.nan)
             self.audits.count(parts["audits"], agent, reward=reward, truth=found, again=again)
             self.audits.compare(parts["audits"], agent, judge=reward, truth=found)
@@ -332,6 +402,62 @@ class Engine:
         if alone is None:
             return partial(with_probation, new=new)
         return lambda p, eligible: with_probation(with_comparison(p, alone, eligible), new, eligible)
+
+    def _cost(self, parts: Parts, o: Observation) -> Floats:
+        """Configured costs plus expected dollars and seconds, in units of reward, ``batch + (M,)``."""
+        cost, weights = o.cost, self.settings.weights
+        if weights.usd:
+            cost = np.asarray(cost + weights.per_usd * self.prices.dollars(parts["prices"], o.context, o.price))
+        if self.seconds is not None:
+            cost = np.asarray(cost + weights.per_second * self.seconds.means(parts["seconds"]))
+        return cost
+
+    def _means(self, parts: Parts, context: Floats | None, price: Floats | None, *, names: Sequence[str]) -> Means:
+        if "prices" not in parts:
+            return Means(None, None, tuple(names))
+        state = parts["prices"]
+        return Means(self.prices.dollars(state, context, price), self.prices.means(state, price), tuple(names))
+
+    def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
+        means = self._means(parts, o.context, o.price, names=o.names)
+        return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
+
+    def _learn_usage(
+        self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned, earlier: Feedback | None
+    ) -> None:
+        """Dollars and seconds of outcomes: what constraints charge, then what is learned for the next decision.
+
+        ``earlier`` is a lesson that ``feedback`` replaces; of what was charged for it, the difference is charged.
+        """
+        agent, context = np.asarray(feedback.agent), feedback.context
+        if context is not None and context.shape[-1] != self.settings.context_width:  # made before features changed
+            context = None
+        before = learned.earlier
+        if self.pacing is not None:
+            self.pacing.learn(
+                parts,
+                agent,
+                self._means(parts, context, learned.price, names=names),
+                usage=self._usage(feedback, learned),
+                estimate=None if learned.estimate is None else chosen_entries(learned.estimate, agent),
+                before=None if before is None else self._usage(earlier, before),
+            )
+        if "prices" in parts and learned.cost_usd is not None:
+            self.prices.see(parts["prices"], agent, learned.cost_usd, context=context, price=learned.price)
+        if self.seconds is not None and learned.elapsed_s is not None:
+            seen = None if before is None else before.elapsed_s
+            self.seconds.see(parts["seconds"], agent, learned.elapsed_s, before=seen)
+
+    def _usage(self, feedback: Feedback | None, learned: Learned) -> Used:
+        """What outcomes used of the limits; unknown without feedback, dollars or time."""
+        unknown = np.array(np.nan)
+        reward = unknown if feedback is None else _earned(feedback)
+        elapsed_s = unknown if learned.elapsed_s is None else learned.elapsed_s
+        late = tuple(
+            lateness(elapsed_s, learned.completed, each.seconds) if isinstance(each, Deadline) else unknown
+            for each in self.settings.constraints
+        )
+        return Used(reward, unknown if learned.cost_usd is None else learned.cost_usd, late)
 
     def _aligned(self, parts: Parts, o: Observation) -> tuple[Floats, Floats, Floats]:
         """Distances W, alignment costs and lambda."""
@@ -353,13 +479,14 @@ class Engine:
         return found.lower, self.dual.penalty(dual, self.dual.excess(found)), lambda_
 
 
-def _chosen(feedback: Feedback, agent: Ints) -> Floats:
-    """Rewards of the chosen agents, ``batch``; NaN where unknown."""
-    if feedback.earned is not None:
-        return feedback.earned
-    return np.where(chosen_entries(feedback.observed, agent), chosen_entries(feedback.reward, agent), np.nan)
-
-
 def _other_test(part: Arrays, learned: Arrays) -> bool:
     """Whether ``learned`` is the state of a drift monitor of another size."""
     return "ring" in part and "ring" in learned and part["ring"].shape != learned["ring"].shape
+
+
+def _earned(feedback: Feedback) -> Floats:
+    """Rewards of the chosen agents, ``batch``; NaN where missing."""
+    if feedback.earned is not None:
+        return feedback.earned
+    known = chosen_entries(feedback.observed, feedback.agent)
+    return np.where(known, chosen_entries(feedback.reward, feedback.agent), np.nan)

@@ -16,6 +16,7 @@ from bot_orch.core import settling, verdicts
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.silences import Silence
+from bot_orch.core.constraints import Constraint, Objective
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.restarts import OnAlarm
@@ -27,17 +28,16 @@ from bot_orch.core.text import carried_over, encode
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
-from bot_orch.policies.base import Policy
+from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.choice import indices
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
 from bot_orch.rng import derive_key, stream_of, uniform
-from bot_orch.types import Agent, Decision, Measure, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.types import Agent, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
 _scalar: Callable[[float], Floats] = np.float64  # type: ignore[assignment]  # half the time of np.array
-_NOTHING_ELSE = Learned()
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 
@@ -74,8 +74,13 @@ class Orchestrator:
     reward
         Model that computes rewards from outcomes.
     cost_weight
-        Reward units per dollar: the expected dollar cost, learned from ``outcome.cost_usd``, is multiplied by it and
-        subtracted from the score in addition to the agents' ``cost``.
+        Reward units per dollar; short for ``objective=Objective(usd=...)``.
+    objective
+        Weights of reward, dollars and seconds. Expected dollars and seconds are learned from ``outcome.cost_usd`` and
+        ``outcome.elapsed_s`` and subtracted from the score in addition to the agents' ``cost``.
+    constraints
+        Limits on mean dollars, an agent's share, late outcomes or loss of quality: see
+        :mod:`bot_orch.core.constraints`.
     encoder
         How ``task.text`` becomes context: a name (``builtin``: hashed n-grams; ``wordllama``: static embeddings, with
         the extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. The first task
@@ -119,6 +124,8 @@ class Orchestrator:
         horizon: int | None = 10_000,
         audit_rate: float = 0.0,
         on_alarm: OnAlarm = "count",
+        objective: Objective | None = None,
+        constraints: Iterable[Constraint] = (),
     ) -> None:
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
@@ -135,6 +142,8 @@ class Orchestrator:
             horizon=horizon,
             audit_rate=audit_rate,
             on_alarm=on_alarm,
+            objective=objective or Objective(),
+            constraints=tuple(constraints),
         )
         if isinstance(agents, str):
             raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
@@ -270,13 +279,19 @@ class Orchestrator:
             task.encoded if engine.settings.text is not None else "",
             rate > 0.0 and uniform(self._audit_stream, counter) < rate,
             rate,
+            () if found.multipliers is None else self._multipliers(found.multipliers),
         )
 
+    def _multipliers(self, values: Floats) -> tuple[Multiplied, ...]:
+        wanted = zip(self.settings.constraints, values.tolist(), strict=True)
+        return tuple(Multiplied(each.name, value, each.unit) for each, value in wanted)
+
     @exclusive
-    def commit(self, decision: Decision, task: Task) -> None:
+    def commit(self, decision: Decision, task: Task, eligible: Collection[str] | None = None) -> None:
         """Apply a prepared or recorded decision: it becomes pending.
 
         Only the decision itself matters, so it may come from an older engine. It must be the next one in order.
+        Constraints also read ``eligible``, the agents that it was made among.
         """
         counter, names = self._state.rounds, self._roster.names
         if decision.key.counter != counter:
@@ -287,14 +302,17 @@ class Orchestrator:
         self._roster.find(decision.agent)
         if decision.encoder:  # the text is not needed again
             task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
-        engine, _, observed = self._observed(task)
+        engine, _, observed = self._observed(task, eligible)
         self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
         self._use(engine)
         state, index = self._state, self._roster.index[decision.agent]
         agent, terms = indices(len(self._roster.names))[index], decision.terms
-        engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=decision.lambda_)
+        choice = None
+        if engine.pacing is not None:
+            choice = Choice(decision.propensities, terms.estimate, terms.exploration)
+        engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=decision.lambda_, choice=choice)
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
@@ -444,6 +462,11 @@ class Orchestrator:
                 remove_agent(schema, parts[part], self._roster.index[name])
         self._state.seq += len(come) + len(gone)
 
+    def multipliers(self, task: Task | None = None) -> dict[str, float]:
+        """Multipliers of the constraints now: the reward that one more dollar, task or late outcome would be worth."""
+        found = self.prepare(task or Task(features=(0.0,) * (self.n_features or 0)))
+        return {each.constraint: each.value for each in found.multipliers}
+
     def drift_alarms(self) -> dict[str, int]:
         """Number of drift alarms per agent's outputs; zeros without a drift monitor."""
         counts = self._state.parts["drift"]["alarms"] if "drift" in self._state.parts else np.zeros(len(self.agents))
@@ -493,6 +516,7 @@ class Orchestrator:
 
     def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
         roster = Roster(tuple(agents))
+        roster.check(settings)
         engine = roster.comparing(Engine(settings))
         self._begin(engine, State(roster.agents, engine.start(len(roster.agents))))
 
@@ -525,7 +549,7 @@ class Orchestrator:
         if (
             engine.settings.context_width != self.settings.context_width
         ):  # before the first decision: the policy has learned nothing
-            known = {name: part for name, part in known.items() if name != "policy"}
+            known = {name: part for name, part in known.items() if name not in ("policy", "prices")}
         return engine.resume(known, len(self.agents))
 
     def _engine_for(self, task: Task) -> Engine:

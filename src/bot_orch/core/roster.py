@@ -11,7 +11,9 @@ import numpy as np
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.claims import claims_of
+from bot_orch.core.constraints import Capacity
 from bot_orch.core.engine import Engine, Observation
+from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError, UnknownAgentError
 from bot_orch.types import Agent, Decision, Task
 
@@ -60,6 +62,12 @@ class Roster:
         return not self.cost.any()
 
     @cached_property
+    def price(self) -> Floats | None:
+        """Configured prices in dollars, (M,), NaN where there is none; None if no agent has one."""
+        prices = np.array([np.nan if agent.price is None else agent.price for agent in self.agents], dtype=float)
+        return prices if np.isfinite(prices).any() else None
+
+    @cached_property
     def described(self) -> bool:
         """Whether any agent has a configured profile."""
         return any(agent.profile is not None for agent in self.agents)
@@ -82,6 +90,13 @@ class Roster:
         if not mask.any():
             raise InvalidInputError("eligible", "is empty", "name at least one agent, or pass None for all")
         return mask
+
+    def check(self, settings: Settings) -> None:
+        """Raise an error if a capacity is stated for an agent that is not registered."""
+        for each in settings.constraints:
+            if isinstance(each, Capacity) and each.agent not in self.index:
+                problem = f"{each.agent!r} is not registered"
+                raise InvalidInputError("constraints.capacity.agent", problem, f"choose from {self.names}")
 
     def comparing(self, engine: Engine) -> Engine:
         """An engine whose alignment fits the agents' configured profiles."""
@@ -117,7 +132,7 @@ class Roster:
         width = engine.settings.context_width
         context = _context(task, width) if width else None
         mask = None if eligible is None else self.mask(eligible)
-        return Observation(
+        observed = Observation(
             t,
             self.cost,
             context,
@@ -128,6 +143,9 @@ class Roster:
             claims=claims_of(task, self.names) if task.profiles or task.claims else None,
             free=self.free,
         )
+        if engine.accounts:
+            observed.price, observed.names = self.price, self.names
+        return observed
 
     def _profiles(self, alignment: Alignment, task: Task) -> Floats | None:
         """Embedded profiles known in advance; those of the task take precedence over the agents'."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from bot_orch.core.alignment import Alignment, GivenDistances, Units, Watch
+from bot_orch.core.constraints.limits import Constraint, Objective, constraint_from_spec, constraint_to_spec
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
@@ -57,6 +58,8 @@ class Settings:
     kernels: KernelKind = field(default_factory=kernel_kind)
     audit_rate: float = 0.0
     on_alarm: OnAlarm = "count"
+    objective: Objective = field(default_factory=Objective)
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         require_kernels(self.kernels)
@@ -76,6 +79,11 @@ class Settings:
             raise InvalidInputError("patience_s", "is 0", "pass seconds, more than zero, or None")
         if self.horizon is not None and not (isinstance(self.horizon, int) and self.horizon >= 1):
             raise InvalidInputError("horizon", f"is {self.horizon!r}", "pass a number of rounds, 1 or more, or None")
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        if self.cost_weight and self.objective.usd:
+            raise InvalidInputError("cost_weight", "is given beside objective.usd", "pass one of them")
+        if len({(each.kind, getattr(each, "agent", "")) for each in self.constraints}) < len(self.constraints):
+            raise InvalidInputError("constraints", "holds a kind twice", "pass one of each kind, one capacity an agent")
         if self.units not in (None, "reference", "native"):
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
@@ -87,6 +95,11 @@ class Settings:
             raise InvalidInputError("on_alarm", f"is {self.on_alarm!r}", "pass 'count' or 'restart'")
         if self.on_alarm == "restart" and isinstance(self.alignment, Alignment) and self.alignment.watch is None:
             object.__setattr__(self, "alignment", replace(self.alignment, watch=Watch()))
+
+    @property
+    def weights(self) -> Objective:
+        """The objective, with ``cost_weight`` as its weight of dollars where that is given."""
+        return replace(self.objective, usd=self.cost_weight) if self.cost_weight else self.objective
 
     @cached_property
     def context_width(self) -> int:
@@ -108,6 +121,11 @@ class Settings:
         """JSON values; :meth:`from_spec` is the inverse."""
         if isinstance(self.alignment, GivenDistances):
             raise InvalidInputError("alignment", "is given from outside", "only an experiment can use it")
+        wants: dict[str, Any] = {}
+        if self.objective != Objective():
+            wants["objective"] = asdict(self.objective)
+        if self.constraints:
+            wants["constraints"] = [constraint_to_spec(each) for each in self.constraints]
         return {
             "policy": to_spec(self.policy),
             "lambda": self.lambda_,
@@ -125,6 +143,7 @@ class Settings:
             "kernels": self.kernels,
             "audit_rate": self.audit_rate,
             "on_alarm": self.on_alarm,
+            **wants,
         }
 
     @classmethod
@@ -148,6 +167,8 @@ class Settings:
             kernels=document.get("kernels", kernel_kind()),  # older documents do not say
             audit_rate=document.get("audit_rate", 0.0),
             on_alarm=document.get("on_alarm", "count"),
+            objective=Objective.from_spec(document.get("objective", {})),
+            constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import takewhile
 
 import numpy as np
@@ -64,10 +64,11 @@ def learn(
     taken = engine.completion.take(part, index, outcome, reward=read.reward)
     paid = earlier is not None and earlier.paid
     cost_usd = None if paid or outcome.cost_usd is None else np.array(outcome.cost_usd)
-    shown, lesson, learned = read.shown, _number(taken.lesson), Learned(read.raw, cost_usd)
+    shown, lesson = read.shown, _number(taken.lesson)
+    learned = _learned(engine, roster, decision, outcome=outcome, read=read, cost_usd=cost_usd)
     if read.audit or shown:
         audited = read.audit and is_verdict(outcome, read.reward) and _fits(engine.settings, decision)
-        learned = Learned(read.raw, cost_usd, truth=lesson if audited else None, output_known=shown)
+        learned = replace(learned, truth=lesson if audited else None, output_known=shown)
         lesson = _number(None) if audited else lesson
     restarted = engine.learn(
         state.parts,
@@ -79,7 +80,9 @@ def learn(
     if outcome.reward is None and taken.exit.cause != FAILED:
         position = engine.settings.policy.position(state.parts["policy"], index)
         paid, shown = paid or cost_usd is not None, shown or outcome.output is not None
-        remember(state.silences, Silence(decision, taken, position=position, paid=paid, shown=shown))
+        elapsed_s = outcome.elapsed_s if engine.accounts else None
+        silence = Silence(decision, taken, position=position, paid=paid, shown=shown, elapsed_s=elapsed_s)
+        remember(state.silences, silence)
     return restarted
 
 
@@ -115,6 +118,29 @@ def feedback(
         claims=roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
         everybody=everybody and fits,
     )
+
+
+def _learned(
+    engine: Engine, roster: Roster, decision: Decision, *, outcome: Outcome, read: Read, cost_usd: Floats | None
+) -> Learned:
+    """What an outcome brings beside the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
+    if not engine.accounts:
+        return Learned(read.raw, cost_usd)
+    learned = Learned(
+        read.raw,
+        cost_usd,
+        elapsed_s=_time(outcome.elapsed_s),
+        completed=np.array(outcome.event),
+        price=roster.price,
+    )
+    if read.earlier is None:
+        return replace(learned, estimate=roster.place(decision, decision.terms.estimate))
+    before = Learned(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.taken.exit.completed))
+    return replace(learned, earlier=before)
+
+
+def _time(elapsed_s: float | None) -> Floats | None:
+    return None if elapsed_s is None else np.array(elapsed_s)
 
 
 def _fits(settings: Settings, decision: Decision) -> bool:

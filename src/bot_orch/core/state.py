@@ -14,7 +14,7 @@ from bot_orch.arrays import Arrays, decode, encode
 from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
 from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import Agent, Decision, RandomKey, Terms
+from bot_orch.types import Agent, Decision, Multiplied, RandomKey, Terms
 
 __all__ = [
     "FORMAT",
@@ -125,13 +125,16 @@ def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
 
 def agent_to_dict(agent: Agent) -> dict[str, Any]:
     """JSON values; :func:`agent_from_dict` is the inverse."""
-    return {"id": agent.id, "cost": agent.cost, "profile": None if agent.profile is None else agent.profile.to_dict()}
+    profile = None if agent.profile is None else agent.profile.to_dict()
+    price = {} if agent.price is None else {"price": agent.price}
+    return {"id": agent.id, "cost": agent.cost, "profile": profile, **price}
 
 
 def agent_from_dict(document: dict[str, Any]) -> Agent:
     """The inverse of :func:`agent_to_dict`."""
     profile = document["profile"]
-    return Agent(document["id"], document["cost"], None if profile is None else measure_from_dict(profile))
+    measure = None if profile is None else measure_from_dict(profile)
+    return Agent(document["id"], document["cost"], measure, price=document.get("price"))
 
 
 def decision_from_dict(document: dict[str, Any]) -> Decision:
@@ -153,4 +156,5 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         encoder=document.get("encoder", ""),
         audit=document.get("audit", False),
         audit_probability=document.get("audit_probability", 0.0),
+        multipliers=tuple(Multiplied(*each) for each in document.get("multipliers", ())),
     )

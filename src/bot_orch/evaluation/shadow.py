@@ -87,7 +87,7 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
         table[index] = decision.propensities
         chosen = rounds.agents.index(event.agent)
         if uniform(key, index) * event.propensity < c * decision.propensities[chosen]:
-            router.commit(replace(decision, agent=event.agent), task)
+            router.commit(replace(decision, agent=event.agent), task, event.eligible)
             own[event.id] = decision.id
     return Followed(table, len(own.keys() & rounds.lessons.keys()))
 

@@ -19,7 +19,7 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey, Task, Terms
+from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "CLAIM",
@@ -140,6 +140,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     round: str = ""
     audit: bool = False
     audit_probability: float = 0.0
+    multipliers: tuple[tuple[str, float, str], ...] = ()
 
     def table(self) -> Floats:
         """``numbers`` as an array, one row per column."""
@@ -195,6 +196,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             self.encoder,
             self.audit,
             self.audit_probability,
+            tuple(Multiplied(*each) for each in self.multipliers) if self.multipliers else (),
         )
 
 
@@ -247,7 +249,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output)
+        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd or None)
 
 
 class Censored(_Event, tag="censored@1", frozen=True):
@@ -397,7 +399,12 @@ def record_decision(
         by=by,
         audit=decision.audit,
         audit_probability=decision.audit_probability,
+        multipliers=_written(decision.multipliers) if decision.multipliers else (),
     )
+
+
+def _written(multipliers: tuple[Multiplied, ...]) -> tuple[tuple[str, float, str], ...]:
+    return tuple((each.constraint, each.value, each.unit) for each in multipliers)
 
 
 def as_recorded(task: Task) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -51,6 +52,7 @@ class Ledger:
     ``silent`` maps those of recent decisions that ended without a reward to the orchestrator's id: a reward may still
     replace the silence. ``answered`` holds how long the agents of pending decisions took to answer, where known.
     ``audits`` maps the ids of audited decisions that wait for their second verdict to the orchestrator's id.
+    ``paid`` holds the dollars of attempts at pending decisions, by decision.
     ``engine`` is the one that the newest settings name.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
     agents that the last event has started afresh. Both are no part of the state.
@@ -66,6 +68,7 @@ class Ledger:
         self.sessions: dict[str, tuple[str, int]] = {}
         self.tasks: dict[str, bytes] = {}
         self.spending = Spending()
+        self.paid: dict[str, float] = {}
         self.kill_switch: str | None = None
         self.engine = ""
         self.seq = 0
@@ -99,6 +102,8 @@ class Ledger:
                 self.spending.add(time_us, event.cost_usd)
                 if event.ending == "completed" and event.decision_id in self.pending:
                     self.answered[event.decision_id] = event.elapsed_s
+                if event.cost_usd and event.decision_id in self.pending:
+                    self.paid[event.decision_id] = self.paid.get(event.decision_id, 0.0) + event.cost_usd
             case TaskSubmitted():
                 self.tasks[event.id] = encode_event(event)
             case TaskEnded():
@@ -144,6 +149,7 @@ class Ledger:
             "sessions": [[key, *value] for key, value in self.sessions.items()],
             "tasks": list(self.tasks.items()),
             "spending": self.spending.to_list(),
+            **({"paid": dict(sorted(self.paid.items()))} if self.paid else {}),
             "kill_switch": self.kill_switch,
             "seq": self.seq,
             "time_us": self.time_us,
@@ -166,6 +172,7 @@ class Ledger:
         ledger.sessions = {key: (agent, time_us) for key, agent, time_us in document["sessions"]}
         ledger.tasks = dict(document["tasks"])
         ledger.audits = dict(document.get("audits", ()))
+        ledger.paid = dict(document.get("paid", {}))
         ledger.spending = Spending.from_list(document["spending"])
         ledger.kill_switch = document["kill_switch"]
         ledger.seq, ledger.time_us = document["seq"], document["time_us"]
@@ -177,7 +184,7 @@ class Ledger:
         if made is None:
             _check_draw(event, self.router)
         try:
-            self.router.commit(decision, event.given())
+            self.router.commit(decision, event.given(), event.eligible)
         except InvalidInputError as error:
             raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
         self.pending[event.id] = (decision.id, time_us)
@@ -211,8 +218,11 @@ class Ledger:
         return entry[0]
 
     def _settle(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
-        known_as = self._waiting(decision_id)
+        known_as, paid = self._waiting(decision_id), self.paid.get(decision_id)
+        if paid is not None:
+            outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
         self.router.observe(known_as, outcome, audit=audit)
+        self.paid.pop(decision_id, None)
         del self.pending[decision_id]
         self.answered.pop(decision_id, None)
         if self.router.is_silent(known_as):

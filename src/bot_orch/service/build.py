@@ -15,6 +15,7 @@ from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
 from bot_orch.core.alignment import Alignment, Reference, Watch
+from bot_orch.core.constraints import Objective, constraint_from_spec
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.core.text import announced
@@ -51,6 +52,8 @@ def make_orchestrator(config: Config) -> Orchestrator:
         horizon=None,  # decisions are dropped at horizon_s, by events in the log
         audit_rate=r.audit_rate,
         on_alarm=r.on_alarm,
+        objective=Objective.from_spec(r.objective),
+        constraints=[constraint_from_spec(each) for each in r.constraints],
     )
     # the first request may lack a text: its encoder counts from the start
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router

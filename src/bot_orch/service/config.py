@@ -144,6 +144,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     encoder: str | None = None
     audit_rate: float = 0.0
     on_alarm: Literal["count", "restart"] = "count"
+    objective: dict[str, float] = {}
+    constraints: tuple[dict[str, Any], ...] = ()
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):

@@ -234,7 +234,7 @@ def adopted(log, path=0, lambda_=1.0):
     router = shadow(rounds, "bot", lambda_)
     take = router.commit
 
-    def commit(decision, task):
+    def commit(decision, task, eligible=None):
         chosen[AGENTS.index(decision.agent)] += 1
         expected[:] += decision.propensities
         take(decision, task)

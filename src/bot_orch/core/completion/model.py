@@ -57,6 +57,11 @@ class Exit(NamedTuple):
     bin: int
     silent: bool = False
 
+    @property
+    def completed(self) -> bool:
+        """Whether the attempt was completed."""
+        return self.cause == _DONE
+
 
 class Taken(NamedTuple):
     """What an outcome changed, to take it back if a reward replaces it.

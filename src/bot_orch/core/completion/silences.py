@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -32,6 +33,8 @@ class Silence:
         Whether its dollar cost was reported.
     shown
         Whether its output was learned.
+    elapsed_s
+        Seconds until observation ended, where seconds or constraints count.
     """
 
     decision: Decision
@@ -40,6 +43,7 @@ class Silence:
     position: float
     paid: bool
     shown: bool = False
+    elapsed_s: float | None = None
 
 
 def remember(silences: dict[str, Silence], silence: Silence) -> None:
@@ -52,6 +56,7 @@ def remember(silences: dict[str, Silence], silence: Silence) -> None:
 def silence_to_dict(silence: Silence) -> dict[str, Any]:
     """JSON values; :func:`silence_from_dict` is the inverse."""
     decision = silence.decision
+    claims = [None if math.isnan(claim) else claim for claim in decision.claims]
     return {
         "id": decision.id,
         "task_id": decision.task_id,
@@ -61,11 +66,14 @@ def silence_to_dict(silence: Silence) -> dict[str, Any]:
         "penalty": decision.terms.alignment.tolist(),
         "counter": decision.key.counter,
         "features": list(decision.features),
+        **({"claims": claims} if claims else {}),
+        **({"encoder": decision.encoder} if decision.encoder else {}),
         "taken": taken_to_list(silence.taken),
         "position": silence.position,
         "paid": silence.paid,
         **({"shown": True} if silence.shown else {}),
         **({"audit": True} if decision.audit else {}),
+        **({} if silence.elapsed_s is None else {"elapsed_s": silence.elapsed_s}),
     }
 
 
@@ -83,10 +91,13 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
         0,
         RandomKey(0, document["counter"]),
         tuple(document["features"]),
+        tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
+        document.get("encoder", ""),
         audit=document.get("audit", False),
     )
     taken, shown = taken_from_list(document["taken"]), document.get("shown", False)
-    return Silence(decision, taken, position=document["position"], paid=document["paid"], shown=shown)
+    rest = {"position": document["position"], "paid": document["paid"], "shown": shown}
+    return Silence(decision, taken, **rest, elapsed_s=document.get("elapsed_s"))
 
 
 def _slim(decision: Decision) -> Decision:
@@ -94,7 +105,8 @@ def _slim(decision: Decision) -> Decision:
     terms, key = _only(decision.terms.penalty()), RandomKey(0, decision.key.counter)
     p = decision.propensities
     head = (decision.id, decision.task_id, decision.agent, decision.agents)
-    return Decision(*head, p, terms, "", 0.0, 0, key, decision.features, audit=decision.audit)
+    known = (decision.features, decision.claims, decision.encoder)
+    return Decision(*head, p, terms, "", 0.0, 0, key, *known, audit=decision.audit)
 
 
 def _only(penalty: Any) -> Terms:

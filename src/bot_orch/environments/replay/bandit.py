@@ -131,8 +131,9 @@ class Arrival:
 class Setup:
     """What a player is told before the first round: shapes, kinds of evidence to come, and one random key per seed.
 
-    ``latency_target_s`` and ``cost_weight`` are what the user wants beside reward: outcomes within a time, and how much
-    reward a dollar is worth.
+    ``latency_target_s``, ``cost_weight`` and ``budget_usd`` are what the user wants beside reward: outcomes within a
+    time, how much reward a dollar is worth, and at most so many dollars per task. ``price`` holds dollars per call that
+    are known in advance, NaN where unknown.
     """
 
     agents: int
@@ -148,6 +149,8 @@ class Setup:
     latency_target_s: float | None = None
     cost_weight: float = 0.0
     audit_rate: float = 0.0
+    budget_usd: float | None = None
+    price: tuple[float, ...] | None = None
 
 
 def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
@@ -181,7 +184,7 @@ class Replay:
         How many principal components of the features, those of a text included, make the context; None for all.
     signal
         How a runtime set is learned from, see :mod:`~bot_orch.environments.replay.signal`.
-    latency_target_s, cost_weight
+    latency_target_s, cost_weight, budget_usd, price
         Handed to players in :attr:`setup`.
     arrival
         When outcomes come back.
@@ -211,6 +214,8 @@ class Replay:
         signal: str = "log-uniform",
         latency_target_s: float | None = None,
         cost_weight: float = 0.0,
+        budget_usd: float | None = None,
+        price: tuple[float, ...] | None = None,
         arrival: Arrival | None = None,
         audit_rate: float = 0.0,
     ) -> None:
@@ -232,7 +237,7 @@ class Replay:
         self._learn_time = matrix.runtime is not None and matrix.runtime_only
         self._signal = make_signal(signal, len(self.seeds))
         self._asked, self._answered = -1, -1
-        self._wanted = (latency_target_s, cost_weight)
+        self._wanted = (latency_target_s, cost_weight, budget_usd, price)
         self.arrival = arrival or Arrival()
         self._audit_rate, self._audit_keys = audit_rate, derive_keys(["arena audit", matrix.name], self.seeds)
         if audit_rate and matrix.true_reward is None:
@@ -242,7 +247,7 @@ class Replay:
     def setup(self) -> Setup:
         """Shapes and kinds of evidence that a player may know before the first round."""
         m = self.matrix
-        latency_target_s, cost_weight = self._wanted
+        latency_target_s, cost_weight, budget_usd, price = self._wanted
         return Setup(
             m.n_agents,
             0 if self.context is None else self.context.shape[1],
@@ -256,6 +261,8 @@ class Replay:
             latency_target_s=latency_target_s,
             cost_weight=cost_weight,
             audit_rate=self._audit_rate,
+            budget_usd=budget_usd,
+            price=price,
         )
 
     def draws(self, t: int) -> Floats:

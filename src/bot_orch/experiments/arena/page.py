@@ -17,7 +17,7 @@ import scipy
 
 from bot_orch._version import __version__
 from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
-from bot_orch.experiments.arena.plots import draw_curves, draw_league, draw_set
+from bot_orch.experiments.arena.plots import draw_budget, draw_curves, draw_league, draw_set
 from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
 from bot_orch.experiments.harness.figures import save_figure
 from bot_orch.experiments.harness.runner import Progress
@@ -38,7 +38,7 @@ _NO_LEAGUE = (
     "<p>No data set here has a best single agent that beats a random one, so there is nothing to normalise by and no "
     "league.</p>"
 )
-_DIGITS = {"par10": 0, "cost_usd": 5, "mean_observed_time": 2}
+_DIGITS = {"par10": 0, "cost_usd": 6, "mean_observed_time": 2}
 
 
 def write_page(out: Path, results: Results, command: str, *, progress: Progress) -> Path:
@@ -47,6 +47,7 @@ def write_page(out: Path, results: Results, command: str, *, progress: Progress)
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
     figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
+    figures += sum(key[2] == "hull" for key in results)
     draw = _Drawer(out, progress, figures)
     parts = [_INTRO]
     parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
@@ -107,6 +108,12 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _D
         caption = f"{dataset}, {order} order: normalised reward and shares of agents."
         figure = draw(f"set-{order}-{index:02d}", caption, partial(draw_set, results, dataset, order))
         table = _metric_table(results, dataset, order)
+        if (dataset, order, "hull") in results:
+            figure += draw(
+                f"budget-{order}-{index:02d}",
+                f"{dataset}, {order} order: reward against dollars per task; the line is the hull of fixed agents.",
+                partial(draw_budget, results, dataset, order),
+            )
         parts.append(f"<details><summary>{escape(dataset)}</summary>{table}{figure}</details>")
     return "".join(parts) + "</section>"
 

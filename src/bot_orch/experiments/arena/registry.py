@@ -14,7 +14,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.harness.players import Player, PolicyPlayer
 from bot_orch.policies.registry import available_policies, make_policy
 
-__all__ = ["BASELINES", "Entrant", "discover_entrants", "find_entrants", "register"]
+__all__ = ["BASELINES", "BUDGET_BASELINES", "Entrant", "discover_entrants", "find_entrants", "register"]
 
 Kind = Literal["ours", "peer", "baseline"]
 
@@ -39,6 +39,12 @@ BASELINES = {
     "best-single": "the single agent with the highest mean reward on the tasks played, known in hindsight",
     "random": "the expected result of choosing evenly among eligible agents",
     "oracle": "the best agent of every task",
+}
+#: Reported beside those where a budget is given.
+BUDGET_BASELINES = {
+    "cheapest": "the single agent with the lowest mean cost",
+    "hull": "the best mix of two fixed agents within the budget, known in hindsight",
+    "oracle-budget": "the best agents within the budget, with every outcome known",
 }
 _extra: dict[str, Entrant] = {}
 
@@ -70,7 +76,7 @@ def find_entrants(names: Sequence[str] | None) -> list[str]:
             chosen += [key for key, entrant in known.items() if entrant.default and entrant.kind in kinds]
         elif name in known:
             chosen.append(name)
-        elif name not in BASELINES:  # those are always reported
+        elif name not in BASELINES and name not in BUDGET_BASELINES:  # those are always reported
             raise InvalidInputError("--policies", f"no policy {name!r}", "see bot-orch arena --list-policies")
     return list(dict.fromkeys(chosen))
 

@@ -12,14 +12,14 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.environments.matrix.find import dataset_name, fingerprint, load_matrix
 from bot_orch.environments.replay.bandit import Order, Replay, Setup
-from bot_orch.errors import BotOrchError
+from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.experiments.arena.league import Results, csv_text
-from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
+from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, discover_entrants
 from bot_orch.experiments.harness.engines import make_engine
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.harness.figures import new_figure
 from bot_orch.experiments.harness.players import play
-from bot_orch.experiments.harness.replay_metrics import baseline, chosen, score
+from bot_orch.experiments.harness.replay_metrics import baseline, budget_baseline, chosen, fixed_agents, score
 from bot_orch.experiments.harness.runner import Progress, open_folder, run_missing
 from bot_orch.files import write_atomically
 from bot_orch.rng import derive_keys
@@ -54,6 +54,7 @@ class ArenaPlan:
     address: str | None = None
     latency_target_s: float | None = None
     cost_weight: float = 0.0
+    budget_usd: float | None = None
 
     def settings(self) -> dict[str, Any]:
         """What determines the results of a unit, written beside them. Names of policies may be added later."""
@@ -70,11 +71,15 @@ class ArenaPlan:
             {"path": str(path), "dataset": dataset_name(path), "order": order, "policy": policy, **common}
             for path in self.paths
             for order in self.orders
-            for policy in (*BASELINES, *self.policies)
+            for policy in (*BASELINES, *(BUDGET_BASELINES if self.budget_usd else ()), *self.policies)
         ]
 
     def _common(self) -> dict[str, Any]:
-        wanted = {"latency_target_s": self.latency_target_s, "cost_weight": self.cost_weight}
+        wanted = {
+            "latency_target_s": self.latency_target_s,
+            "cost_weight": self.cost_weight,
+            "budget_usd": self.budget_usd,
+        }
         return {
             "seeds": self.seeds,
             "rounds": self.rounds,
@@ -97,8 +102,16 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         signal=unit["signal"],
         latency_target_s=unit.get("latency_target_s"),
         cost_weight=unit.get("cost_weight", 0.0),
+        budget_usd=unit.get("budget_usd"),
     )
     name = unit["policy"]
+    if name in BUDGET_BASELINES:
+        found = {**score(replay, budget_baseline(replay, name, unit["budget_usd"])), "kind": "baseline"}
+        return {
+            **found,
+            "budget_usd": unit["budget_usd"],
+            **({"fixed": fixed_agents(replay)} if name == "hull" else {}),
+        }
     if name in BASELINES:
         return {**score(replay, baseline(replay, name)), "kind": "baseline"}
     entrant = discover_entrants()[name]
@@ -124,7 +137,8 @@ def _preflight(plan: ArenaPlan) -> None:
     """Fail before the first unit: unreadable files, missing libraries."""
     new_figure(1, 1, 1, 1)  # matplotlib, for the page at the end
     for path in plan.paths:
-        load_matrix(path)
+        if load_matrix(path).cost_usd is None and plan.budget_usd:
+            raise InvalidInputError("--budget", f"{path.name} has no cost_usd", "leave the set or the budget out")
     setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]))
     entrants = discover_entrants()
     for name in plan.policies:

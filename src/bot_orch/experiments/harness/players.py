@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints, finite_rows
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.constraints import Budget, Constraint
 from bot_orch.core.engine import Engine, Learned, Observation, Prepared
 from bot_orch.core.reward import read_rows
 from bot_orch.core.settings import Lambda, Settings
@@ -80,12 +81,14 @@ class PolicyPlayer(Player):
                 alignment=alignment,
                 cost_weight=setup.cost_weight if setup.has_cost else 0.0,
                 audit_rate=setup.audit_rate,
+                constraints=_constraints(setup),
             )
         )
         shape = (setup.seeds, setup.agents)
         self.parts = self.engine.start(setup.agents, shape[:1])
         self._names = tuple(map(str, range(setup.agents)))
         self._cost, self._waiting, self._rows = np.zeros(shape), np.zeros(shape), np.arange(setup.seeds)
+        self._price = None if setup.price is None else np.array(setup.price)
         self._made: dict[int, Prepared] = {}
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
@@ -99,10 +102,15 @@ class PolicyPlayer(Player):
             reference=None if alignment is None else _embedded(alignment, before.reference),
             pending=self._waiting,
             claims=before.claims if self._claims else None,
+            price=self._price,
+            names=self._names,
         )
         found = self.engine.prepare(self.parts, observed, u)
-        drawn = found.drawn
-        self.engine.commit(self.parts, observed, drawn.agent, alignment=found.alignment, lambda_=found.lambda_)
+        drawn, choice = found.drawn, None
+        if self.engine.pacing is not None:
+            choice = replace(found.drawn.choice, propensities=drawn.propensities)
+        alignment_cost, lambda_ = found.alignment, found.lambda_
+        self.engine.commit(self.parts, observed, drawn.agent, alignment=alignment_cost, lambda_=lambda_, choice=choice)
         self._made[before.t] = found
         self._waiting[self._rows, drawn.agent] += 1.0
         return Pick(drawn.agent, drawn.propensities)
@@ -115,7 +123,20 @@ class PolicyPlayer(Player):
         reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes=outcomes)
         reward = self.engine.completion.take_rows(self.parts["completion"], drawn.agent, outcomes, reward=reward)
         learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd, truth=after.truth)
+        if self.engine.accounts:
+            completed = np.array([outcome.event for outcome in outcomes])
+            learned = replace(
+                learned,
+                elapsed_s=after.elapsed_s,
+                completed=completed,
+                estimate=drawn.choice.estimate,
+                price=self._price,
+            )
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
+
+
+def _constraints(setup: Setup) -> tuple[Constraint, ...]:
+    return (Budget(setup.budget_usd),) if setup.has_cost and setup.budget_usd is not None else ()
 
 
 def alignment_for(setup: Setup) -> Alignment | None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.environments.replay.bandit import Replay
+from bot_orch.experiments.harness.hull import frontier, hull_mix, oracle_at
 
-__all__ = ["Reader", "baseline", "chosen", "score"]
+__all__ = ["Reader", "baseline", "budget_baseline", "chosen", "fixed_agents", "score"]
 
 #: Reads a ``(T, M)`` array along a sequence of choices: ``(rounds, seeds)``, what came (or is expected) each round.
 Reader = Callable[[Floats], Floats]
@@ -35,6 +36,45 @@ def baseline(replay: Replay, name: str) -> Reader:
         return lambda values: values[rows, best[rows]]
     single = np.argmax(_filled(replay, reward)[rows].mean(axis=0), axis=-1)
     return lambda values: _filled(replay, values)[rows, single]
+
+
+def budget_baseline(replay: Replay, name: str, budget: float) -> Reader:
+    """``cheapest``, ``hull`` or ``oracle-budget`` on the tasks of the replay, known in hindsight seed by seed.
+
+    ``hull`` gives expected values of the best mix of two fixed agents.
+    """
+    rows, seeds = replay.rows, range(replay.rows.shape[1])
+    reward, cost = _filled(replay, replay.matrix.reward), _dollars(replay)
+    if name == "oracle-budget":
+        best = np.stack([oracle_at(_barred(replay)[rows[:, s]], cost[rows[:, s]], budget) for s in seeds], axis=1)
+        return lambda values: values[rows, best]
+    means = [(reward[rows[:, s]].mean(axis=0), cost[rows[:, s]].mean(axis=0)) for s in seeds]
+    if name == "cheapest":
+        cheapest = np.array([int(np.argmin(c)) for _, c in means])
+        return lambda values: _filled(replay, values)[rows, cheapest]
+    mixes = [hull_mix(r, c, budget) for r, c in means]
+    return lambda values: np.stack([mixes[s].of(_filled(replay, values)[rows[:, s]]) for s in seeds], axis=1)
+
+
+def fixed_agents(replay: Replay) -> dict[str, list[tuple[float, float]]]:
+    """(mean cost, mean reward) of every agent over the tasks played, and the vertices of their hull."""
+    rows = replay.rows.reshape(-1)
+    reward, cost = _filled(replay, replay.matrix.reward)[rows].mean(axis=0), _dollars(replay)[rows].mean(axis=0)
+    agents = [(float(c), float(r)) for c, r in zip(cost, reward, strict=True)]
+    return {"agents": agents, "hull": frontier(reward, cost)}
+
+
+def _dollars(replay: Replay) -> Floats:
+    """Dollars of every cell; the agent's mean where unknown."""
+    cost = replay.matrix.cost_usd
+    assert cost is not None  # noqa: S101 - callers ask only for sets with dollars
+    known = np.isfinite(cost)
+    mean = np.where(known, cost, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return _filled(replay, np.where(known, cost, mean))
+
+
+def _barred(replay: Replay) -> Floats:
+    return np.where(replay.matrix.eligible, replay.matrix.reward, -1e6)
 
 
 def score(replay: Replay, read: Reader) -> dict[str, Any]:

@@ -1,0 +1,26 @@
+"""What a user wants beside reward: weights of dollars and seconds, and limits kept by dual variables."""
+
+from bot_orch.core.constraints.limits import (
+    Budget,
+    Capacity,
+    Constraint,
+    Deadline,
+    Objective,
+    Quality,
+    constraint_from_spec,
+    constraint_to_spec,
+)
+from bot_orch.core.constraints.pacing import Pacing, PacingPlan
+
+__all__ = [
+    "Budget",
+    "Capacity",
+    "Constraint",
+    "Deadline",
+    "Objective",
+    "Pacing",
+    "PacingPlan",
+    "Quality",
+    "constraint_from_spec",
+    "constraint_to_spec",
+]

@@ -1,0 +1,270 @@
+"""The objective and the constraints as a user states them: dollars, seconds, shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from bot_orch.errors import InvalidInputError
+
+__all__ = [
+    "Budget",
+    "Capacity",
+    "Constraint",
+    "Deadline",
+    "Objective",
+    "Quality",
+    "constraint_from_spec",
+    "constraint_to_spec",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """``quality * estimate - usd * E[dollars] - seconds * E[seconds]``; only the ratios of the weights matter.
+
+    Parameters
+    ----------
+    quality
+        Weight of the expected reward.
+    usd
+        Weight of a dollar: with ``quality`` 1, the reward that a dollar is worth.
+    seconds
+        Weight of a second, likewise.
+
+    Examples
+    --------
+    >>> Objective(usd=10.0)  # a reward of 0.1 is worth a cent
+    Objective(quality=1.0, usd=10.0, seconds=0.0)
+    """
+
+    quality: float = 1.0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("quality", "usd", "seconds"):
+            value = _number(f"objective.{name}", getattr(self, name), low=0.0)
+            object.__setattr__(self, name, value)
+        if not self.quality > 0.0:
+            raise InvalidInputError("objective.quality", "is 0", "pass a positive weight: only ratios matter")
+
+    @property
+    def per_usd(self) -> float:
+        """Reward that a dollar is worth."""
+        return self.usd / self.quality
+
+    @property
+    def per_second(self) -> float:
+        """Reward that a second is worth."""
+        return self.seconds / self.quality
+
+    @classmethod
+    def from_spec(cls, document: Mapping[str, Any]) -> Objective:
+        """Read JSON or YAML values; ``dataclasses.asdict`` is the inverse."""
+        made: Objective = _built(cls, document, "objective")
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Mean spending: at most ``usd`` dollars per ``per`` tasks.
+
+    Spending is paced: it is smooth over the tasks, savings are carried over for about twenty tasks only, and debts (an
+    expensive call, a rise of prices) are paid back.
+
+    Parameters
+    ----------
+    usd
+        Dollars.
+    per
+        Number of tasks that they are for.
+    """
+
+    usd: float
+    per: int = 1
+    kind: ClassVar[str] = "budget"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "usd", _number("budget.usd", self.usd, low=0.0, strict=True))
+        if not (isinstance(self.per, int) and self.per >= 1):
+            raise InvalidInputError("budget.per", f"is {self.per!r}", "pass a number of tasks, 1 or more")
+
+    @property
+    def limit(self) -> float:
+        """Dollars per task."""
+        return self.usd / self.per
+
+    @property
+    def name(self) -> str:
+        """Name shown to users."""
+        return "budget"
+
+    @property
+    def unit(self) -> str:
+        """What the multiplier is per."""
+        return "dollar"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """At most this share of the tasks goes to one agent, such as a person with other duties.
+
+    Parameters
+    ----------
+    agent
+        Name of the agent.
+    share
+        Largest share, between 0 and 1.
+    """
+
+    agent: str
+    share: float
+    kind: ClassVar[str] = "capacity"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.agent, str) or not self.agent:
+            raise InvalidInputError("capacity.agent", f"is {self.agent!r}", "pass the name of an agent")
+        object.__setattr__(self, "share", _share("capacity.share", self.share))
+
+    @property
+    def limit(self) -> float:
+        """The share."""
+        return self.share
+
+    @property
+    def name(self) -> str:
+        """Name shown to users."""
+        return f"capacity of {self.agent}"
+
+    @property
+    def unit(self) -> str:
+        """What the multiplier is per."""
+        return "task"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """At most a share ``late`` of the tasks takes longer than ``seconds``.
+
+    Parameters
+    ----------
+    seconds
+        The deadline.
+    late
+        Largest share beyond it, between 0 and 1.
+    """
+
+    seconds: float
+    late: float = 0.05
+    kind: ClassVar[str] = "deadline"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", _number("deadline.seconds", self.seconds, low=0.0, strict=True))
+        object.__setattr__(self, "late", _share("deadline.late", self.late))
+
+    @property
+    def limit(self) -> float:
+        """The share of late outcomes."""
+        return self.late
+
+    @property
+    def name(self) -> str:
+        """Name shown to users."""
+        return f"deadline of {self.seconds:g} s"
+
+    @property
+    def unit(self) -> str:
+        """What the multiplier is per."""
+        return "late outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Least dollars such that the mean reward stays within ``within`` of the best single agent's.
+
+    Parameters
+    ----------
+    within
+        Relative loss that is acceptable, between 0 and 1: 0.02 is 2 %.
+    """
+
+    within: float = 0.02
+    kind: ClassVar[str] = "quality"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "within", _share("quality.within", self.within))
+
+    @property
+    def limit(self) -> float:
+        """The relative loss."""
+        return self.within
+
+    @property
+    def name(self) -> str:
+        """Name shown to users."""
+        return "quality"
+
+    @property
+    def unit(self) -> str:
+        """What the multiplier is per."""
+        return "mean price"
+
+
+Constraint = Budget | Capacity | Deadline | Quality
+_KINDS: dict[str, type[Budget] | type[Capacity] | type[Deadline] | type[Quality]] = {
+    each.kind: each for each in (Budget, Capacity, Deadline, Quality)
+}
+
+
+def constraint_to_spec(constraint: Constraint) -> dict[str, Any]:
+    """JSON values; :func:`constraint_from_spec` is the inverse.
+
+    Examples
+    --------
+    >>> constraint_to_spec(Capacity("person", 0.2))
+    {'kind': 'capacity', 'agent': 'person', 'share': 0.2}
+    """
+    return {"kind": constraint.kind, **asdict(constraint)}
+
+
+def constraint_from_spec(document: Mapping[str, Any]) -> Constraint:
+    """Read JSON or YAML values.
+
+    Examples
+    --------
+    >>> constraint_from_spec({"kind": "budget", "usd": 5, "per": 1000}).limit
+    0.005
+    """
+    if not isinstance(document, Mapping) or document.get("kind") not in _KINDS:
+        kind = document.get("kind") if isinstance(document, Mapping) else document
+        raise InvalidInputError("constraint.kind", f"is {kind!r}", f"choose from {', '.join(_KINDS)}")
+    rest = {key: value for key, value in document.items() if key != "kind"}
+    made: Constraint = _built(_KINDS[document["kind"]], rest, str(document["kind"]))
+    return made
+
+
+def _built(type_: type[Any], document: Mapping[str, Any], where: str) -> Any:
+    known = tuple(type_.__dataclass_fields__)
+    for key in document:
+        if key not in known:
+            raise InvalidInputError(f"{where}.{key}", "is not a setting", f"choose from {', '.join(known)}")
+    try:
+        return type_(**document)
+    except TypeError as error:
+        raise InvalidInputError(where, f"is incomplete ({error})", f"pass {', '.join(known)}") from error
+
+
+def _number(name: str, value: Any, *, low: float, strict: bool = False) -> float:
+    fine = isinstance(value, int | float) and math.isfinite(value) and (value > low if strict else value >= low)
+    if not fine:
+        raise InvalidInputError(name, f"is {value!r}", f"pass a number {'above' if strict else 'of at least'} {low:g}")
+    return float(value)
+
+
+def _share(name: str, value: Any) -> float:
+    if not (isinstance(value, int | float) and 0.0 < value < 1.0):
+        raise InvalidInputError(name, f"is {value!r}", "pass a share between 0 and 1, such as 0.2")
+    return float(value)

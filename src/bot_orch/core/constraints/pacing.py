@@ -1,0 +1,349 @@
+"""All constraints together: penalties, affordable agents and floors for a decision, and their state after it.
+
+One dual variable per constraint (:mod:`~bot_orch.core.constraints.curve`), each moved with the others held fixed. Two
+safeguards act beside the multipliers:
+
+- an agent whose call would use more than the balance plus a hundred tasks' allowance is not eligible, nor, while
+  dollars of five tasks are owed, one that would cost those of more than ten;
+- the *guard*: if features stop predicting rewards (the slope of rewards on the estimates' deviations from their mean
+  falls to zero), choices move to the agents' mean estimates, so that a policy led astray by useless features falls no
+  lower than the best mix of two fixed agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, chosen_entries
+from bot_orch.core.constraints.curve import Multiplier, Step
+from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadline, Quality
+from bot_orch.core.constraints.times import Lates
+from bot_orch.core.pipeline import Drawn
+from bot_orch.policies.base import Choice, Policy, Situation
+from bot_orch.policies.choice import argmax_ties, mixed_draw
+
+__all__ = ["Means", "Pacing", "PacingPlan", "Used", "paced"]
+
+_CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
+_DEBT, _LARGE = 5.0, 10.0  # beyond this debt, no call that costs the allowance of more than ten tasks
+_FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use
+_SLOW = 2000.0  # horizon of the quality constraint: single rewards are noisy
+_MEMORY = 100.0
+_TRIAL = 20.0  # tasks per agent before quality is traded for dollars; after that, every twentieth task goes to the best
+_GUARD_MEMORY = 1000.0
+_GUARD_PRIOR = 0.5  # worth 200 outcomes whose estimates deviate by 0.05
+_FULL_TRUST = 0.2  # slope from which on estimates are used as they are
+_LARGEST_BONUS = 1.0  # bonus of an agent never tried, in the usage curve
+
+Parts = dict[str, Arrays]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """Expected usage per agent in units of the limit, the direction that the multiplier penalises, and pending usage.
+
+    ``expected`` and ``direction`` are ``batch + (M,)``, ``pending`` is ``batch``.
+    """
+
+    expected: Floats
+    direction: Floats
+    pending: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PacingPlan:
+    """What the constraints add to one decision."""
+
+    penalties: tuple[Floats, ...]
+    steps: tuple[Step, ...]
+    usage: tuple[Demand, ...]
+    _: KW_ONLY
+    eligible: Bools | None
+    floor: Floats | float
+    trust: Floats
+    typical: Floats
+
+    @property
+    def penalty(self) -> Floats:
+        """Sum of the penalties, ``batch + (M,)``."""
+        total = self.penalties[0]
+        for each in self.penalties[1:]:
+            total = total + each
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Means:
+    """Expected dollars of the task, mean dollars and names of the agents; None where no constraint needs them."""
+
+    dollars: Floats | None
+    mean_dollars: Floats | None
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Used:
+    """What outcomes used: reward, dollars and, per constraint, whether late (1) or in time (0); NaN where unknown."""
+
+    reward: Floats
+    usd: Floats
+    late: tuple[Floats, ...]
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """The constraints of an engine.
+
+    Parameters
+    ----------
+    constraints
+        The constraints, in order. The state of each is in a part named after its settings.
+    contextual
+        Whether tasks have features, so that the guard has something to judge.
+    """
+
+    constraints: tuple[Constraint, ...]
+    contextual: bool = False
+
+    @cached_property
+    def multipliers(self) -> tuple[Multiplier, ...]:
+        """One dual variable per constraint."""
+        return tuple(_multiplier(each) for each in self.constraints)
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts. A changed limit makes a new name, so that its state starts afresh."""
+        return tuple(f"constraint {each!r}" for each in self.constraints)
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        """State schemas by part: one per constraint, the agents' mean estimates, and late outcomes."""
+        found: dict[str, Schema] = {
+            "guard": {
+                "estimate": Field(),
+                "optimistic": Field(),
+                "reward": Field(),
+                "outcomes": Field(),
+                "tasks": Field(per_agent=False),
+                "explained": Field(per_agent=False, fill=_GUARD_PRIOR),
+                "spread": Field(per_agent=False, fill=_GUARD_PRIOR),
+            }
+        }
+        for name, constraint, multiplier in zip(self.parts, self.constraints, self.multipliers, strict=True):
+            late = Lates(constraint.late).schema if isinstance(constraint, Deadline) else {}
+            found[name] = {**multiplier.schema, **late}
+        return found
+
+    def plan(
+        self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float
+    ) -> PacingPlan:
+        """Multipliers and what follows from them, from the state alone."""
+        guard = parts["guard"]
+        shape = guard["estimate"].shape
+        waiting = np.zeros(shape) if pending is None else np.broadcast_to(pending, shape)
+        usage = tuple(self._usage(parts, index, means, waiting=waiting) for index in range(len(self.constraints)))
+        steps = tuple(self._step(parts, index, each) for index, each in enumerate(usage))
+        penalties = tuple(step.multiplier[..., None] * each.direction for step, each in zip(steps, usage, strict=True))
+        trust = np.ones(shape[:-1])
+        if self.contextual:
+            slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
+            binds = np.logical_or.reduce([step.multiplier > 0.0 for step in steps])
+            trust = np.where(binds, slope, trust)
+        mask = self._affordable(usage, steps, eligible, shape=shape)
+        shares = self._floor(usage, floor, mask, shape=shape)
+        typical = guard["estimate"].copy()
+        return PacingPlan(penalties, steps, usage, eligible=mask, floor=shares, trust=trust, typical=typical)
+
+    def natural(self, plan: PacingPlan) -> Floats:
+        """Multipliers in reward per unit of the constraint (a dollar, a task, a late outcome), ``batch + (K,)``."""
+        limits = [1.0 if isinstance(each, Quality) else each.limit for each in self.constraints]
+        return np.stack([step.multiplier / limit for step, limit in zip(plan.steps, limits, strict=True)], axis=-1)
+
+    def commit(
+        self, parts: Parts, plan: PacingPlan, choice: Choice, *, base: Floats, agent: Ints, eligible: Bools | None
+    ) -> None:
+        """Update curves, balances and mean estimates after a decision; ``base`` is alignment plus configured cost."""
+        guard = parts["guard"]
+        guard["tasks"] += 1.0
+        rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
+        guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
+        trust, hope = plan.trust[..., None], choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)
+        guard["optimistic"] += rate[..., None] * (hope - guard["optimistic"])
+        score = trust * hope + (1.0 - trust) * plan.typical - base
+        if eligible is not None:
+            score = np.where(eligible, score, -np.inf)
+        for index, name in enumerate(self.parts):
+            others = score
+            for other, penalty in enumerate(plan.penalties):
+                others = others if other == index else others - penalty
+            self._commit_one(parts, index, plan, others=others, choice=choice)
+            if isinstance(self.constraints[index], Capacity):
+                used = chosen_entries(np.broadcast_to(plan.usage[index].expected, guard["estimate"].shape), agent)
+                self.multipliers[index].charge(parts[name], used)
+
+    def learn(
+        self,
+        parts: Parts,
+        agent: Ints,
+        means: Means,
+        *,
+        usage: Used,
+        estimate: Floats | None,
+        before: Used | None = None,
+    ) -> None:
+        """Charge the real usage of outcomes, ``batch`` each; what is unknown (NaN) is charged as expected.
+
+        Where outcomes replace others of the same decisions, ``before``, the difference is charged.
+        """
+        guard = parts["guard"]
+        for index, (name, constraint) in enumerate(zip(self.parts, self.constraints, strict=True)):
+            state = parts[name]
+            if isinstance(constraint, Budget) and means.dollars is not None:
+                expected = chosen_entries(np.broadcast_to(means.dollars, guard["estimate"].shape), agent)
+                due = _due(usage.usd, expected, None if before is None else before.usd)
+                self.multipliers[index].charge(state, due / constraint.limit)
+            elif isinstance(constraint, Deadline):
+                lates = Lates(constraint.late)
+                expected = chosen_entries(lates.means(state), agent)
+                late, seen = usage.late[index], None if before is None else before.late[index]
+                self.multipliers[index].charge(state, _due(late, expected, seen) / constraint.late)
+                lates.see(state, agent, late if seen is None else np.where(np.isfinite(seen), np.nan, late))
+            elif isinstance(constraint, Quality):
+                short = _shortfall(guard["optimistic"], usage.reward[..., None], constraint.within)[..., 0]
+                seen = None
+                if before is not None:
+                    seen = _shortfall(guard["optimistic"], before.reward[..., None], constraint.within)[..., 0]
+                self.multipliers[index].charge(state, _due(short, 1.0, seen))
+        if estimate is not None:
+            self._judge(guard, agent, usage.reward, estimate=estimate)
+
+    def _judge(self, guard: Arrays, agent: Ints, reward: Floats, *, estimate: Floats) -> None:
+        """Slope of rewards on estimates, both as deviations from the agent's recent means."""
+        known = np.isfinite(reward)
+        at = (*np.indices(np.shape(agent), sparse=True), agent)
+        guard["outcomes"][at] += known
+        rate = np.where(known, np.maximum(1.0 / _MEMORY, 1.0 / np.maximum(guard["outcomes"][at], 1.0)), 0.0)
+        predicted = np.where(known, estimate - guard["estimate"][at], 0.0)
+        came = np.where(known, reward, 0.0) - np.where(known, guard["reward"][at], 0.0)
+        guard["reward"][at] += rate * came
+        keep = np.where(known, 1.0 - 1.0 / _GUARD_MEMORY, 1.0)
+        for name, value in (("explained", predicted * came), ("spread", predicted * predicted)):
+            guard[name][...] = _GUARD_PRIOR + keep * (guard[name] - _GUARD_PRIOR) + value
+
+    def _step(self, parts: Parts, index: int, usage: Demand) -> Step:
+        """The multiplier; that of the quality constraint rests at first and at times, to learn who is the best."""
+        state = parts[self.parts[index]]
+        step = self.multipliers[index].step(state, usage.pending)
+        if not isinstance(self.constraints[index], Quality):
+            return step
+        tasks = state["tasks"]
+        rests = (tasks < _TRIAL * usage.direction.shape[-1]) | (np.mod(tasks, _TRIAL) == 0.0)
+        return replace(step, multiplier=np.where(rests, 0.0, step.multiplier))
+
+    def _usage(self, parts: Parts, index: int, means: Means, *, waiting: Floats) -> Demand:
+        constraint, state, shape = self.constraints[index], parts[self.parts[index]], waiting.shape
+        nothing = np.zeros(shape[:-1])
+        if isinstance(constraint, Capacity):
+            mine = np.array([name == constraint.agent for name in means.names], dtype=float) / constraint.share
+            return Demand(mine, mine, nothing)
+        if isinstance(constraint, Deadline):
+            expected = Lates(constraint.late).means(state) / constraint.late
+            return Demand(expected, expected, np.add.reduce(waiting * expected, axis=-1))
+        dollars = np.zeros(shape) if means.dollars is None else means.dollars
+        usual = dollars if means.mean_dollars is None else means.mean_dollars
+        if isinstance(constraint, Budget):
+            owed = np.add.reduce(waiting * usual, axis=-1) / constraint.limit
+            expected = dollars / constraint.limit
+            return Demand(expected, expected, owed)
+        level = np.maximum(np.add.reduce(dollars, axis=-1, keepdims=True) / shape[-1], 1e-12)
+        return Demand(np.zeros(shape), dollars / level, nothing)
+
+    def _commit_one(self, parts: Parts, index: int, plan: PacingPlan, *, others: Floats, choice: Choice) -> None:
+        multiplier, usage, constraint = self.multipliers[index], plan.usage[index], self.constraints[index]
+        expected = usage.expected
+        if isinstance(constraint, Quality):
+            expected = _shortfall(parts["guard"]["optimistic"], choice.estimate, constraint.within)
+        shape = others.shape
+        direction, expected = np.broadcast_to(usage.direction, shape), np.broadcast_to(expected, shape)
+        best = np.argmax(others[..., None, :] - multiplier.grid[:, None] * direction[..., None, :], axis=-1)
+        used = np.take_along_axis(expected, best, axis=-1)
+        mean = np.add.reduce(choice.propensities * expected, axis=-1)
+        lump = np.add.reduce(choice.propensities * expected * expected, axis=-1)
+        state, step = parts[self.parts[index]], plan.steps[index]
+        multiplier.commit(state, step, used, expected=mean, lump=lump, pending=usage.pending)
+
+    def _affordable(
+        self, usage: Sequence[Demand], steps: Sequence[Step], eligible: Bools | None, *, shape: tuple[int, ...]
+    ) -> Bools | None:
+        """Eligible agents whose usage the balance plus the credit covers; the least demanding one always."""
+        mask = eligible
+        for constraint, each, step in zip(self.constraints, usage, steps, strict=True):
+            if isinstance(constraint, Quality):
+                continue
+            allowed = np.ones(shape, dtype=bool) if mask is None else np.broadcast_to(mask, shape)
+            demand = np.where(allowed, np.broadcast_to(each.expected, shape), np.inf)
+            least = demand == np.minimum.reduce(demand, axis=-1, keepdims=True)
+            balance = step.balance[..., None]
+            fine = demand <= balance + _CREDIT
+            if isinstance(constraint, Budget):
+                fine &= (balance >= -_DEBT) | (demand <= _LARGE)
+            else:  # rare use of a scarce agent may come in bursts
+                fine |= demand <= balance + 3.0 * demand
+            fits = allowed & (fine | least)
+            mask = mask if fits.all() else fits
+        return mask
+
+    def _floor(
+        self, usage: Sequence[Demand], floor: float, mask: Bools | None, *, shape: tuple[int, ...]
+    ) -> Floats | float:
+        """Share of the floor per agent, less for agents that would use much of an allowance by it."""
+        if floor <= 0.0:
+            return 0.0
+        able = np.ones(shape) if mask is None else np.broadcast_to(mask, shape).astype(float)
+        shares = able * (floor / np.add.reduce(able, axis=-1, keepdims=True))
+        demand = np.ones(shape)
+        for constraint, each in zip(self.constraints, usage, strict=True):
+            demand = demand if isinstance(constraint, Quality) else np.maximum(demand, each.expected)
+        return np.asarray(np.minimum(shares, _FLOOR_USAGE * shares / (floor * demand)))
+
+
+def paced(policy: Policy, state: Arrays, situation: Situation, *, plan: PacingPlan, u: npt.ArrayLike) -> Drawn:
+    """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact."""
+    choice = policy.choose(state, situation)
+    p = choice.propensities
+    if np.minimum.reduce(plan.trust, axis=None) < 1.0:
+        trust = plan.trust[..., None]
+        p = trust * p + (1.0 - trust) * argmax_ties(plan.typical - situation.penalty, situation.eligible)
+    if isinstance(plan.floor, np.ndarray):
+        p = (1.0 - np.add.reduce(plan.floor, axis=-1, keepdims=True)) * p + plan.floor
+    p, agent = mixed_draw(p, u)
+    return Drawn(agent, p, choice, situation)
+
+
+def _multiplier(constraint: Constraint) -> Multiplier:
+    if isinstance(constraint, Quality):
+        return Multiplier(horizon=_SLOW, falling=False)
+    if isinstance(constraint, Budget) and constraint.per > 1:
+        return Multiplier(horizon=min(300.0, max(50.0, 0.25 * constraint.per)))
+    return Multiplier()
+
+
+def _due(now: Floats, expected: Floats | float, before: Floats | None) -> Floats:
+    """What to charge: usage, expected usage where it is unknown; in place of an earlier charge, the difference."""
+    if before is None:
+        return np.where(np.isfinite(now), now, expected)
+    return np.where(np.isfinite(now), now - np.where(np.isfinite(before), before, expected), 0.0)
+
+
+def _shortfall(estimates: Floats, value: Floats, within: float) -> Floats:
+    """How far values lie below the best agent's mean upper bound, in units of the acceptable loss.
+
+    With bounds instead of estimates an agent that was hardly tried counts as the best until it was.
+    """
+    best = np.maximum(np.maximum.reduce(estimates, axis=-1, keepdims=True), 1e-9)
+    return np.asarray((best - value) / (within * best))
