@@ -21,7 +21,6 @@ from cells import (
     one_by_one,
 )
 
-from bot_orch.core import pipeline
 from bot_orch.core.engine import Engine
 from bot_orch.policies.choice import with_floor
 
@@ -91,7 +90,7 @@ def test_control_native_units_are_caught():
 
 def test_control_a_floor_for_each_agent_is_caught(monkeypatch):
     live = one_by_one(CELL)
-    monkeypatch.setattr(pipeline, "with_uniform_share", with_floor)
+    monkeypatch.setattr("bot_orch.policies.choice.with_uniform_share", with_floor)
     assert differences(CELL, one=live)
 
 
@@ -106,9 +105,9 @@ def test_control_a_reward_imputed_for_what_was_cut_off_is_caught(monkeypatch):
     live = one_by_one(cell)
     learn = Engine.learn
 
-    def halves(self, parts, names, feedback, *, learned):
+    def halves(self, parts, names, feedback, *, learned, **rest):
         reward = np.where(feedback.reward == 0.0, 0.5, feedback.reward)
-        learn(self, parts, names, replace(feedback, reward=reward), learned=learned)
+        return learn(self, parts, names, replace(feedback, reward=reward, earned=None), learned=learned, **rest)
 
     monkeypatch.setattr(Engine, "learn", halves)
     assert differences(cell, one=live)
