@@ -105,9 +105,9 @@ def test_control_a_reward_imputed_for_what_was_cut_off_is_caught(monkeypatch):
     live = one_by_one(cell)
     learn = Engine.learn
 
-    def halves(self, parts, names, feedback, *, learned):
+    def halves(self, parts, names, feedback, *, learned, **rest):
         reward = np.where(feedback.reward == 0.0, 0.5, feedback.reward)
-        learn(self, parts, names, replace(feedback, reward=reward, earned=None), learned=learned)
+        return learn(self, parts, names, replace(feedback, reward=reward, earned=None), learned=learned, **rest)
 
     monkeypatch.setattr(Engine, "learn", halves)
     assert differences(cell, one=live)

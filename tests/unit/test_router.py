@@ -31,8 +31,8 @@ class Recording(Orchestrator):
         self.calls.append(("decide", task, decision))
         return decision
 
-    def observe(self, decision_id, outcome):
-        super().observe(decision_id, outcome)
+    def observe(self, decision_id, outcome, *, audit=False):
+        super().observe(decision_id, outcome, audit=audit)
         self.calls.append(("observe", decision_id, outcome))
 
 
