@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
+from bot_orch.core.warm import WarmStart, as_evaluations, features_of, fit_features, teach
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
 from bot_orch.policies.base import Feedback, Policy
@@ -267,6 +268,53 @@ class Orchestrator:
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
     @exclusive
+    def learn_from(
+        self,
+        evaluations: Any,
+        *,
+        features: Any = None,
+        tasks: Sequence[Task] | None = None,
+        weight: Any = 1.0,
+        most: float = 1000.0,
+    ) -> int:
+        """Warm start: teach the policy evaluations of the agents. Returns how many outcomes they were taught as.
+
+        The policy keeps a second state without the lessons, which makes 10 % of the decisions at first. If the taught
+        state predicts rewards worse than the other one, it is dropped (:class:`~bot_orch.core.warm.WarmStart`).
+
+        Parameters
+        ----------
+        evaluations
+            Rewards in [0, 1], NaN where missing: a matrix (rows, agents), lists by agent, a DataFrame with a column per
+            agent, or records with ``agent`` and ``reward`` (an old log).
+        features
+            Features of the rows, (rows, d), or names of columns; or ``tasks``, one :class:`~bot_orch.Task` per row.
+        weight
+            How many outcomes a row counts for: a number, one per row, or the name of a column.
+        most
+            Outcomes per agent at most; with more evaluations than that, all weights are scaled down.
+
+        Examples
+        --------
+        >>> router = Orchestrator(["small", "large"], seed=1)
+        >>> router.learn_from({"small": [0.2, 0.4, 0.3] * 20, "large": [0.9, 0.8, 1.0] * 20})
+        120
+        >>> router.decide(Task("first")).agent
+        'large'
+        """
+        features = features if tasks is None else features_of(tasks)
+        given = as_evaluations(evaluations, self.agents, features=features, weight=weight)
+        settings = fit_features(self.settings, given, first=self._fresh)
+        engine = self._engine if settings is self.settings else Engine(settings)
+        state, t, d = self._parts_of(engine)["policy"], self._state.rounds + 1, settings.n_features or 0
+        taught = teach(settings.policy, state, given, t=t, n_features=d, most=most)
+        self._use(engine)  # inputs are valid: no error after this line
+        self._engine = Engine(replace(settings, policy=taught.policy))
+        self._state.parts["policy"], self._name = taught.state, policy_name(taught.policy)
+        self._state.seq += 1
+        return taught.lessons
+
+    @exclusive
     def reconfigure(self, settings: Settings, agents: Iterable[Agent], *, keep_learned: bool = True) -> None:
         """Replace settings and agents in place. Pending decisions are kept; learned state too, unless told otherwise.
 
@@ -390,7 +438,12 @@ class Orchestrator:
 
     def _engine_for(self, task: Task) -> Engine:
         require_type("task", task, Task, "pass a Task, such as Task(text=...)")
-        return self._engine.for_task(task, first=not self._state.rounds)
+        return self._engine.for_task(task, first=self._fresh)
+
+    @property
+    def _fresh(self) -> bool:
+        """Whether the policy has learned nothing yet."""
+        return not self._state.rounds and not isinstance(self.policy, WarmStart)
 
     def _pending(self, decision_id: str) -> Decision:
         decision = self._state.pending.get(decision_id)

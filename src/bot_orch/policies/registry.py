@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import bot_orch.policies as package
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.estimators import Estimator, History
 from bot_orch.policies.schedules import Schedule, as_schedule
@@ -22,6 +22,7 @@ __all__ = ["available_policies", "from_spec", "make_policy", "policy_name", "reg
 _FAMILIES: dict[str, type] = {"policy": Policy, "estimator": Estimator, "history": History, "schedule": Schedule}
 _VERSION = 1
 _extra: dict[str, type[Policy]] = {}
+_unlisted: dict[str, type[Policy]] = {}
 
 
 def available_policies() -> dict[str, type[Policy]]:
@@ -35,11 +36,15 @@ def available_policies() -> dict[str, type[Policy]]:
     return {**_builtin(), **_extra}
 
 
-def register_policy(cls: type[Policy]) -> type[Policy]:
-    """Register a custom policy under its ``id``; usable as a class decorator."""
-    if cls.id in available_policies() and available_policies()[cls.id] is not cls:
+def register_policy(cls: type[Policy], *, listed: bool = True) -> type[Policy]:
+    """Register a custom policy under its ``id``; usable as a class decorator.
+
+    A policy that is not ``listed`` can be read from a saved state, and is not offered by :func:`available_policies`.
+    """
+    known = {**available_policies(), **_unlisted}
+    if known.get(cls.id, cls) is not cls:
         raise InvalidInputError("policy.id", f"{cls.id!r} is taken", "choose another id")
-    _extra[cls.id] = cls
+    (_extra if listed else _unlisted)[cls.id] = cls
     return cls
 
 
@@ -51,10 +56,12 @@ def make_policy(name: str, **settings: Any) -> Policy:
     >>> make_policy("bot", eta=3.0).eta(1)
     3.0
     """
+    require_type("policy", name, str, "pass the name of a policy, such as 'auto'")
     base, _, version = name.partition("@")
-    known = available_policies()
+    known = {**available_policies(), **_unlisted}
     if base not in known or version not in ("", str(_VERSION)):
-        raise InvalidInputError("policy", f"{name!r} is not known", f"choose one of {', '.join(sorted(known))}")
+        remedy = f"choose one of {', '.join(sorted(available_policies()))}, or register your own with register_policy"
+        raise InvalidInputError("policy", f"{name!r} is not known", remedy)
     policy: Policy = _build(known[base], settings, f"policy {base}")
     return policy
 
