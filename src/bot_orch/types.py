@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.display import html_table
 from bot_orch.errors import InvalidInputError
 
 __all__ = [
@@ -205,6 +206,17 @@ class Decision:
     state_seq: int
     key: RandomKey
     features: tuple[float, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Decision {self.id} task {self.task_id!r}: {self.agent!r} of {len(self.agents)} agents, "
+            f"p={self.propensity:.3f}, {self.policy}>"
+        )
+
+    def _repr_html_(self) -> str:
+        head = ("", "agent", *COLUMNS)
+        rows = ([">" if row[0] == self.agent else "", *row] for row in self.rows())
+        return html_table(f"task {self.task_id!r}, {self.policy}, lambda {self.lambda_:.3g}", head, rows)
 
     @property
     def propensity(self) -> float:

@@ -19,6 +19,7 @@ from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
+from bot_orch.core.tally import Tally
 from bot_orch.core.warm import WarmStart, as_evaluations, features_of, fit_features, teach
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import write_atomically
@@ -234,6 +235,7 @@ class Orchestrator:
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
+        self._tally.decided(decision.agent)
 
     @exclusive
     def observe(self, decision_id: str, outcome: Outcome) -> None:
@@ -249,6 +251,7 @@ class Orchestrator:
             return  # the agent was removed
         parts = self._state.parts
         model.learn(parts["reward"], index, outcome)
+        self._tally.rewarded(decision.agent, reward)
         feedback = self._feedback(decision, index, np.array(np.nan if reward is None else reward))
         cost_usd = None if outcome.cost_usd is None else np.array(outcome.cost_usd)
         engine.learn(parts, self._roster.names, feedback, learned=Learned(raw, cost_usd))
@@ -378,6 +381,22 @@ class Orchestrator:
         """A hash of the state, equal for equal states."""
         return self._state.fingerprint()
 
+    def __repr__(self) -> str:
+        return self.described("Orchestrator")
+
+    def described(self, name: str) -> str:
+        """One line: agents, policy, rounds and pending decisions."""
+        agents = ", ".join(self.agents[:4]) + (f", ... ({len(self.agents)})" if len(self.agents) > 4 else "")
+        return f"<{name} [{agents}] {self._summary()}, {len(self.pending)} pending>"
+
+    def _repr_html_(self) -> str:
+        waiting = {name: int(count) for name, count in zip(self.agents, self._waiting, strict=True)}
+        return self._tally.table(self._summary(), waiting)
+
+    def _summary(self) -> str:
+        policy = f"{self.policy.policy.id} (warm start)" if isinstance(self.policy, WarmStart) else self.policy.id
+        return f"{policy}, {self._state.rounds} rounds"
+
     @exclusive
     def to_json(self) -> str:
         """Settings and state as one versioned JSON document."""
@@ -413,6 +432,7 @@ class Orchestrator:
     def _begin(self, engine: Engine, state: State) -> None:
         self._engine, self._state = engine, state
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
+        self._tally: Tally = getattr(self, "_tally", Tally())
         self._stream = derive_key("orchestrator", self.seed)
         self._name = policy_name(self.policy)
         self._refresh()

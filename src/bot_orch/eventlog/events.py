@@ -14,6 +14,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Outcome, RandomKey, Task, Terms
@@ -25,6 +26,7 @@ __all__ = [
     "Configured",
     "Controlled",
     "DecisionMade",
+    "EvaluationsGiven",
     "Event",
     "FeedbackGiven",
     "Noted",
@@ -37,6 +39,7 @@ __all__ = [
     "kind_of",
     "measure_of",
     "record_decision",
+    "record_evaluations",
     "record_task",
 ]
 
@@ -210,7 +213,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output)
+        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd or None)
 
 
 class Censored(_Event, tag="censored@1", frozen=True):
@@ -219,6 +222,27 @@ class Censored(_Event, tag="censored@1", frozen=True):
     decision_id: str
     elapsed_s: float
     reason: str
+
+
+class EvaluationsGiven(_Event, tag="evaluations@1", frozen=True):
+    """Evaluations were taught to the policy: a warm start.
+
+    ``rewards`` holds rows of little-endian doubles, one per agent, NaN where missing; ``features`` rows of ``width``
+    numbers; ``weight`` one number per row.
+    """
+
+    agents: tuple[str, ...]
+    rewards: bytes
+    weight: bytes
+    features: bytes = b""
+    width: int = 0
+    most: float = 1000.0
+
+    def evaluations(self) -> Evaluations:
+        """The evaluations as the orchestrator takes them."""
+        rewards = np.frombuffer(self.rewards, dtype="<f8").reshape(-1, len(self.agents))
+        features = np.frombuffer(self.features, dtype="<f8").reshape(len(rewards), -1) if self.width else None
+        return Evaluations(self.agents, rewards, features, weight=np.frombuffer(self.weight, dtype="<f8"))
 
 
 class TaskSubmitted(_Event, tag="task@1", frozen=True):
@@ -275,7 +299,16 @@ class Noted(_Event, tag="note@1", frozen=True):
 
 
 Event = (
-    Configured | DecisionMade | FeedbackGiven | Censored | TaskSubmitted | AttemptEnded | TaskEnded | Controlled | Noted
+    Configured
+    | DecisionMade
+    | FeedbackGiven
+    | Censored
+    | EvaluationsGiven
+    | TaskSubmitted
+    | AttemptEnded
+    | TaskEnded
+    | Controlled
+    | Noted
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -349,6 +382,19 @@ def record_decision(
         session=session,
         task_ref=task_ref,
         by=by,
+    )
+
+
+def record_evaluations(given: Evaluations, most: float) -> EvaluationsGiven:
+    """The event of a warm start."""
+    features = given.features
+    return EvaluationsGiven(
+        given.agents,
+        given.rewards.astype("<f8").tobytes(),
+        np.asarray(given.weight).astype("<f8").tobytes(),
+        b"" if features is None else features.astype("<f8").tobytes(),
+        0 if features is None else features.shape[1],
+        most,
     )
 
 

@@ -18,6 +18,7 @@ from bot_orch.eventlog.events import (
     Configured,
     Controlled,
     DecisionMade,
+    EvaluationsGiven,
     Event,
     FeedbackGiven,
     TaskEnded,
@@ -48,6 +49,7 @@ class Ledger:
     ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
     ``engine`` is the one that the newest settings name.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; it is no part of the state.
+    Neither is ``lessons``, the number of outcomes that the last evaluations were taught as.
     """
 
     def __init__(self) -> None:
@@ -62,6 +64,7 @@ class Ledger:
         self.seq = 0
         self.time_us = 0
         self.folded_from = 0
+        self.lessons = 0
 
     @property
     def router(self) -> Orchestrator:
@@ -84,6 +87,8 @@ class Ledger:
                 self._feedback(time_us, event)
             case Censored():
                 self._settle(event.decision_id, Outcome.censored(elapsed_s=event.elapsed_s, reason=event.reason))
+            case EvaluationsGiven():
+                self.lessons = self.router.learn_from(event.evaluations(), most=event.most)
             case AttemptEnded():
                 self.spending.add(time_us, event.cost_usd)
             case TaskSubmitted():

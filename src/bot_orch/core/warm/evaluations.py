@@ -114,7 +114,9 @@ def as_evaluations(source: Any, agents: Sequence[str], *, features: Any = None, 
         return _long(columns, agents, features=features, weight=weight)
     names = [name for name in columns if name in agents]
     if not names:
-        raise InvalidInputError("evaluations", f"has the columns {list(columns)}", f"name columns after {tuple(agents)}")
+        raise InvalidInputError(
+            "evaluations", f"has the columns {list(columns)}", f"name columns after {tuple(agents)}"
+        )
     unequal = {len(columns[name]) for name in names}
     if len(unequal) > 1:
         raise InvalidInputError("evaluations", f"has columns of {sorted(unequal)} rows", "pad them with nan")

@@ -14,7 +14,7 @@ from bot_orch.policies.registry import register_policy
 __all__ = ["WarmStart"]
 
 #: Squared prediction error by which the warm state may fall behind. With rewards in [0, 1] and predictions that are
-#: right, exp(2 * lead) is a test supermartingale, so a right warm start is dropped with probability exp(-2 * 2) at most.
+#: right, exp(-2 * lead) is a supermartingale, so a right warm start is dropped with probability exp(-2 * 2) at most.
 _MARGIN = 2.0
 #: Share of the decisions that the cold state makes while the trial lasts: it asks agents that the warm state avoids.
 #: It starts at the first number and falls to the second as the warm state leads.
@@ -30,9 +30,10 @@ class WarmStart(Policy):
     """A policy with two states: one taught by evaluations (warm), one without them (cold). Both learn from outcomes.
 
     While the trial lasts, the cold state makes a tenth of the decisions, and fewer (2 % at least) as the warm state
-    predicts better; propensities are those of the mixture. Each outcome scores both predictions of the reward by squared error. The warm state is dropped when
-    it falls behind by a margin that a right prediction reaches with probability below 2 %; otherwise the better one
-    stays after 1000 outcomes. :meth:`bot_orch.Orchestrator.learn_from` creates it; users do not.
+    predicts better; propensities are those of the mixture. Each outcome scores both predictions of the reward by
+    squared error. The warm state is dropped when it falls behind by a margin that a right prediction reaches with
+    probability below 2 %; otherwise the better one stays after 1000 outcomes. Created by
+    :meth:`bot_orch.Orchestrator.learn_from`.
 
     Parameters
     ----------
