@@ -11,8 +11,9 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.checks import check_number, check_text, is_number
 from bot_orch.display import html_table
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, require_type
 
 __all__ = [
     "COLUMNS",
@@ -65,7 +66,8 @@ class Agent:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise InvalidInputError("agent.id", f"is {self.id!r}", "give every agent a name")
-        _not_negative("agent.cost", self.cost, "pass what a call costs, zero or more")
+        check_number("agent.cost", self.cost, "pass what a call costs, zero or more")
+        _check_measure("agent.profile", self.profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,15 @@ class Task:
     profiles: Mapping[str, Measure] = field(default_factory=lambda: _NO_PROFILES)
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "features", tuple(float(value) for value in self.features))
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError("task.features", f"is {self.features!r}", "pass a sequence of numbers") from error
-        if not all(map(math.isfinite, self.features)):
-            raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
+        check_text("task.id", self.id, "pass a text; str(number) will do")
+        check_text("task.kind", self.kind, "pass a text")
+        if self.text is not None:
+            check_text("task.text", self.text, "pass a text or None")
+        object.__setattr__(self, "features", _features(self.features))
+        _check_measure("task.reference", self.reference)
+        require_type("task.profiles", self.profiles, Mapping, 'pass measures by agent, such as {"a": Labels(...)}')
+        for name, profile in self.profiles.items():
+            _check_measure(f"task.profiles.{name}", profile, required=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +131,17 @@ class Outcome:
     cost_usd: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.event, bool | np.bool_):
+            raise InvalidInputError("outcome.event", f"is {self.event!r}", "pass True (completed) or False (censored)")
         if self.cost_usd is not None:
-            _not_negative("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
+            check_number("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
         if self.reward is not None:
             check_reward(self.reward)
         if self.elapsed_s is not None:
-            _not_negative("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
+            check_number("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
+        if self.reason is not None:
+            check_text("outcome.reason", self.reason, "say why it was cut off: timeout, cancelled, ...")
+        _check_measure("outcome.output", self.output)
         if not self.event and not self.reason:
             raise InvalidInputError("outcome.reason", "is missing", "say why it was cut off: timeout, cancelled, ...")
         if self.event and self.reward is None and self.elapsed_s is None:
@@ -264,16 +274,25 @@ class Decision:
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:
     """The reward itself if it lies in [0, 1], else an error that says what to do."""
-    if not (_is_number(reward) and 0.0 <= reward <= 1.0):  # also catches nan
+    number = is_number(reward) or isinstance(reward, bool | np.bool_)  # right or wrong is a reward
+    if not (number and 0.0 <= reward <= 1.0):  # also catches nan
         raise InvalidInputError(name, f"is {reward!r}", "rescale rewards to [0, 1]")
     return reward
 
 
-def _not_negative(name: str, value: Any, remedy: str) -> None:
-    if not (_is_number(value) and math.isfinite(value) and value >= 0.0):
-        raise InvalidInputError(name, f"is {value!r}", remedy)
+def _features(values: Any) -> tuple[float, ...]:
+    try:
+        if isinstance(values, str | bytes | Mapping | set) or any(isinstance(value, str) for value in values):
+            raise TypeError
+        found = tuple(float(value) for value in values)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError("task.features", f"is {values!r}", "pass a sequence of numbers") from error
+    if not all(map(math.isfinite, found)):
+        raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
+    return found
 
 
-def _is_number(value: Any) -> bool:
-    """Whether it is a Python or NumPy number; text that looks like one is not."""
-    return isinstance(value, int | float | np.number)
+def _check_measure(name: str, value: Any, *, required: bool = False) -> None:
+    if (required or value is not None) and not isinstance(value, Measure):
+        remedy = "pass a measure: Labels, Samples, Cloud or Gaussian" + ("" if required else ", or None")
+        raise InvalidInputError(name, f"is of type {type(value).__name__}", remedy)

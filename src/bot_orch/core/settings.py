@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
-import numpy as np
-
+from bot_orch.checks import check_count, check_number
 from bot_orch.core.alignment import Alignment, GivenDistances, Units
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
 
 __all__ = ["Lambda", "Settings"]
 
 Lambda = float | Literal["auto"]
+_UNITS = ("reference", "native")
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,25 @@ class Settings:
     cost_weight: float = 0.0
 
     def __post_init__(self) -> None:
+        require_type("policy", self.policy, Policy, "pass a policy, or its name to Orchestrator or make_policy")
+        require_type(
+            "reward", self.reward, RewardModel, "pass BoundedReward(), SurvivalReward() or a model of your own"
+        )
+        check_count("seed", self.seed, "pass an integer, 0 or more")
+        if self.n_features is not None:
+            check_count("n_features", self.n_features, "pass how many features a task has")
+        if self.alignment is not None and not isinstance(self.alignment, Alignment | GivenDistances):
+            raise InvalidInputError("alignment", f"is {self.alignment!r}", "pass an Alignment, or None for the default")
         if not self.policy.uses_alignment:
             object.__setattr__(self, "lambda_", 0.0)
-        if isinstance(self.lambda_, str) and self.lambda_ != "auto":
-            raise InvalidInputError("lambda_", f"is {self.lambda_!r}", "pass 'auto' or a number, 0 or more")
-        if self.n_features is not None and self.n_features < 0:
-            raise InvalidInputError("n_features", f"is {self.n_features}", "pass how many features a task has")
-        if self.lambda_ != "auto":
-            object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, high=np.inf))
-        object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, high=1.0))
-        object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, high=np.inf))
-        if self.units not in (None, "reference", "native"):
+        if not (isinstance(self.lambda_, str) and self.lambda_ == "auto"):
+            lambda_ = check_number("lambda_", self.lambda_, "pass 'auto' or a number, 0 or more")
+            object.__setattr__(self, "lambda_", lambda_)
+        floor = check_number("floor", self.floor, "pass the share spread over all agents, in [0, 1]", high=1.0)
+        weight = check_number("cost_weight", self.cost_weight, "pass units of reward per dollar, 0 or more")
+        object.__setattr__(self, "floor", floor)
+        object.__setattr__(self, "cost_weight", weight)
+        if self.units is not None and self.units not in _UNITS:
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
             units = "reference" if self.lambda_ == "auto" else self.units or self.alignment.units
@@ -104,9 +112,3 @@ class Settings:
             reward=reward_from_spec(document["reward"]),
             cost_weight=document.get("cost_weight", 0.0),
         )
-
-
-def _check(name: str, value: Any, low: float, *, high: float) -> float:
-    if not (isinstance(value, int | float) and low <= value <= high and np.isfinite(value)):
-        raise InvalidInputError(name, f"is {value}", f"pass a finite number in [{low}, {high}]")
-    return float(value)

@@ -197,7 +197,8 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     """An outcome of a decision was reported.
 
     ``effect`` is how it counts: ``learned``; ``early`` (kept until its decision is known); ``revision`` (an outcome
-    was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon: likewise).
+    was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon: likewise). ``priced``
+    says that ``cost_usd`` is the cost of the call, and is learned.
     """
 
     id: str
@@ -209,11 +210,13 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     reason: str | None = None
     output: dict[str, Any] | None = None
     cost_usd: float = 0.0
+    priced: bool = False
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd or None)
+        cost_usd = self.cost_usd if self.priced else None
+        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, cost_usd)
 
 
 class Censored(_Event, tag="censored@1", frozen=True):

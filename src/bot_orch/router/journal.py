@@ -89,6 +89,7 @@ class Journal:
             outcome.reason,
             output,
             outcome.cost_usd or 0.0,
+            outcome.cost_usd is not None,
         )
         self._write(event, decision_id)
 

@@ -126,6 +126,7 @@ class Router:
         self._asked = self._book.waiting(self._clock.now_us())
         self._in_progress: set[str] = set()
         self._alarms = self._orchestrator.drift_alarms()
+        _check_watched(on_alarm, self._orchestrator)
 
     @property
     def _orchestrator(self) -> Orchestrator:
@@ -370,3 +371,10 @@ class Router:
 
     def _since(self, started_us: int) -> float:
         return max(0, self._clock.now_us() - started_us) / 1e6  # an injected clock may jump backwards
+
+
+def _check_watched(on_alarm: Alarm | None, orchestrator: Orchestrator) -> None:
+    """Refuse a callback for alarms that nothing would raise."""
+    if on_alarm is not None and (orchestrator.alignment is None or orchestrator.alignment.watch is None):
+        remedy = "pass alignment=Alignment(geometry, watch=Watch())"
+        raise InvalidInputError("on_alarm", "would never be called: outputs are not watched", remedy)
