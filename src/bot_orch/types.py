@@ -282,9 +282,9 @@ def check_reward(reward: float, name: str = "outcome.reward") -> float:
 
 def _features(values: Any) -> tuple[float, ...]:
     try:
-        if isinstance(values, str | bytes | Mapping | set) or any(isinstance(value, str) for value in values):
+        if isinstance(values, str | bytes | Mapping | set) or not {str, bool}.isdisjoint(map(type, values)):
             raise TypeError
-        found = tuple(float(value) for value in values)
+        found = tuple(map(float, values))
     except (TypeError, ValueError) as error:
         raise InvalidInputError("task.features", f"is {values!r}", "pass a sequence of numbers") from error
     if not all(map(math.isfinite, found)):

@@ -11,18 +11,19 @@ from typing import Any, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
+from bot_orch.checks import check_number
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.reward import BoundedReward, RewardModel
-from bot_orch.core.roster import Roster
+from bot_orch.core.roster import Roster, as_agents
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
 from bot_orch.core.tally import Tally
-from bot_orch.core.warm import WarmStart, as_evaluations, features_of, fit_features, teach
+from bot_orch.core.warm import WarmStart, as_evaluations, fit_features, teach
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
-from bot_orch.files import write_atomically
+from bot_orch.files import path_of, read_state, write_atomically
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.rng import derive_key, uniform
@@ -88,6 +89,8 @@ class Orchestrator:
         reward: RewardModel | None = None,
         cost_weight: float = 0.0,
     ) -> None:
+        if policy is None:
+            raise InvalidInputError("policy", "is None", "leave it out for 'auto', or pass a policy or its name")
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
             lambda_=lambda_,
@@ -96,12 +99,10 @@ class Orchestrator:
             floor=floor,
             alignment=alignment,
             units=units,
-            reward=reward or BoundedReward(),
+            reward=BoundedReward() if reward is None else reward,
             cost_weight=cost_weight,
         )
-        if isinstance(agents, str):
-            raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
-        self._start(settings, (agent if isinstance(agent, Agent) else Agent(agent) for agent in agents))
+        self._start(settings, as_agents(agents))
 
     @classmethod
     def from_settings(cls, settings: Settings, agents: Iterable[Agent]) -> Self:
@@ -260,6 +261,7 @@ class Orchestrator:
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """Full feedback: learn from the reward that every agent would have received, as the paper's theory assumes."""
         decision, names = self._pending(decision_id), self._roster.names
+        require_type("rewards", rewards, Mapping, "pass a reward for every agent, by name")
         missing = set(names) - set(rewards)
         if missing:
             raise InvalidInputError("rewards", f"lacks {sorted(missing)}", "give a reward for every agent")
@@ -305,8 +307,8 @@ class Orchestrator:
         >>> router.decide(Task("first")).agent
         'large'
         """
-        features = features if tasks is None else features_of(tasks)
-        given = as_evaluations(evaluations, self.agents, features=features, weight=weight)
+        check_number("most", most, "pass the largest number of outcomes per agent, 1 or more", low=1.0)
+        given = as_evaluations(evaluations, self.agents, features=features, tasks=tasks, weight=weight)
         settings = fit_features(self.settings, given, first=self._fresh)
         engine = self._engine if settings is self.settings else Engine(settings)
         state, t, d = self._parts_of(engine)["policy"], self._state.rounds + 1, settings.n_features or 0
@@ -407,6 +409,7 @@ class Orchestrator:
     @classmethod
     def from_json(cls, text: str) -> Orchestrator:
         """Restore an orchestrator from :meth:`to_json`, including pending decisions."""
+        require_type("text", text, str, "pass what to_json() returned")
         document = parse(text)
         settings, state = Settings.from_spec(document["settings"]), State.from_dict(document["state"])
         engine = Engine(settings)
@@ -417,12 +420,12 @@ class Orchestrator:
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`to_json` to a file, atomically."""
-        write_atomically(Path(path), self.to_json().encode())
+        write_atomically(path_of(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Orchestrator:
         """Read a file written by :meth:`save`."""
-        return cls.from_json(Path(path).read_text())
+        return cls.from_json(read_state(path))
 
     def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
         roster = Roster(tuple(agents))
@@ -466,6 +469,7 @@ class Orchestrator:
         return not self._state.rounds and not isinstance(self.policy, WarmStart)
 
     def _pending(self, decision_id: str) -> Decision:
+        require_type("decision_id", decision_id, str, "pass decision.id")
         decision = self._state.pending.get(decision_id)
         if decision is None:
             raise UnknownDecisionError(decision_id)

@@ -49,7 +49,7 @@ class Settings:
         require_type(
             "reward", self.reward, RewardModel, "pass BoundedReward(), SurvivalReward() or a model of your own"
         )
-        check_count("seed", self.seed, "pass an integer, 0 or more")
+        check_count("seed", self.seed, "pass an integer", low=-(2**63))
         if self.n_features is not None:
             check_count("n_features", self.n_features, "pass how many features a task has")
         if self.alignment is not None and not isinstance(self.alignment, Alignment | GivenDistances):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import bot_orch.policies as package
+from bot_orch.checks import check_count, check_number, is_number
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.estimators import Estimator, History
@@ -20,6 +22,7 @@ from bot_orch.policies.schedules import Schedule, as_schedule
 __all__ = ["available_policies", "from_spec", "make_policy", "policy_name", "register_policy", "to_spec"]
 
 _FAMILIES: dict[str, type] = {"policy": Policy, "estimator": Estimator, "history": History, "schedule": Schedule}
+_REMEDIES = {"Schedule": "pass a number or a schedule", "Estimator": "pass an estimator, such as Mean()"}
 _VERSION = 1
 _extra: dict[str, type[Policy]] = {}
 _unlisted: dict[str, type[Policy]] = {}
@@ -101,11 +104,26 @@ def _build(cls: Any, settings: Mapping[str, Any], what: str) -> Any:
     for key in settings:
         if key not in known:
             raise InvalidInputError(key, f"is not a setting of {what}", f"choose from {', '.join(known) or 'none'}")
-    values = {
-        key: as_schedule(value) if known[key].type == "Schedule" and isinstance(value, int | float) else value
-        for key, value in settings.items()
-    }
-    return cls(**values)
+    return cls(**{key: _setting(key, value, str(known[key].type)) for key, value in settings.items()})
+
+
+def _setting(name: str, value: Any, kind: str) -> Any:
+    """A setting of a policy, estimator or schedule, checked against the type that it is declared with."""
+    if kind == "Schedule" and is_number(value):
+        check_number(name, value, _REMEDIES[kind])
+        try:
+            return as_schedule(value)
+        except InvalidInputError as error:
+            raise InvalidInputError(name, error.problem, error.remedy) from error
+    if kind.lower() in _FAMILIES:
+        require_type(name, value, _FAMILIES[kind.lower()], _REMEDIES.get(kind, f"pass a {kind}"))
+    elif kind == "float":
+        check_number(name, value, "pass a finite number", low=-math.inf)
+    elif kind == "int":
+        check_count(name, value, "pass a whole number", low=-(2**63))
+    elif kind == "bool" and not isinstance(value, bool):
+        raise InvalidInputError(name, f"is {value!r}", "pass True or False")
+    return value
 
 
 @lru_cache(maxsize=1)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bot_orch.checks import check_number
 from bot_orch.clock import Clock, MonotoneStamp
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.warm import as_evaluations, features_of
+from bot_orch.core.warm import as_evaluations
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
 from bot_orch.eventlog.events import (
     Event,
@@ -101,8 +102,9 @@ class Journal:
         self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float = 1000.0
     ) -> int:
         """See :class:`~bot_orch.router.book.Book`; the log keeps the numbers."""
-        features = features if tasks is None else features_of(tasks)
-        given = as_evaluations(evaluations, self.orchestrator.agents, features=features, weight=weight)
+        agents = self.orchestrator.agents
+        given = as_evaluations(evaluations, agents, features=features, tasks=tasks, weight=weight)
+        check_number("most", most, "pass the largest number of outcomes per agent, 1 or more", low=1.0)
         self._write(record_evaluations(given, most), "")
         return self._ledger.lessons
 

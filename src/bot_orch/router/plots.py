@@ -36,7 +36,7 @@ def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
     window
         Rounds per average; by default a tenth of the rounds, at least 10.
     """
-    if kind not in _TITLES:
+    if not isinstance(kind, str) or kind not in _TITLES:
         raise InvalidInputError("kind", f"is {kind!r}", f"choose one of {', '.join(_TITLES)}")
     if window is not None:
         check_count("window", window, "pass a number of rounds, 1 or more", low=1)

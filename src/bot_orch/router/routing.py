@@ -12,6 +12,8 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.functions import (
     Function,
@@ -24,7 +26,7 @@ from bot_orch.agents.kinds.functions import (
     noting,
     outcome_of,
 )
-from bot_orch.checks import check_callable, check_seconds
+from bot_orch.checks import check_callable, check_seconds, is_number
 from bot_orch.clock import Clock, SteadyClock
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, require_type
@@ -332,8 +334,9 @@ class Router:
             return decision, self._functions[decision.agent]
 
     def _candidates(self, eligible: Collection[str] | None) -> Collection[str]:
-        known = eligible is None or not isinstance(eligible, Iterable)  # decide refuses what is no collection
-        return self.agents if known or eligible is None else set(eligible).intersection(self.agents)
+        if not isinstance(eligible, Iterable):
+            return self.agents
+        return {name for name in eligible if isinstance(name, str)}.intersection(self.agents)
 
     def _raised(self) -> list[tuple[str, int]]:
         """Agents whose number of drift alarms has grown."""
@@ -354,6 +357,7 @@ class Router:
         if verdict is None:
             return Call(decision, elapsed_s, answer)
         if not isinstance(verdict, Outcome):
+            _check_verdict(verdict)
             verdict = Outcome.completed(float(verdict), elapsed_s=elapsed_s)
         elif verdict.elapsed_s is None:
             verdict = replace(verdict, elapsed_s=elapsed_s)
@@ -378,3 +382,9 @@ def _check_watched(on_alarm: Alarm | None, orchestrator: Orchestrator) -> None:
     if on_alarm is not None and (orchestrator.alignment is None or orchestrator.alignment.watch is None):
         remedy = "pass alignment=Alignment(geometry, watch=Watch())"
         raise InvalidInputError("on_alarm", "would never be called: outputs are not watched", remedy)
+
+
+def _check_verdict(verdict: Any) -> None:
+    if not (is_number(verdict) or isinstance(verdict, bool | np.bool_)):
+        problem = f"returned {type(verdict).__name__} {verdict!r:.60}"
+        raise InvalidInputError("judge", problem, "return a reward in [0, 1], an Outcome, or None")

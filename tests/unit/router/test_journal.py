@@ -207,14 +207,11 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path):
     for lines in (3, 60, 25):
         seen += killed(path, lines)
         assert lost(path, seen) == []
-    assert len({words[1] for words in seen if words[0] == "decided"}) > 30
-    waiting = {words[1] for words in seen if words[0] == "decided"} - {
-        words[1] for words in seen if words[0] == "observed"
-    }
+    decided, observed = ({words[1] for words in seen if words[0] == kind} for kind in ("decided", "observed"))
+    assert len(decided) > 30
     with Router(["a", "b", "c"], "thompson-beta", seed=5, path=path) as router:
-        assert (
-            len(decided - observed - set(router.pending)) <= 3
-        )  # an outcome may be on disk and not acknowledged, once per kill
+        # an outcome may be on disk and not acknowledged, once per kill
+        assert len(decided - observed - set(router.pending)) <= 3
         router.observe(router.pending[0], Outcome.completed(1.0))
     log = open_log(path)
     assert replay(log).ok

@@ -12,7 +12,7 @@ from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
 from bot_orch.types import Task
 
-__all__ = ["Evaluations", "as_evaluations", "features_of"]
+__all__ = ["Evaluations", "as_evaluations"]
 
 _FORMS = (
     "pass rewards by agent ({'a': [...], 'b': [...]}), a matrix (rows, agents), a DataFrame, or records with agent and "
@@ -58,7 +58,11 @@ class Evaluations:
         if self.features is not None:
             object.__setattr__(self, "features", _features(self.features, n))
         weight = _numbers("weight", self.weight, "pass how many outcomes a row counts for: one number, or one per row")
-        if weight.shape not in ((), (n,)) or not np.all(np.isfinite(weight) & (weight >= 0.0)):
+        if (
+            weight.shape not in ((), (n,))
+            or isinstance(self.weight, bool)
+            or not np.all(np.isfinite(weight) & (weight >= 0.0))
+        ):
             raise InvalidInputError("weight", f"is {self.weight!r}", "pass one number, or one per row, 0 or more")
         object.__setattr__(self, "weight", np.broadcast_to(weight, (n,)))
 
@@ -79,7 +83,9 @@ class Evaluations:
         return Evaluations(tuple(agents), rewards, self.features, weight=self.weight)
 
 
-def as_evaluations(source: Any, agents: Sequence[str], *, features: Any = None, weight: Any = 1.0) -> Evaluations:
+def as_evaluations(
+    source: Any, agents: Sequence[str], *, features: Any = None, tasks: Any = None, weight: Any = 1.0
+) -> Evaluations:
     """Evaluations from rewards by agent, a matrix, a DataFrame or records, for these agents.
 
     Parameters
@@ -89,6 +95,8 @@ def as_evaluations(source: Any, agents: Sequence[str], *, features: Any = None, 
         a DataFrame or records with ``agent`` and ``reward`` (one outcome per row, as a log has them).
     features
         Features, (rows, d); or names of columns of ``source``. Records may hold ``features`` themselves.
+    tasks
+        One task per row, whose features are used.
     weight
         How many outcomes a row counts for: a number, one per row, or the name of a column.
 
@@ -101,6 +109,11 @@ def as_evaluations(source: Any, agents: Sequence[str], *, features: Any = None, 
     """
     if isinstance(source, Evaluations):
         return source.among(agents)
+    if tasks is not None:
+        given = as_evaluations(source, agents, features=_features_of(tasks), weight=weight)
+        if len(tasks) != len(given):
+            raise InvalidInputError("tasks", f"are {len(tasks)}", f"pass one for each of {len(given)} rows")
+        return given
     columns = _columns(source)
     if columns is None:
         rewards = _numbers("evaluations", source, _FORMS)
@@ -124,8 +137,10 @@ def as_evaluations(source: Any, agents: Sequence[str], *, features: Any = None, 
     return Evaluations(tuple(names), rewards, features, weight=weight).among(agents)
 
 
-def features_of(tasks: Sequence[Task]) -> Floats | None:
+def _features_of(tasks: Any) -> Floats | None:
     """Features of the tasks, (n, d); None if they have none."""
+    if isinstance(tasks, str) or not isinstance(tasks, Sequence):
+        raise InvalidInputError("tasks", f"is of type {type(tasks).__name__}", "pass a list with one Task per row")
     for task in tasks:
         require_type("tasks", task, Task, "pass one Task per row")
     lengths = {len(task.features) for task in tasks}
