@@ -63,7 +63,8 @@ def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_featur
     rows = _learn(inner, warm, lessons, given=given, t=t + already)
     cold = copy if already else {f"cold_{name}": array.copy() for name, array in state.items()}
     found = WarmStart(inner, already + rows)
-    fresh = allocate({k: v for k, v in found.schema(n_features).items() if k in ("lead", "compared")}, (), 1)
+    trial = {name: field for name, field in found.schema(n_features).items() if name in ("lead", "compared")}
+    fresh = allocate(trial, (), len(given.agents))
     return Taught(found, cold | {f"warm_{name}": array for name, array in warm.items()} | fresh, len(lessons))
 
 

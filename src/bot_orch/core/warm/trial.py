@@ -7,18 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Schema, chosen_entries
+from bot_orch.arrays import Arrays, Field, Floats, Schema
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.registry import register_policy
 
 __all__ = ["WarmStart"]
 
-#: Squared prediction error by which the warm state may fall behind. With rewards in [0, 1] and predictions that are
-#: right, exp(-2 * lead) is a supermartingale, so a right warm start is dropped with probability exp(-2 * 2) at most.
+#: Squared prediction error by which the warm state may fall behind over all agents; log(M) / 2 more for one of M
+#: agents. With rewards in [0, 1] and right predictions exp(-2 * lead) is a supermartingale, so a right warm start is
+#: dropped with probability 2 exp(-2 * 2) at most.
 _MARGIN = 2.0
-#: Share of the decisions that the cold state makes while the trial lasts: it asks agents that the warm state avoids.
-#: It starts at the first number and falls to the second as the warm state leads.
-_COLD_SHARE = (0.1, 0.02)
+#: Share of the decisions that the cold state makes: it asks agents that the warm state avoids. It starts at the first
+#: number and falls to the second as the warm state leads.
+_COLD_SHARE = (0.1, 0.03)
 #: Outcomes after which the trial ends with the state that predicted better.
 _TRIAL = 1000.0
 
@@ -29,10 +30,10 @@ _SHARED = tuple({each.name for each in fields(Situation)} & {each.name for each 
 class WarmStart(Policy):
     """A policy with two states: one taught by evaluations (warm), one without them (cold). Both learn from outcomes.
 
-    While the trial lasts, the cold state makes a tenth of the decisions, and fewer (2 % at least) as the warm state
-    predicts better; propensities are those of the mixture. Each outcome scores both predictions of the reward by
-    squared error. The warm state is dropped when it falls behind by a margin that a right prediction reaches with
-    probability below 2 %; otherwise the better one stays after 1000 outcomes. Created by
+    While the trial lasts, the cold state makes a tenth of the decisions, and fewer (3 % at least) as the warm state
+    predicts better; propensities are those of the mixture. Each outcome scores both predictions of its agent's reward
+    by squared error. The warm state is dropped when it falls behind, for any one agent or over all, by a margin that
+    right predictions reach with probability below 4 %; otherwise the better one stays after 1000 outcomes. Created by
     :meth:`bot_orch.Orchestrator.learn_from`.
 
     Parameters
@@ -51,10 +52,10 @@ class WarmStart(Policy):
         object.__setattr__(self, "uses_alignment", self.policy.uses_alignment)
 
     def schema(self, n_features: int) -> Schema:
-        """The arrays of both states, the lead of the warm one and the number of outcomes compared."""
+        """The arrays of both states, the lead of the warm one per agent and the number of outcomes compared."""
         own = self.policy.schema(n_features)
         both = {f"{prefix}_{name}": field for prefix in ("warm", "cold") for name, field in own.items()}
-        return {**both, "lead": Field(per_agent=False), "compared": Field(per_agent=False)}
+        return {**both, "lead": Field(), "compared": Field(per_agent=False)}
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """A mixture of both choices while the trial lasts, then the choice of the state that was kept."""
@@ -76,7 +77,8 @@ class WarmStart(Policy):
         share = _warm_share(state)
         open_ = (share > 0.0) & (share < 1.0)
         if open_.any():
-            state["lead"] = state["lead"] + np.where(open_, self._gain(state, feedback), 0.0)
+            gain = np.where(open_[..., None] & feedback.observed, self._gain(state, feedback), 0.0)
+            state["lead"] = state["lead"] + gain
             state["compared"] = state["compared"] + open_
         for prefix, shift in (("warm", self.taught), ("cold", 0)):
             part = _half(state, prefix)
@@ -84,15 +86,11 @@ class WarmStart(Policy):
             state.update({f"{prefix}_{name}": array for name, array in part.items()})
 
     def _gain(self, state: Arrays, feedback: Feedback) -> Floats:
-        """How much smaller the squared error of the warm prediction is, per batch element."""
+        """How much smaller the squared error of the warm prediction is, per agent."""
         given: dict[str, Any] = {name: getattr(feedback, name) for name in _SHARED}
-        situation, agent = Situation(**given), np.asarray(feedback.agent)
-        reward = chosen_entries(feedback.reward, agent)
-        cold, warm = (
-            np.clip(chosen_entries(choice.estimate, agent), 0.0, 1.0)
-            for choice in (self._cold(state, situation), self._warm(state, situation))
-        )
-        return np.asarray((cold - reward) ** 2 - (warm - reward) ** 2)
+        situation = Situation(**given)
+        cold, warm = self._cold(state, situation).estimate, self._warm(state, situation).estimate
+        return np.asarray(_error(cold, feedback.reward) - _error(warm, feedback.reward))
 
     def _warm(self, state: Arrays, situation: Situation) -> Choice:
         return self.policy.choose(_half(state, "warm"), replace(situation, t=situation.t + self.taught))
@@ -101,13 +99,18 @@ class WarmStart(Policy):
         return self.policy.choose(_half(state, "cold"), situation)
 
 
+def _error(estimate: Floats, reward: Floats) -> Floats:
+    return np.asarray((np.clip(estimate, 0.0, 1.0) - reward) ** 2)
+
+
 def _warm_share(state: Arrays) -> Floats:
     """Share of the decisions that the warm state makes, per batch element."""
     lead, compared = state["lead"], state["compared"]
-    over = np.where(lead >= 0.0, 1.0, 0.0)
-    cold = np.maximum(_COLD_SHARE[0] * np.exp(-np.maximum(lead, 0.0)), _COLD_SHARE[1])
-    share = np.where(compared < _TRIAL, 1.0 - cold, over)
-    return np.asarray(np.where(lead <= -_MARGIN, 0.0, share))
+    total = np.add.reduce(lead, axis=-1)
+    cold = np.maximum(_COLD_SHARE[0] * np.exp(-0.5 * np.maximum(total, 0.0)), _COLD_SHARE[1])
+    share = np.where(compared < _TRIAL, 1.0 - cold, np.where(total >= 0.0, 1.0, 0.0))
+    one = np.minimum.reduce(lead, axis=-1) <= -_MARGIN - 0.5 * np.log(lead.shape[-1])
+    return np.asarray(np.where(one | (total <= -_MARGIN), 0.0, share))
 
 
 def _half(state: Arrays, prefix: str) -> Arrays:
