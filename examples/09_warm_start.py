@@ -28,5 +28,5 @@ cold, warm, misled = (Orchestrator(AGENTS, seed=3) for _ in range(3))
 warm.learn_from(evaluations([0.45, 0.6, 0.8, 0.7]))  # also: a matrix, a DataFrame, records of an old log; features=
 misled.learn_from(evaluations([0.8, 0.6, 0.45, 0.7]), weight=0.5)  # half an outcome each
 for name, router in (("cold", cold), ("warm", warm), ("misled", misled)):
-    print(f"{name:7} first 250: {right_answers(router):.2f}  next 250: {right_answers(router):.2f}")
+    print(f"{name:7}", *(f"{right_answers(router):.2f}" for _ in range(3)), "in rounds 1-250, 251-500, 501-750")
 print(warm)

@@ -25,7 +25,7 @@ _TITLES = {
 
 
 def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
-    """A ``matplotlib`` figure: moving averages per agent over the rounds.
+    """A ``matplotlib`` figure: moving averages per agent over the rounds, of rewards over the agent's own.
 
     Parameters
     ----------
@@ -45,11 +45,13 @@ def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
     axes = figure.subplots()
     agents = list(dict.fromkeys(name for decision, _ in rounds for name in decision.agents))
     for name in agents:
-        line = moving_mean(_values(rounds, name, kind), width)
+        values = _values(rounds, name, kind)
+        line = mean_of_last(values, width) if kind == "rewards" else moving_mean(values, width)
         axes.plot(np.arange(1, len(line) + 1), line, label=name, linewidth=1.5)
     title, limits = _TITLES[kind]
     axes.set(xlabel="round", ylabel=title, ylim=limits, xlim=(1, max(2, len(rounds))))
-    axes.set_title(f"{title}, moving average over {width} rounds", loc="left", fontsize=10)
+    over = "rewards" if kind == "rewards" else "rounds"
+    axes.set_title(f"{title}, moving average over {width} {over}", loc="left", fontsize=10)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     if agents:
@@ -58,7 +60,7 @@ def plot(rounds: Rounds, kind: Kind, *, window: int | None = None) -> Any:
 
 
 def moving_mean(values: Floats, width: int) -> Floats:
-    """Mean of the last ``width`` values that are not NaN, at every position; NaN where there is none.
+    """Mean of what is not NaN among the last ``width`` values, at every position; NaN where there is none.
 
     Examples
     --------
@@ -69,6 +71,19 @@ def moving_mean(values: Floats, width: int) -> Floats:
     total = _windowed(np.where(known, values, 0.0), width)
     count = _windowed(known.astype(float), width)
     return np.where(count > 0.0, total / np.maximum(count, 1.0), np.nan)
+
+
+def mean_of_last(values: Floats, width: int) -> Floats:
+    """Mean of the last ``width`` values that are not NaN, however long ago; NaN before the first one.
+
+    Examples
+    --------
+    >>> mean_of_last(np.array([np.nan, 1.0, np.nan, 0.0, 0.0]), 2)
+    array([nan, 1. , 1. , 0.5, 0. ])
+    """
+    known = np.isfinite(values)
+    means = np.concatenate([[np.nan], moving_mean(values[known], width)])
+    return np.asarray(means[np.cumsum(known)])
 
 
 def _windowed(values: Floats, width: int) -> Floats:
