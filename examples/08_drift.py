@@ -5,12 +5,18 @@ import numpy as np
 from bot_orch import Alignment, Outcome, Router, Samples, Task, Watch
 from bot_orch.transport import Scores
 
+
+def alarm(agent: str, count: int) -> None:
+    """Called after the outcome that raised the alarm; write to whoever is on duty."""
+    print(f"round {len(router.history())}: the outputs of {agent} have changed")
+
+
 rng = np.random.default_rng(3)
 router = Router(
     ["model", "backup"],
     seed=2,
     alignment=Alignment(Scores(), watch=Watch(recent=20, older=40)),  # compare 20 new outputs with 40 older ones
-    on_alarm=lambda agent, count: print(f"round {len(router.history())}: the outputs of {agent} have changed"),
+    on_alarm=alarm,
 )
 for number in range(400):
     decision = router.decide(Task(f"t-{number}"))

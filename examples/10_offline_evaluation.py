@@ -8,11 +8,10 @@ from bot_orch.cli import main
 rng = np.random.default_rng(7)
 # A log needs chances: with floor=0.3 every agent gets at least a tenth of the traffic.
 with Router(["small", "large", "person"], "epsilon-greedy", floor=0.3, seed=1, path="traffic.db") as router:
-    for number in range(1200):
-        hard = float(rng.random() < 0.5)
-        decision = router.decide(Task(f"t-{number}", features=(hard,)))
-        right = {"small": 0.9 - 0.7 * hard, "large": 0.8 - 0.2 * hard, "person": 0.7}[decision.agent]
+    for number in range(500):
+        decision = router.decide(Task(f"t-{number}"))
+        right = {"small": 0.4, "large": 0.8, "person": 0.7}[decision.agent]
         router.observe(decision.id, Outcome.completed(reward=float(rng.random() < right)))
 
-# The same as: bot-orch evaluate traffic.db --policy agent:large uniform linucb
-main(["evaluate", "traffic.db", "--policy", "agent:large", "uniform", "linucb", "--quiet"])
+# The same as: bot-orch evaluate traffic.db --policy agent:large uniform ucb1
+main(["evaluate", "traffic.db", "--policy", "agent:large", "uniform", "ucb1", "--quiet"])

@@ -21,7 +21,7 @@ from bot_orch.core.roster import Roster, as_agents
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, State, parse
 from bot_orch.core.tally import Tally
-from bot_orch.core.warm import WarmStart, as_evaluations, fit_features, teach
+from bot_orch.core.warm import Taught, WarmStart, as_evaluations, fit_features, teach
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import path_of, read_state, write_atomically
 from bot_orch.policies.base import Feedback, Policy
@@ -314,9 +314,7 @@ class Orchestrator:
         state, t, d = self._parts_of(engine)["policy"], self._state.rounds + 1, settings.n_features or 0
         taught = teach(settings.policy, state, given, t=t, n_features=d, most=most)
         self._use(engine)  # inputs are valid: no error after this line
-        self._engine = Engine(replace(settings, policy=taught.policy))
-        self._state.parts["policy"], self._name = taught.state, policy_name(taught.policy)
-        self._state.seq += 1
+        self._adopt(taught)
         return taught.lessons
 
     @exclusive
@@ -439,6 +437,12 @@ class Orchestrator:
         self._stream = derive_key("orchestrator", self.seed)
         self._name = policy_name(self.policy)
         self._refresh()
+
+    def _adopt(self, taught: Taught) -> None:
+        """Go on with a policy and state that evaluations were taught to."""
+        self._engine = Engine(replace(self.settings, policy=taught.policy))
+        self._state.parts["policy"], self._name = taught.state, policy_name(taught.policy)
+        self._state.seq += 1
 
     def _refresh(self) -> None:
         """Recompute the values derived from the set of agents."""

@@ -150,18 +150,18 @@ def read_rows(model: RewardModel, state: Arrays, agent: Ints, *, outcomes: Seque
 
 def reward_from_spec(spec: Mapping[str, Any]) -> RewardModel:
     """The inverse of :meth:`RewardModel.spec`, for every model whose module has been imported."""
-    models, name = dict(_models(RewardModel)), spec.get("id")
+    models, name = dict(_models(RewardModel.__subclasses__())), spec.get("id")
     if name not in models:
         remedy = f"choose one of {', '.join(sorted(models))}, or import the module that defines it first"
         raise InvalidInputError("reward.id", f"{name!r} is not known", remedy)
     return models[str(name)](**{key: value for key, value in spec.items() if key != "id"})
 
 
-def _models(base: type[RewardModel]) -> Iterator[tuple[str, type[RewardModel]]]:
-    for model in base.__subclasses__():
+def _models(classes: Sequence[type[RewardModel]]) -> Iterator[tuple[str, type[RewardModel]]]:
+    for model in classes:
         if "id" in vars(model):
             yield model.id, model
-        yield from _models(model)
+        yield from _models(model.__subclasses__())
 
 
 def _view(state: Arrays, prefix: str) -> Arrays:

@@ -38,7 +38,9 @@ class Book(Protocol):
         """See :meth:`bot_orch.Orchestrator.observe_all`."""
         ...
 
-    def learn_from(self, evaluations: Any, **settings: Any) -> int:
+    def learn_from(
+        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float = 1000.0
+    ) -> int:
         """See :meth:`bot_orch.Orchestrator.learn_from`."""
         ...
 

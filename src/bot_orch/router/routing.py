@@ -192,14 +192,16 @@ class Router:
                     ids.append(decision_id)
             return tuple(ids)
 
-    def learn_from(self, evaluations: Any, **settings: Any) -> int:
+    def learn_from(
+        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float = 1000.0
+    ) -> int:
         """Warm start, see :meth:`bot_orch.Orchestrator.learn_from`; ``evaluations`` may also be the path of a log."""
         if isinstance(evaluations, str | Path):
             from bot_orch.eventlog.evaluations import outcomes_in  # an extra
 
             evaluations = outcomes_in(evaluations, among=self.agents)
         with self._lock:
-            return self._book.learn_from(evaluations, **settings)
+            return self._book.learn_from(evaluations, features=features, tasks=tasks, weight=weight, most=most)
 
     def history(self) -> RecentRounds:
         """Recent rounds, one row each; ``history().frame()`` is a DataFrame."""

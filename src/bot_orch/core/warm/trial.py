@@ -15,8 +15,8 @@ __all__ = ["WarmStart"]
 
 #: Squared prediction error by which the warm state may fall behind over all agents; log(M) / 2 more for one of M
 #: agents. With rewards in [0, 1] and right predictions exp(-2 * lead) is a supermartingale, so a right warm start is
-#: dropped with probability 2 exp(-2 * 2) at most.
-_MARGIN = 2.0
+#: dropped with probability 2 exp(-2 * 1.5) at most.
+_MARGIN = 1.5
 #: Share of the decisions that the cold state makes: it asks agents that the warm state avoids. It starts at the first
 #: number and falls to the second as the warm state leads.
 _COLD_SHARE = (0.1, 0.03)
@@ -33,7 +33,7 @@ class WarmStart(Policy):
     While the trial lasts, the cold state makes a tenth of the decisions, and fewer (3 % at least) as the warm state
     predicts better; propensities are those of the mixture. Each outcome scores both predictions of its agent's reward
     by squared error. The warm state is dropped when it falls behind, for any one agent or over all, by a margin that
-    right predictions reach with probability below 4 %; otherwise the better one stays after 1000 outcomes. Created by
+    right predictions reach with probability below 10 %; otherwise the better one stays after 1000 outcomes. Created by
     :meth:`bot_orch.Orchestrator.learn_from`.
 
     Parameters
