@@ -44,10 +44,12 @@ def register_policy(cls: type[Policy], *, listed: bool = True) -> type[Policy]:
 
     A policy that is not ``listed`` can be read from a saved state, and is not offered by :func:`available_policies`.
     """
-    known = {**available_policies(), **_unlisted}
-    if known.get(cls.id, cls) is not cls:
+    if not listed:  # at import: the built-in policies are not imported yet
+        _unlisted[cls.id] = cls
+        return cls
+    if {**_unlisted, **available_policies()}.get(cls.id, cls) is not cls:
         raise InvalidInputError("policy.id", f"{cls.id!r} is taken", "choose another id")
-    (_extra if listed else _unlisted)[cls.id] = cls
+    _extra[cls.id] = cls
     return cls
 
 
@@ -110,7 +112,7 @@ def _build(cls: Any, settings: Mapping[str, Any], what: str) -> Any:
 def _setting(name: str, value: Any, kind: str) -> Any:
     """A setting of a policy, estimator or schedule, checked against the type that it is declared with."""
     if kind == "Schedule" and is_number(value):
-        check_number(name, value, _REMEDIES[kind])
+        check_number(name, value, _REMEDIES[kind], low=-math.inf)
         try:
             return as_schedule(value)
         except InvalidInputError as error:
