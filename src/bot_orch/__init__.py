@@ -11,7 +11,7 @@ Examples
 from typing import TYPE_CHECKING, Any
 
 from bot_orch._version import __version__
-from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
 from bot_orch.errors import BotOrchError, ConcurrentUseError, InvalidInputError
@@ -43,6 +43,7 @@ __all__ = [
     "Samples",
     "SurvivalReward",
     "Task",
+    "Watch",
     "__version__",
     "available_policies",
     "make_policy",

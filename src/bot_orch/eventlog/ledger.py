@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from bot_orch.eventlog.events import (
     Configured,
     Controlled,
     DecisionMade,
+    EvaluationsGiven,
     Event,
     FeedbackGiven,
     TaskEnded,
@@ -51,6 +53,7 @@ class Ledger:
     replace the silence. ``answered`` holds how long the agents of pending decisions took to answer, where known.
     ``engine`` is the one that the newest settings name.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; it is no part of the state.
+    Neither is ``lessons``, the number of outcomes that the last evaluations were taught as.
     """
 
     def __init__(self) -> None:
@@ -67,6 +70,7 @@ class Ledger:
         self.seq = 0
         self.time_us = 0
         self.folded_from = 0
+        self.lessons = 0
 
     @property
     def router(self) -> Orchestrator:
@@ -89,6 +93,8 @@ class Ledger:
                 self._feedback(time_us, event)
             case Censored():
                 self._settle(event.decision_id, event.outcome(self.answered.get(event.decision_id)))
+            case EvaluationsGiven():
+                self.lessons = self.router.learn_from(event.evaluations(), most=event.most)
             case AttemptEnded():
                 self.spending.add(time_us, event.cost_usd)
                 if event.ending == "completed" and event.decision_id in self.pending:
@@ -166,6 +172,8 @@ class Ledger:
         except InvalidInputError as error:
             raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
         self.pending[event.id] = (decision.id, time_us)
+        if self.router.settings.horizon is not None:
+            self._drop_expired()
         if event.session is not None:
             self.sessions.pop(event.session, None)  # the newest goes last
             self.sessions[event.session] = (event.agent, time_us)
@@ -200,6 +208,18 @@ class Ledger:
         if internal is None:
             raise LedgerMismatchError(f"decision {decision_id} is not silent")
         self.router.observe(internal, outcome)
+
+    def _drop_expired(self) -> None:
+        """Move the oldest pending decisions that the orchestrator has dropped to the silent ones."""
+        for decision_id, (internal, _) in list(takewhile(self._expired, self.pending.items())):
+            del self.pending[decision_id]
+            self.answered.pop(decision_id, None)
+            if self.router.is_silent(internal):
+                self.silent[decision_id] = internal
+        self._forget_silences()
+
+    def _expired(self, entry: tuple[str, tuple[str, int]]) -> bool:
+        return not self.router.is_pending(entry[1][0])
 
     def _forget_silences(self) -> None:
         """Drop the oldest silences that the orchestrator has forgotten."""

@@ -8,6 +8,7 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import carried_over
+from bot_orch.core.warm import WarmStart
 from bot_orch.eventlog.events import Configured
 
 __all__ = ["change_to", "reconfigured"]
@@ -40,6 +41,8 @@ def change_to(router: Orchestrator | None, wanted: Orchestrator, engine: str = E
 def _completed(settings: Settings, router: Orchestrator) -> Settings:
     """With what the router found out by the first task and the first measure, where the settings leave it open."""
     settings = carried_over(settings, router.settings)
+    if isinstance(router.policy, WarmStart) and router.policy.policy == settings.policy:
+        settings = replace(settings, policy=router.policy)  # a warm start is learned, not configured
     if settings.alignment is not None or router.alignment is None:
         return settings
     return replace(settings, alignment=replace(router.alignment, units=settings.chosen_units()))
