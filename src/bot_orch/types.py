@@ -29,6 +29,7 @@ __all__ = [
     "check_reward",
 ]
 
+_BOOLEANS = (bool, np.bool_)
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 _NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
@@ -149,7 +150,7 @@ class Outcome:
     cost_usd: float | None = None
 
     def __post_init__(self) -> None:
-        if type(self.event) is not bool and not isinstance(self.event, np.bool_):
+        if not isinstance(self.event, _BOOLEANS):
             raise InvalidInputError("outcome.event", f"is {self.event!r}", "pass True (completed) or False (censored)")
         if self.cost_usd is not None:
             check_number("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
@@ -305,7 +306,7 @@ class Decision:
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:
     """The reward itself if it lies in [0, 1], else an error that says what to do."""
-    number = type(reward) is float or is_number(reward) or isinstance(reward, bool | np.bool_)  # right or wrong is one
+    number = type(reward) is float or is_number(reward) or isinstance(reward, _BOOLEANS)  # right or wrong is one
     if not (number and 0.0 <= reward <= 1.0):  # also catches nan
         raise InvalidInputError(name, f"is {reward!r}", "rescale rewards to [0, 1]")
     return reward
@@ -313,7 +314,8 @@ def check_reward(reward: float, name: str = "outcome.reward") -> float:
 
 def _checked_claims(claims: Any) -> Mapping[str, float]:
     """Claims as floats in [0, 1], by agent."""
-    require_type("task.claims", claims, Mapping, 'pass numbers by agent, such as {"cnn": 0.93}')
+    if not isinstance(claims, Mapping):
+        raise InvalidInputError("task.claims", f"is {claims!r}", 'pass numbers by agent, such as {"cnn": 0.93}')
     for name, claim in claims.items():
         if not (is_number(claim) and 0.0 <= claim <= 1.0):  # also catches nan
             remedy = "pass a probability in [0, 1], and leave out agents that state none"

@@ -101,7 +101,7 @@ def test_examples_run(example, capsys, tmp_path, monkeypatch):
 
 def test_there_are_examples():
     numbers = [int(path.name[:2]) for path in EXAMPLES]
-    assert numbers == list(range(1, len(EXAMPLES) + 1)) and len(EXAMPLES) >= 13
+    assert len(set(numbers)) == len(EXAMPLES) >= 13 and min(numbers) == 1
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

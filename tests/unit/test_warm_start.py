@@ -163,7 +163,7 @@ def test_without_a_text_evaluations_count_as_having_an_empty_one():
     assert router.fingerprint() == same.fingerprint() and router.derive(Task(text="hello")).features
 
 
-@pytest.mark.parametrize("name", ["ucb1", "bot", "linucb", "softmax-recursion"])
+@pytest.mark.parametrize("name", ["ucb1", "bot", "linucb", "epsilon-greedy"])
 def test_a_reward_replaces_silence_in_both_states(name):
     late, prompt = (Orchestrator(["a", "b"], name, seed=1, patience_s=1.0) for _ in range(2))
     ends = {late: Outcome.censored(elapsed_s=2.0, reason="cancelled"), prompt: Outcome.completed(0.75)}

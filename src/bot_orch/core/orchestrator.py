@@ -574,7 +574,8 @@ class Orchestrator:
         return not self._state.rounds and not isinstance(self.policy, WarmStart)
 
     def _pending(self, decision_id: str) -> Decision:
-        require_type("decision_id", decision_id, str, "pass decision.id")
+        if type(decision_id) is not str:
+            require_type("decision_id", decision_id, str, "pass decision.id")
         decision = self._state.pending.get(decision_id)
         if decision is None:
             raise UnknownDecisionError(decision_id)
@@ -582,6 +583,8 @@ class Orchestrator:
 
     def _awaited(self, decision_id: str, outcome: Outcome) -> Decision:
         """A pending decision, or a silent one if the outcome brings a lesson."""
+        if type(decision_id) is not str:
+            require_type("decision_id", decision_id, str, "pass decision.id")
         earlier = self._state.silences.get(decision_id)
         if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
             return earlier.decision

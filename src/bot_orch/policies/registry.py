@@ -111,6 +111,8 @@ def _build(cls: Any, settings: Mapping[str, Any], what: str) -> Any:
 
 def _setting(name: str, value: Any, kind: str) -> Any:
     """A setting of a policy, estimator or schedule, checked against the type that it is declared with."""
+    if kind.endswith(" | None"):
+        return None if value is None else _setting(name, value, kind.removesuffix(" | None"))
     if kind == "Schedule" and is_number(value):
         check_number(name, value, _REMEDIES[kind], low=-math.inf)
         try:
