@@ -150,4 +150,4 @@ def _concrete(base: type) -> list[Any]:
 
 def _is_public(cls: type) -> bool:
     # ``slots=True`` creates a second class; the first stays in __subclasses__() until it is garbage-collected
-    return getattr(sys.modules[cls.__module__], cls.__name__, cls) is cls
+    return getattr(sys.modules.get(cls.__module__), cls.__name__, cls) is cls
