@@ -51,6 +51,10 @@ class UnknownAgentError(InvalidInputError):
     """No agent with this id is registered."""
 
 
+class MissingFileError(InvalidInputError, FileNotFoundError):
+    """A file that should be read does not exist."""
+
+
 class ConcurrentUseError(BotOrchError, RuntimeError):
     """Two calls overlapped on an object that is not thread-safe; the later call was rejected without effect."""
 

@@ -1,4 +1,4 @@
-"""Atomic file writes."""
+"""Atomic file writes, and errors that say what is wrong with a path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,29 @@ import errno
 import os
 from pathlib import Path
 
-__all__ = ["write_atomically"]
+from bot_orch.errors import InvalidInputError, MissingFileError, StateFormatError
+
+__all__ = ["path_of", "read_state", "write_atomically"]
+
+
+def path_of(path: str | Path) -> Path:
+    """The path, if it is one."""
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise InvalidInputError("path", f"is {path!r}", "pass the path of a file")
+    return Path(path)
+
+
+def read_state(path: str | Path) -> str:
+    """The text of a saved state; raises errors that name the file."""
+    file = path_of(path)
+    if not file.exists():
+        raise MissingFileError("path", f"{file} does not exist", "pass a file written by save()")
+    if not file.is_file():
+        raise InvalidInputError("path", f"{file} is not a file", "pass a file written by save()")
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise StateFormatError(f"path: {file} is not a saved state; pass a file written by save()") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -11,7 +11,9 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.errors import InvalidInputError
+from bot_orch.checks import check_number, check_text, is_number
+from bot_orch.display import html_table
+from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.records import builder
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "check_reward",
 ]
 
+_BOOLEANS = (bool, np.bool_)
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 _NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
@@ -73,9 +76,10 @@ class Agent:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise InvalidInputError("agent.id", f"is {self.id!r}", "give every agent a name")
-        _not_negative("agent.cost", self.cost, "pass what a call costs, zero or more")
+        check_number("agent.cost", self.cost, "pass what a call costs, zero or more")
         if self.price is not None:
-            _not_negative("agent.price", self.price, "pass dollars per call, zero or more")
+            check_number("agent.price", self.price, "pass dollars per call, zero or more")
+        _check_measure("agent.profile", self.profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +119,20 @@ class Task:
     encoded: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.claims:
+        if not (type(self.id) is type(self.kind) is type(self.encoded) is str):  # tasks are made for every decision
+            check_text("task.id", self.id, "pass a text; str(number) will do")
+            check_text("task.kind", self.kind, "pass a text")
+            check_text("task.encoded", self.encoded, "pass the encoder of a logged decision")
+        if self.text is not None:
+            check_text("task.text", self.text, "pass a text or None")
+        if self.claims is not _NO_CLAIMS:
             object.__setattr__(self, "claims", _checked_claims(self.claims))
-        if self.features is _NO_FEATURES:
-            return
-        try:
-            object.__setattr__(self, "features", tuple(map(float, self.features)))
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError("task.features", f"is {self.features!r}", "pass a sequence of numbers") from error
-        if not all(map(math.isfinite, self.features)):
-            raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
+        if self.features is not _NO_FEATURES:
+            object.__setattr__(self, "features", _features(self.features))
+        if self.reference is not None:
+            _check_measure("task.reference", self.reference)
+        if self.profiles is not _NO_PROFILES:
+            _check_profiles(self.profiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +158,18 @@ class Outcome:
     cost_usd: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.event, _BOOLEANS):
+            raise InvalidInputError("outcome.event", f"is {self.event!r}", "pass True (completed) or False (censored)")
         if self.cost_usd is not None:
-            _not_negative("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
+            check_number("outcome.cost_usd", self.cost_usd, "pass dollars, zero or more")
         if self.reward is not None:
             check_reward(self.reward)
         if self.elapsed_s is not None:
-            _not_negative("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
+            check_number("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
+        if self.reason is not None:
+            check_text("outcome.reason", self.reason, "say why it was cut off: timeout, cancelled, ...")
+        if self.output is not None:
+            _check_measure("outcome.output", self.output)
         if not self.event and not self.reason:
             raise InvalidInputError("outcome.reason", "is missing", "say why it was cut off: timeout, cancelled, ...")
         if self.event and self.reward is None and self.elapsed_s is None:
@@ -264,6 +278,17 @@ class Decision:
     audit_probability: float = 0.0
     multipliers: tuple[Multiplied, ...] = ()
 
+    def __repr__(self) -> str:
+        return (
+            f"<Decision {self.id} task {self.task_id!r}: {self.agent!r} of {len(self.agents)} agents, "
+            f"p={self.propensity:.3f}, {self.policy}>"
+        )
+
+    def _repr_html_(self) -> str:
+        head = ("", "agent", *COLUMNS)
+        rows = ([">" if row[0] == self.agent else "", *row] for row in self.rows())
+        return html_table(f"task {self.task_id!r}, {self.policy}, lambda {self.lambda_:.3g}", head, rows)
+
     @property
     def propensity(self) -> float:
         """Probability of the chosen agent."""
@@ -326,7 +351,8 @@ class Decision:
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:
     """The reward itself if it lies in [0, 1], else an error that says what to do."""
-    if not (_is_number(reward) and 0.0 <= reward <= 1.0):  # also catches nan
+    number = type(reward) is float or is_number(reward) or isinstance(reward, _BOOLEANS)  # right or wrong is one
+    if not (number and 0.0 <= reward <= 1.0):  # also catches nan
         raise InvalidInputError(name, f"is {reward!r}", "rescale rewards to [0, 1]")
     return reward
 
@@ -336,17 +362,31 @@ def _checked_claims(claims: Any) -> Mapping[str, float]:
     if not isinstance(claims, Mapping):
         raise InvalidInputError("task.claims", f"is {claims!r}", 'pass numbers by agent, such as {"cnn": 0.93}')
     for name, claim in claims.items():
-        if not (_is_number(claim) and 0.0 <= claim <= 1.0):  # also catches nan
+        if not (is_number(claim) and 0.0 <= claim <= 1.0):  # also catches nan
             remedy = "pass a probability in [0, 1], and leave out agents that state none"
             raise InvalidInputError(f"task.claims.{name}", f"is {claim!r}", remedy)
     return MappingProxyType({name: float(claim) for name, claim in claims.items()})
 
 
-def _not_negative(name: str, value: Any, remedy: str) -> None:
-    if not (_is_number(value) and math.isfinite(value) and value >= 0.0):
-        raise InvalidInputError(name, f"is {value!r}", remedy)
+def _check_profiles(profiles: Any) -> None:
+    require_type("task.profiles", profiles, Mapping, 'pass measures by agent, such as {"a": Labels(...)}')
+    for name, profile in profiles.items():
+        _check_measure(f"task.profiles.{name}", profile, required=True)
 
 
-def _is_number(value: Any) -> bool:
-    """Whether it is a Python or NumPy number; text that looks like one is not."""
-    return type(value) is float or isinstance(value, int | float | np.number)
+def _features(values: Any) -> tuple[float, ...]:
+    try:
+        if isinstance(values, str | bytes | Mapping | set) or not {str, bool}.isdisjoint(map(type, values)):
+            raise TypeError
+        found = tuple(map(float, values))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError("task.features", f"is {values!r}", "pass a sequence of numbers") from error
+    if not all(map(math.isfinite, found)):
+        raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
+    return found
+
+
+def _check_measure(name: str, value: Any, *, required: bool = False) -> None:
+    if (required or value is not None) and not isinstance(value, Measure):
+        remedy = "pass a measure: Labels, Samples, Cloud or Gaussian" + ("" if required else ", or None")
+        raise InvalidInputError(name, f"is of type {type(value).__name__}", remedy)

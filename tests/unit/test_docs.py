@@ -25,12 +25,37 @@ def headings(page):
     return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-") for heading in found}
 
 
+def shown(text):
+    """Python blocks, each with the output that the page shows right after it, or None."""
+    pairs = re.findall(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", text, re.DOTALL)
+    return [(block, output or None) for block, output in pairs if not block.startswith(">>>")]
+
+
+def differences(text, name, capsys):
+    """What the blocks of a page print beside what it shows, where that differs."""
+    found = []
+    for block, output in shown(text):
+        exec(compile(block, name, "exec"), {"__name__": "docs"})  # noqa: S102
+        printed = capsys.readouterr().out
+        if output is not None and printed != output:
+            found.append((printed, output))
+    return found
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_python_blocks_run(page, capsys):
-    for block in blocks(page.read_text()):
-        if block.startswith(">>>"):
-            continue
-        exec(compile(block, str(page), "exec"), {"__name__": "docs"})  # noqa: S102
+def test_python_blocks_run_and_print_what_is_shown(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert differences(page.read_text(), str(page), capsys) == []
+
+
+def test_the_evaluation_page_shows_its_output():
+    assert [output is not None for _, output in shown((ROOT / "docs" / "evaluation.md").read_text())] == [True]
+
+
+def test_control_a_changed_row_is_found(capsys):
+    page = "```python\nprint('0.5517')\n```\n\n```text\n{}\n```\n"
+    assert differences(page.format("0.5517"), "page", capsys) == []
+    assert differences(page.format("0.5518"), "page", capsys) == [("0.5517\n", "0.5518\n")]
 
 
 def test_the_readme_demo_explains_every_choice(capsys):
@@ -39,8 +64,16 @@ def test_the_readme_demo_explains_every_choice(capsys):
     exec(compile(demo, "README.md", "exec"), {"__name__": "docs"})  # noqa: S102
     output = capsys.readouterr().out
     assert output.count("> ") >= 3 and "estimate" in output
-    shown = re.search(r"```\n(  agent .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert shown is not None and output.startswith(shown[1])
+    table = re.search(r"```\n(  agent .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert table is not None and output.startswith(table[1])
+
+
+def test_the_readme_demo_uses_the_defaults():
+    (demo, *_) = blocks((ROOT / "README.md").read_text())
+    names: dict[str, object] = {"__name__": "docs"}
+    exec(compile(demo, "README.md", "exec"), names)  # noqa: S102
+    assert names["decision"].policy == "auto@1"
+    assert not re.search(r"policy|lambda_|floor|units", demo), "the first snippet names a setting"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -67,4 +100,11 @@ def test_examples_run(example, capsys, tmp_path, monkeypatch):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 8
+    numbers = [int(path.name[:2]) for path in EXAMPLES]
+    assert len(set(numbers)) == len(EXAMPLES) >= 13 and min(numbers) == 1
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_fits_a_screen_and_is_in_the_quickstart(example):
+    assert len(example.read_text().splitlines()) <= 48
+    assert f"({'../examples/' + example.name})" in (ROOT / "docs" / "quickstart.md").read_text()

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
+from bot_orch.checks import check_number
 from bot_orch.core import settling, verdicts
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.completion.model import OutcomeMeaning
@@ -21,13 +22,15 @@ from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
-from bot_orch.core.roster import Roster
+from bot_orch.core.roster import Roster, as_agents
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, FirstVerdict, State, parse
+from bot_orch.core.tally import Tally
 from bot_orch.core.text import carried_over, encode
+from bot_orch.core.warm import Evaluations, Taught, WarmStart, as_evaluations, encoded_tasks, fit_features, teach
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
-from bot_orch.files import write_atomically
+from bot_orch.files import path_of, read_state, write_atomically
 from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.choice import indices
 from bot_orch.policies.registry import make_policy, policy_name
@@ -127,6 +130,8 @@ class Orchestrator:
         objective: Objective | None = None,
         constraints: Iterable[Constraint] = (),
     ) -> None:
+        if policy is None:
+            raise InvalidInputError("policy", "is None", "leave it out for 'auto', or pass a policy or its name")
         settings = Settings(
             policy=make_policy(policy) if isinstance(policy, str) else policy,
             lambda_=lambda_,
@@ -135,7 +140,7 @@ class Orchestrator:
             floor=floor,
             alignment=alignment,
             units=units,
-            reward=reward or BoundedReward(),
+            reward=BoundedReward() if reward is None else reward,
             cost_weight=cost_weight,
             encoder=encoder,
             patience_s=patience_s,
@@ -145,9 +150,7 @@ class Orchestrator:
             objective=objective or Objective(),
             constraints=tuple(constraints),
         )
-        if isinstance(agents, str):
-            raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
-        self._start(settings, (agent if isinstance(agent, Agent) else Agent(agent) for agent in agents))
+        self._start(settings, as_agents(agents))
 
     @classmethod
     def from_settings(cls, settings: Settings, agents: Iterable[Agent]) -> Self:
@@ -220,6 +223,10 @@ class Orchestrator:
     def silent(self) -> tuple[str, ...]:
         """Ids of recent decisions that ended without a reward, oldest first; a reward may still replace the silence."""
         return tuple(self._state.silences)
+
+    def is_pending(self, decision_id: str) -> bool:
+        """Whether a decision is among :attr:`pending`."""
+        return decision_id in self._state.pending
 
     def is_silent(self, decision_id: str) -> bool:
         """Whether a decision is among :attr:`silent`."""
@@ -316,6 +323,7 @@ class Orchestrator:
         state.pending[decision.id] = decision
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
+        self._tally.decided(decision.agent)
         if engine.settings.horizon is not None:
             self._expire_before(state.rounds - engine.settings.horizon)
 
@@ -347,6 +355,7 @@ class Orchestrator:
         if index is None:
             return  # the agent was removed
         model.learn(state.parts["reward"], index, outcome)
+        self._tally.rewarded(decision.agent, reward)
         read = settling.Read(reward, raw, earlier, shown=shown or (earlier is not None and earlier.shown), audit=audit)
         if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
             self._refresh()
@@ -400,6 +409,7 @@ class Orchestrator:
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """Full feedback: learn from the reward that every agent would have received, as the paper's theory assumes."""
         decision, names = self._pending(decision_id), self._roster.names
+        require_type("rewards", rewards, Mapping, "pass a reward for every agent, by name")
         missing = set(names) - set(rewards)
         if missing:
             raise InvalidInputError("rewards", f"lacks {sorted(missing)}", "give a reward for every agent")
@@ -409,6 +419,59 @@ class Orchestrator:
         if index is not None:
             feedback = settling.feedback(self._engine, self._roster, decision, reward=values, everybody=True)
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
+
+    @exclusive
+    def learn_from(
+        self,
+        evaluations: Any,
+        *,
+        features: Any = None,
+        tasks: Sequence[Task] | None = None,
+        weight: Any = 1.0,
+        most: float = 1000.0,
+    ) -> int:
+        """Warm start: teach the policy evaluations of the agents. Returns how many outcomes they were taught as.
+
+        The policy keeps a second state without the lessons, which makes 10 % of the decisions at first. If the taught
+        state predicts rewards worse than the other one, it is dropped (:class:`~bot_orch.core.warm.WarmStart`).
+
+        Parameters
+        ----------
+        evaluations
+            Rewards in [0, 1], NaN where missing: a matrix (rows, agents), lists by agent, a DataFrame with a column per
+            agent, or records with ``agent`` and ``reward`` (an old log).
+        features
+            Features of the rows, (rows, d), or names of columns; or ``tasks``, one :class:`~bot_orch.Task` per row,
+            with features and text as in traffic. After evaluations without texts, those of tasks stay unused.
+        weight
+            How many outcomes a row counts for: a number, one per row, or the name of a column.
+        most
+            Outcomes per agent at most; with more evaluations than that, all weights are scaled down.
+
+        Examples
+        --------
+        >>> router = Orchestrator(["small", "large"], seed=1)
+        >>> router.learn_from({"small": [0.2, 0.4, 0.3] * 20, "large": [0.9, 0.8, 1.0] * 20})
+        120
+        >>> router.decide(Task("first")).agent
+        'large'
+        """
+        check_number("most", most, "pass the largest number of outcomes per agent, 1 or more", low=1.0)
+        given = self.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
+        settings, given = fit_features(self.settings, given, first=self._fresh)
+        engine = self._engine if settings is self.settings else Engine(settings)
+        state, t, d = self._parts_of(engine)["policy"], self._state.rounds + 1, settings.context_width
+        taught = teach(settings.policy, state, given, t=t, n_features=d, most=most)
+        self._use(engine)  # inputs are valid: no error after this line
+        self._adopt(taught)
+        return taught.lessons
+
+    def read_evaluations(
+        self, evaluations: Any, *, features: Any = None, tasks: Sequence[Task] | None = None, weight: Any = 1.0
+    ) -> Evaluations:
+        """The arguments of :meth:`learn_from` as one value, with texts encoded, as the log keeps them."""
+        known = None if tasks is None else encoded_tasks(tasks, self.settings, first=self._fresh)
+        return as_evaluations(evaluations, self.agents, features=features, tasks=known, weight=weight)
 
     @exclusive
     def reconfigure(self, settings: Settings, agents: Iterable[Agent], *, keep_learned: bool = True) -> None:
@@ -486,6 +549,22 @@ class Orchestrator:
         """A hash of the state, equal for equal states."""
         return self._state.fingerprint()
 
+    def __repr__(self) -> str:
+        return self.described("Orchestrator")
+
+    def described(self, name: str) -> str:
+        """One line: agents, policy, rounds and pending decisions."""
+        agents = ", ".join(self.agents[:4]) + (f", ... ({len(self.agents)})" if len(self.agents) > 4 else "")
+        return f"<{name} [{agents}] {self._summary()}, {len(self.pending)} pending>"
+
+    def _repr_html_(self) -> str:
+        waiting = {name: int(count) for name, count in zip(self.agents, self._waiting, strict=True)}
+        return self._tally.table(self._summary(), waiting)
+
+    def _summary(self) -> str:
+        policy = f"{self.policy.policy.id} (warm start)" if isinstance(self.policy, WarmStart) else self.policy.id
+        return f"{policy}, {self._state.rounds} rounds"
+
     @exclusive
     def to_json(self) -> str:
         """Settings and state as one versioned JSON document."""
@@ -496,6 +575,7 @@ class Orchestrator:
     @classmethod
     def from_json(cls, text: str, *, encoder: Encoder | None = None) -> Orchestrator:
         """Restore an orchestrator from :meth:`to_json`, with pending decisions; ``encoder`` if it was a callable."""
+        require_type("text", text, str, "pass what to_json() returned")
         document = parse(text)
         settings, state = Settings.from_spec(document["settings"]), State.from_dict(document["state"])
         settings = settings if encoder is None else replace(settings, encoder=encoder)
@@ -507,12 +587,12 @@ class Orchestrator:
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`to_json` to a file, atomically."""
-        write_atomically(Path(path), self.to_json().encode())
+        write_atomically(path_of(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path, *, encoder: Encoder | None = None) -> Orchestrator:
         """Read a file written by :meth:`save`; ``encoder`` is needed for more texts if it was a callable."""
-        return cls.from_json(Path(path).read_text(), encoder=encoder)
+        return cls.from_json(read_state(path), encoder=encoder)
 
     def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
         roster = Roster(tuple(agents))
@@ -523,12 +603,24 @@ class Orchestrator:
     def _begin(self, engine: Engine, state: State) -> None:
         self._engine, self._state = engine, state
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
+        self._tally: Tally = getattr(self, "_tally", Tally())
         self._stream = derive_key("orchestrator", self.seed)
         self._uniform = stream_of(self._stream)
         self._prefix = f"{self._stream:016x}-"
         self._audit_stream = derive_key("audit", self.seed)
         self._name = policy_name(self.policy)
         self._refresh()
+
+    def use_encoder(self, encoder: Encoder | str | None) -> None:
+        """Encode texts with a callable that could not be saved: only its version was."""
+        if encoder is not None:
+            self._engine = Engine(replace(self.settings, encoder=encoder))
+
+    def _adopt(self, taught: Taught) -> None:
+        """Go on with a policy and state that evaluations were taught to."""
+        self._engine = Engine(replace(self.settings, policy=taught.policy))
+        self._state.parts["policy"], self._name = taught.state, policy_name(taught.policy)
+        self._state.seq += 1
 
     def _refresh(self) -> None:
         """Recompute the values derived from the set of agents."""
@@ -557,9 +649,18 @@ class Orchestrator:
             require_type("task", task, Task, "pass a Task, such as Task(text=...)")
         if task.reference is None and not task.features and task.text is None:  # nothing to learn from the first task
             return self._engine
-        return self._engine.for_task(task, first=not self._state.rounds)
+        if task.text is not None and self.settings.text is None and isinstance(self.policy, WarmStart):
+            task = replace(task, text=None)  # the policy was taught without texts
+        return self._engine.for_task(task, first=self._fresh)
+
+    @property
+    def _fresh(self) -> bool:
+        """Whether the policy has learned nothing yet."""
+        return not self._state.rounds and not isinstance(self.policy, WarmStart)
 
     def _pending(self, decision_id: str) -> Decision:
+        if type(decision_id) is not str:
+            require_type("decision_id", decision_id, str, "pass decision.id")
         decision = self._state.pending.get(decision_id)
         if decision is None:
             raise UnknownDecisionError(decision_id)
@@ -567,6 +668,8 @@ class Orchestrator:
 
     def _awaited(self, decision_id: str, outcome: Outcome) -> Decision:
         """A pending decision, or a silent one if the outcome brings a lesson."""
+        if type(decision_id) is not str:
+            require_type("decision_id", decision_id, str, "pass decision.id")
         earlier = self._state.silences.get(decision_id)
         if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
             return earlier.decision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -146,12 +146,19 @@ def read_rows(model: RewardModel, state: Arrays, agent: Ints, *, outcomes: Seque
 
 
 def reward_from_spec(spec: Mapping[str, Any]) -> RewardModel:
-    """The inverse of :meth:`RewardModel.spec`."""
-    models: dict[str, type[RewardModel]] = {model.id: model for model in (BoundedReward, SurvivalReward)}
-    name = spec.get("id")
+    """The inverse of :meth:`RewardModel.spec`, for every model whose module has been imported."""
+    models, name = dict(_models(RewardModel.__subclasses__())), spec.get("id")
     if name not in models:
-        raise InvalidInputError("reward.id", f"{name!r} is not known", f"choose one of {', '.join(models)}")
+        remedy = f"choose one of {', '.join(sorted(models))}, or import the module that defines it first"
+        raise InvalidInputError("reward.id", f"{name!r} is not known", remedy)
     return models[str(name)](**{key: value for key, value in spec.items() if key != "id"})
+
+
+def _models(classes: Sequence[type[RewardModel]]) -> Iterator[tuple[str, type[RewardModel]]]:
+    for model in classes:
+        if "id" in vars(model):
+            yield model.id, model
+        yield from _models(model.__subclasses__())
 
 
 def _view(state: Arrays, prefix: str) -> Arrays:

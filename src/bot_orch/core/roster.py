@@ -14,10 +14,10 @@ from bot_orch.core.alignment.claims import claims_of
 from bot_orch.core.constraints import Capacity
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.core.settings import Settings
-from bot_orch.errors import InvalidInputError, UnknownAgentError
+from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
 from bot_orch.types import Agent, Decision, Task
 
-__all__ = ["Roster"]
+__all__ = ["Roster", "as_agents"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Roster:
 
     def find(self, agent_id: str) -> int:
         """Index of an agent; raises ``UnknownAgentError`` if it is not registered."""
-        if agent_id not in self.index:
+        if not isinstance(agent_id, str) or agent_id not in self.index:
             raise UnknownAgentError("agent.id", f"{agent_id!r} is not registered", f"choose from {self.names}")
         return self.index[agent_id]
 
@@ -84,6 +84,7 @@ class Roster:
             return None
         if isinstance(eligible, str):
             raise InvalidInputError("eligible", f"is the text {eligible!r}", f"pass a list: [{eligible!r}]")
+        require_type("eligible", eligible, Iterable, "pass names of agents, or None for all")
         mask = np.zeros(len(self.names), dtype=bool)
         for name in eligible:
             mask[self.find(name)] = True
@@ -157,6 +158,16 @@ class Roster:
             if measure is not None:
                 known[index] = alignment.embed(f"task.profiles.{agent.id}", measure)
         return known
+
+
+def as_agents(agents: Iterable[str | Agent]) -> list[Agent]:
+    """Agents given as names or as :class:`~bot_orch.Agent` objects."""
+    if isinstance(agents, str):
+        raise InvalidInputError("agents", f"is the text {agents!r}", f"pass a list: [{agents!r}]")
+    if isinstance(agents, Agent):
+        raise InvalidInputError("agents", "is one agent", "pass a list of agents")
+    require_type("agents", agents, Iterable, "pass names of agents, or Agent objects")
+    return [agent if isinstance(agent, Agent) else Agent(agent) for agent in agents]
 
 
 def _context(task: Task, width: int) -> Floats:

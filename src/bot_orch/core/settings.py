@@ -7,15 +7,14 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
-import numpy as np
-
+from bot_orch.checks import check_count, check_number, check_seconds
 from bot_orch.core.alignment import Alignment, GivenDistances, Units, Watch
 from bot_orch.core.constraints.limits import Constraint, Objective, constraint_from_spec, constraint_to_spec
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
 from bot_orch.encoders import Encoder, check_name
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.kernels import KernelKind, kernel_kind, require_kernels
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
@@ -23,6 +22,7 @@ from bot_orch.policies.registry import from_spec, to_spec
 __all__ = ["Lambda", "Settings"]
 
 Lambda = float | Literal["auto"]
+_UNITS = ("reference", "native")
 
 
 @dataclass(frozen=True)
@@ -63,34 +63,46 @@ class Settings:
 
     def __post_init__(self) -> None:
         require_kernels(self.kernels)
+        require_type("policy", self.policy, Policy, "pass a policy, or its name to Orchestrator or make_policy")
+        require_type(
+            "reward", self.reward, RewardModel, "pass BoundedReward(), SurvivalReward() or a model of your own"
+        )
         if self.encoder is not None and not callable(self.encoder):
             check_name(self.encoder)
+        check_count("seed", self.seed, "pass an integer", low=-(2**63))
+        if self.n_features is not None:
+            check_count("n_features", self.n_features, "pass how many features a task has")
+        check_seconds("patience_s", self.patience_s)
+        if self.horizon is not None:
+            check_count("horizon", self.horizon, "pass a number of rounds, 1 or more, or None", low=1)
+        if self.alignment is not None and not isinstance(self.alignment, Alignment | GivenDistances):
+            raise InvalidInputError("alignment", f"is {self.alignment!r}", "pass an Alignment, or None for the default")
         if not self.policy.uses_alignment:
             object.__setattr__(self, "lambda_", 0.0)
-        if isinstance(self.lambda_, str) and self.lambda_ != "auto":
-            raise InvalidInputError("lambda_", f"is {self.lambda_!r}", "pass 'auto' or a number, 0 or more")
-        if self.n_features is not None and self.n_features < 0:
-            raise InvalidInputError("n_features", f"is {self.n_features}", "pass how many features a task has")
-        if self.lambda_ != "auto":
-            object.__setattr__(self, "lambda_", _check("lambda_", self.lambda_, 0.0, high=np.inf))
-        object.__setattr__(self, "floor", _check("floor", self.floor, 0.0, high=1.0))
-        object.__setattr__(self, "cost_weight", _check("cost_weight", self.cost_weight, 0.0, high=np.inf))
-        if self.patience_s is not None and not _check("patience_s", self.patience_s, 0.0, high=np.inf) > 0.0:
-            raise InvalidInputError("patience_s", "is 0", "pass seconds, more than zero, or None")
-        if self.horizon is not None and not (isinstance(self.horizon, int) and self.horizon >= 1):
-            raise InvalidInputError("horizon", f"is {self.horizon!r}", "pass a number of rounds, 1 or more, or None")
+        if not (isinstance(self.lambda_, str) and self.lambda_ == "auto"):
+            lambda_ = check_number("lambda_", self.lambda_, "pass 'auto' or a number, 0 or more")
+            object.__setattr__(self, "lambda_", lambda_)
+        floor = check_number("floor", self.floor, "pass the share spread over all agents, in [0, 1]", high=1.0)
+        weight = check_number("cost_weight", self.cost_weight, "pass units of reward per dollar, 0 or more")
+        object.__setattr__(self, "floor", floor)
+        object.__setattr__(self, "cost_weight", weight)
+        require_type("objective", self.objective, Objective, "pass Objective(usd=..., seconds=...)")
         object.__setattr__(self, "constraints", tuple(self.constraints))
+        for each in self.constraints:
+            if not isinstance(each, Constraint):
+                raise InvalidInputError("constraints", f"holds {each!r}", "pass Budget, Capacity, Deadline or Quality")
         if self.cost_weight and self.objective.usd:
             raise InvalidInputError("cost_weight", "is given beside objective.usd", "pass one of them")
         if len({(each.kind, getattr(each, "agent", "")) for each in self.constraints}) < len(self.constraints):
             raise InvalidInputError("constraints", "holds a kind twice", "pass one of each kind, one capacity an agent")
-        if self.units not in (None, "reference", "native"):
+        if self.units is not None and self.units not in _UNITS:
             raise InvalidInputError("units", f"is {self.units!r}", "pass 'reference' or 'native'")
         if isinstance(self.alignment, Alignment):
             units = "reference" if self.lambda_ == "auto" else self.units or self.alignment.units
             if units != self.alignment.units:
                 object.__setattr__(self, "alignment", replace(self.alignment, units=units))
-        object.__setattr__(self, "audit_rate", _check("audit_rate", self.audit_rate, 0.0, high=1.0))
+        rate = check_number("audit_rate", self.audit_rate, "pass the share of decisions to audit, in [0, 1]", high=1.0)
+        object.__setattr__(self, "audit_rate", rate)
         if self.on_alarm not in ("count", "restart"):
             raise InvalidInputError("on_alarm", f"is {self.on_alarm!r}", "pass 'count' or 'restart'")
         if self.on_alarm == "restart" and isinstance(self.alignment, Alignment) and self.alignment.watch is None:
@@ -170,9 +182,3 @@ class Settings:
             objective=Objective.from_spec(document.get("objective", {})),
             constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
         )
-
-
-def _check(name: str, value: Any, low: float, *, high: float) -> float:
-    if not (isinstance(value, int | float) and low <= value <= high and np.isfinite(value)):
-        raise InvalidInputError(name, f"is {value}", f"pass a finite number in [{low}, {high}]")
-    return float(value)

@@ -7,6 +7,7 @@ except ImportError as _error:  # pragma: no cover
 
     raise _MissingExtraError("the event log", "service") from _error
 
+from bot_orch.eventlog.evaluations import outcomes_in
 from bot_orch.eventlog.events import (
     Configured,
     DecisionMade,
@@ -38,6 +39,7 @@ __all__ = [
     "fold",
     "kind_of",
     "open_log",
+    "outcomes_in",
     "record_decision",
     "record_task",
     "replay",

@@ -16,6 +16,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.engine import ENGINE
+from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
@@ -31,6 +32,7 @@ __all__ = [
     "Configured",
     "Controlled",
     "DecisionMade",
+    "EvaluationsGiven",
     "Event",
     "FeedbackGiven",
     "Noted",
@@ -43,6 +45,7 @@ __all__ = [
     "kind_of",
     "measure_of",
     "record_decision",
+    "record_evaluations",
     "record_task",
 ]
 
@@ -232,7 +235,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     outcome was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon, when the decision
     is no longer remembered: likewise); ``audited`` (the second of two verdicts on an audited decision: the judge's bias
     is learned); ``shown`` (only the output is known: distances and drift alarms learn it, the decision stays pending).
-    With ``audit`` the reward is the truth.
+    With ``audit`` the reward is the truth. ``priced`` says that ``cost_usd`` is known, also if it is zero.
     """
 
     id: str
@@ -245,11 +248,13 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     output: dict[str, Any] | None = None
     cost_usd: float = 0.0
     audit: bool = False
+    priced: bool = False
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd or None)
+        cost_usd = self.cost_usd if self.priced or self.cost_usd else None
+        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, cost_usd)
 
 
 class Censored(_Event, tag="censored@1", frozen=True):
@@ -264,6 +269,29 @@ class Censored(_Event, tag="censored@1", frozen=True):
         if answered_s is not None:
             return Outcome.completed(elapsed_s=answered_s)
         return Outcome.censored(elapsed_s=self.elapsed_s, reason="horizon")
+
+
+class EvaluationsGiven(_Event, tag="evaluations@1", frozen=True):
+    """Evaluations were taught to the policy: a warm start.
+
+    ``rewards`` holds rows of little-endian doubles, one per agent, NaN where missing; ``features`` rows of ``width``
+    numbers; ``weight`` one number per row. ``encoder`` is the version of the one whose numbers end the features.
+    """
+
+    agents: tuple[str, ...]
+    rewards: bytes
+    weight: bytes
+    features: bytes = b""
+    width: int = 0
+    most: float = 1000.0
+    encoder: str = ""
+
+    def evaluations(self) -> Evaluations:
+        """The evaluations as the orchestrator takes them."""
+        rewards = np.frombuffer(self.rewards, dtype="<f8").reshape(-1, len(self.agents))
+        features = np.frombuffer(self.features, dtype="<f8").reshape(len(rewards), -1) if self.width else None
+        weight = np.frombuffer(self.weight, dtype="<f8")
+        return Evaluations(self.agents, rewards, features, weight=weight, encoded=self.encoder)
 
 
 class TaskSubmitted(_Event, tag="task@1", frozen=True):
@@ -320,7 +348,16 @@ class Noted(_Event, tag="note@1", frozen=True):
 
 
 Event = (
-    Configured | DecisionMade | FeedbackGiven | Censored | TaskSubmitted | AttemptEnded | TaskEnded | Controlled | Noted
+    Configured
+    | DecisionMade
+    | FeedbackGiven
+    | Censored
+    | EvaluationsGiven
+    | TaskSubmitted
+    | AttemptEnded
+    | TaskEnded
+    | Controlled
+    | Noted
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -405,6 +442,20 @@ def record_decision(
 
 def _written(multipliers: tuple[Multiplied, ...]) -> tuple[tuple[str, float, str], ...]:
     return tuple((each.constraint, each.value, each.unit) for each in multipliers)
+
+
+def record_evaluations(given: Evaluations, most: float) -> EvaluationsGiven:
+    """The event of a warm start."""
+    features = given.features
+    return EvaluationsGiven(
+        given.agents,
+        given.rewards.astype("<f8").tobytes(),
+        np.asarray(given.weight).astype("<f8").tobytes(),
+        b"" if features is None else features.astype("<f8").tobytes(),
+        0 if features is None else features.shape[1],
+        most,
+        given.encoded,
+    )
 
 
 def as_recorded(task: Task) -> Task:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from bot_orch.eventlog.events import (
     Configured,
     Controlled,
     DecisionMade,
+    EvaluationsGiven,
     Event,
     FeedbackGiven,
     TaskEnded,
@@ -55,7 +57,8 @@ class Ledger:
     ``paid`` holds the dollars of attempts at pending decisions, by decision.
     ``engine`` is the one that the newest settings name.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
-    agents that the last event has started afresh. Both are no part of the state.
+    agents that the last event has started afresh; ``lessons`` is the number of outcomes that the last evaluations were
+    taught as. None of these is part of the state.
     """
 
     def __init__(self) -> None:
@@ -75,6 +78,7 @@ class Ledger:
         self.time_us = 0
         self.folded_from = 0
         self.restarted: tuple[str, ...] = ()
+        self.lessons = 0
 
     @property
     def router(self) -> Orchestrator:
@@ -98,6 +102,8 @@ class Ledger:
                 self._feedback(time_us, event)
             case Censored():
                 self._settle(event.decision_id, event.outcome(self.answered.get(event.decision_id)))
+            case EvaluationsGiven():
+                self.lessons = self.router.learn_from(event.evaluations(), most=event.most)
             case AttemptEnded():
                 self.spending.add(time_us, event.cost_usd)
                 if event.ending == "completed" and event.decision_id in self.pending:
@@ -188,6 +194,8 @@ class Ledger:
         except InvalidInputError as error:
             raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
         self.pending[event.id] = (decision.id, time_us)
+        if self.router.settings.horizon is not None:
+            self._drop_expired()
         if event.session is not None:
             self.sessions.pop(event.session, None)  # the newest goes last
             self.sessions[event.session] = (event.agent, time_us)
@@ -237,6 +245,18 @@ class Ledger:
         self.router.observe(known_as, event.outcome(), audit=event.audit)
         del self.silent[event.decision_id]
         self._await_second(event.decision_id, known_as)
+
+    def _drop_expired(self) -> None:
+        """Move the oldest pending decisions that the orchestrator has dropped to the silent ones."""
+        for decision_id, (internal, _) in list(takewhile(self._expired, self.pending.items())):
+            del self.pending[decision_id]
+            self.answered.pop(decision_id, None)
+            if self.router.is_silent(internal):
+                self.silent[decision_id] = internal
+        self._forget_silences()
+
+    def _expired(self, entry: tuple[str, tuple[str, int]]) -> bool:
+        return not self.router.is_pending(entry[1][0])
 
     def _forget_silences(self) -> None:
         """Drop the oldest silences that the orchestrator has forgotten."""

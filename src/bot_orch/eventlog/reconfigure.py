@@ -10,6 +10,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.settings import Settings
 from bot_orch.core.state import agent_to_dict
 from bot_orch.core.text import carried_over
+from bot_orch.core.warm import WarmStart
 from bot_orch.eventlog.events import Configured
 
 __all__ = ["change_to", "reconfigured"]
@@ -45,6 +46,8 @@ def _by_id(router: Orchestrator) -> dict[str, Any]:
 def _completed(settings: Settings, router: Orchestrator) -> Settings:
     """With what the router found out by the first task and the first measure, where the settings leave it open."""
     settings = carried_over(settings, router.settings)
+    if isinstance(router.policy, WarmStart) and router.policy.policy == settings.policy:
+        settings = replace(settings, policy=router.policy)  # a warm start is learned, not configured
     if settings.alignment is not None or router.alignment is None:
         return settings
     return replace(settings, alignment=replace(router.alignment, units=settings.chosen_units()))

@@ -124,10 +124,14 @@ def one_hot(m: int) -> Bools:
 
 
 class Policy(ABC):
-    """Base class. A subclass is a frozen dataclass of settings; the caller owns the state arrays."""
+    """Base class. A subclass is a frozen dataclass of settings; the caller owns the state arrays.
+
+    ``predicts`` says whether ``Choice.estimate`` is the expected reward; a warm start is tested against it.
+    """
 
     id: ClassVar[str]
     uses_alignment: ClassVar[bool] = True
+    predicts: ClassVar[bool] = True
 
     @abstractmethod
     def schema(self, n_features: int) -> Schema:

@@ -31,6 +31,7 @@ class EXP3(Policy):
     eta_align: float = 5.0
     floor: float = 0.01
     id: ClassVar[str] = "exp3"
+    predicts: ClassVar[bool] = False
 
     def schema(self, n_features: int) -> Schema:
         """Cumulative importance-weighted losses."""

@@ -28,6 +28,7 @@ class ExponentialWeights(Policy):
 
     eta: Schedule = field(default_factory=lambda: Constant(0.1))
     id: ClassVar[str] = "exp-weights"
+    predicts: ClassVar[bool] = False
 
     def schema(self, n_features: int) -> Schema:
         """Log weights of all agents."""

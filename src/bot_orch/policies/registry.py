@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 import sys
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 import bot_orch.policies as package
-from bot_orch.errors import InvalidInputError
+from bot_orch.checks import check_count, check_number, is_number
+from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.policies.estimators import Estimator, History
 from bot_orch.policies.schedules import Schedule, as_schedule
@@ -20,8 +22,10 @@ from bot_orch.policies.schedules import Schedule, as_schedule
 __all__ = ["available_policies", "from_spec", "make_policy", "policy_name", "register_policy", "to_spec"]
 
 _FAMILIES: dict[str, type] = {"policy": Policy, "estimator": Estimator, "history": History, "schedule": Schedule}
+_REMEDIES = {"Schedule": "pass a number or a schedule", "Estimator": "pass an estimator, such as Mean()"}
 _VERSION = 1
 _extra: dict[str, type[Policy]] = {}
+_unlisted: dict[str, type[Policy]] = {}
 
 
 def available_policies() -> dict[str, type[Policy]]:
@@ -35,9 +39,15 @@ def available_policies() -> dict[str, type[Policy]]:
     return {**_builtin(), **_extra}
 
 
-def register_policy(cls: type[Policy]) -> type[Policy]:
-    """Register a custom policy under its ``id``; usable as a class decorator."""
-    if cls.id in available_policies() and available_policies()[cls.id] is not cls:
+def register_policy(cls: type[Policy], *, listed: bool = True) -> type[Policy]:
+    """Register a custom policy under its ``id``; usable as a class decorator.
+
+    A policy that is not ``listed`` can be read from a saved state, and is not offered by :func:`available_policies`.
+    """
+    if not listed:  # at import: the built-in policies are not imported yet
+        _unlisted[cls.id] = cls
+        return cls
+    if {**_unlisted, **available_policies()}.get(cls.id, cls) is not cls:
         raise InvalidInputError("policy.id", f"{cls.id!r} is taken", "choose another id")
     _extra[cls.id] = cls
     return cls
@@ -51,10 +61,12 @@ def make_policy(name: str, **settings: Any) -> Policy:
     >>> make_policy("bot", eta=3.0).eta(1)
     3.0
     """
+    require_type("policy", name, str, "pass the name of a policy, such as 'auto'")
     base, _, version = name.partition("@")
-    known = available_policies()
+    known = {**available_policies(), **_unlisted}
     if base not in known or version not in ("", str(_VERSION)):
-        raise InvalidInputError("policy", f"{name!r} is not known", f"choose one of {', '.join(sorted(known))}")
+        remedy = f"choose one of {', '.join(sorted(available_policies()))}, or register your own with register_policy"
+        raise InvalidInputError("policy", f"{name!r} is not known", remedy)
     policy: Policy = _build(known[base], settings, f"policy {base}")
     return policy
 
@@ -94,11 +106,28 @@ def _build(cls: Any, settings: Mapping[str, Any], what: str) -> Any:
     for key in settings:
         if key not in known:
             raise InvalidInputError(key, f"is not a setting of {what}", f"choose from {', '.join(known) or 'none'}")
-    values = {
-        key: as_schedule(value) if known[key].type == "Schedule" and isinstance(value, int | float) else value
-        for key, value in settings.items()
-    }
-    return cls(**values)
+    return cls(**{key: _setting(key, value, str(known[key].type)) for key, value in settings.items()})
+
+
+def _setting(name: str, value: Any, kind: str) -> Any:
+    """A setting of a policy, estimator or schedule, checked against the type that it is declared with."""
+    if kind.endswith(" | None"):
+        return None if value is None else _setting(name, value, kind.removesuffix(" | None"))
+    if kind == "Schedule" and is_number(value):
+        check_number(name, value, _REMEDIES[kind], low=-math.inf)
+        try:
+            return as_schedule(value)
+        except InvalidInputError as error:
+            raise InvalidInputError(name, error.problem, error.remedy) from error
+    if kind.lower() in _FAMILIES:
+        require_type(name, value, _FAMILIES[kind.lower()], _REMEDIES.get(kind, f"pass a {kind}"))
+    elif kind == "float":
+        check_number(name, value, "pass a finite number", low=-math.inf)
+    elif kind == "int":
+        check_count(name, value, "pass a whole number", low=-(2**63))
+    elif kind == "bool" and not isinstance(value, bool):
+        raise InvalidInputError(name, f"is {value!r}", "pass True or False")
+    return value
 
 
 @lru_cache(maxsize=1)
@@ -121,4 +150,4 @@ def _concrete(base: type) -> list[Any]:
 
 def _is_public(cls: type) -> bool:
     # ``slots=True`` creates a second class; the first stays in __subclasses__() until it is garbage-collected
-    return getattr(sys.modules[cls.__module__], cls.__name__, cls) is cls
+    return getattr(sys.modules.get(cls.__module__), cls.__name__, cls) is cls

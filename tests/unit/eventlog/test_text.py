@@ -158,7 +158,7 @@ def test_an_encoder_that_does_not_fit_is_refused(encoder, message):
 
 
 def test_a_text_of_another_type_is_refused():
-    with pytest.raises(InvalidInputError, match=r"task\.text: is of type bytes; pass a string"):
+    with pytest.raises(InvalidInputError, match=r"task\.text: is b'abc'; pass a text"):
         Orchestrator(["a", "b"]).decide(Task(text=b"abc"))
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +22,7 @@ __all__ = [
     "Judge",
     "Verdict",
     "ask",
+    "ask_within",
     "check_function",
     "check_sync",
     "ending_of",
@@ -55,6 +59,23 @@ async def ask(function: Function, task: Task) -> Any:
     """Call the function; one that is not ``async`` runs in a thread and may return an awaitable."""
     answer = function(task) if is_async(function) else await asyncio.to_thread(function, task)
     return await answer if inspect.isawaitable(answer) else answer
+
+
+def ask_within(function: Function, task: Task, timeout_s: float, *, late: TimeoutError) -> Any:
+    """Call the function in a thread of its own and raise ``late`` unless it ends in time; the thread then runs on."""
+    answer: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(function(task))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), name=f"agent-{task.id}", daemon=True).start()
+    if not wait([answer], timeout_s).done:
+        raise late
+    return answer.result()
 
 
 def ending_of(error: BaseException) -> Ending:

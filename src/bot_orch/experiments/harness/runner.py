@@ -23,7 +23,7 @@ from bot_orch.experiments.harness.report import Section, write_report
 from bot_orch.experiments.harness.tables import to_csv
 from bot_orch.files import write_atomically
 
-__all__ = ["Plan", "Progress", "draw_figures", "open_folder", "reproduce", "run_missing"]
+__all__ = ["Plan", "Progress", "draw_figures", "open_folder", "read_log", "reproduce", "run_missing"]
 
 #: Called with (done, total, what) as work goes on.
 Progress = Callable[[int, int, str], None]
@@ -115,9 +115,19 @@ def run_missing(
     return done
 
 
+def read_log(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Payloads in the folder of a run by (experiment, unit), of a run under way too; the folder is not changed."""
+    log = out / _LOG
+    return _payloads(log.read_text().splitlines()) if log.exists() else {}
+
+
 def _read_log(log: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    return _payloads(_lines(log))
+
+
+def _payloads(lines: Iterable[str]) -> dict[tuple[str, str], dict[str, Any]]:
     done = {}
-    for line in _lines(log):
+    for line in lines:
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:

@@ -66,8 +66,10 @@ class SqliteLog:
             self._reader.execute("PRAGMA query_only = ON")
             _check_version(self._reader, self.path)
             self._hold.check()
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if "not a database" in str(error):
+                raise StateFormatError(f"log: {self.path} is not a log; pass another file") from error
             raise
         # Readers may be in several threads; the connection takes one at a time.
         self._reading = threading.Lock()

@@ -1,0 +1,239 @@
+"""Evaluations: rewards of agents on tasks, measured before traffic, in any of the forms in which users keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
+from bot_orch.types import Task
+
+__all__ = ["Evaluations", "as_evaluations", "check_tasks"]
+
+_FORMS = (
+    "pass rewards by agent ({'a': [...], 'b': [...]}), a matrix (rows, agents), a DataFrame, or records with agent and "
+    "reward"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluations:
+    """Rewards of agents on the same tasks; NaN where an agent was not evaluated.
+
+    Parameters
+    ----------
+    agents
+        Names of the agents, in the order of the columns.
+    rewards
+        Rewards in [0, 1], (n, M).
+    features
+        Features of the tasks, (n, d), or None.
+    weight
+        How many outcomes a row counts for, (n,), or one number for all.
+    encoded
+        Version of the encoder whose numbers end the features, as in :class:`~bot_orch.Task`; empty without texts.
+
+    Examples
+    --------
+    >>> Evaluations(("a", "b"), np.array([[1.0, np.nan], [0.0, 0.5]])).counts().tolist()
+    [2, 1]
+    """
+
+    agents: tuple[str, ...]
+    rewards: Floats
+    features: Floats | None = None
+    _: KW_ONLY
+    weight: Floats | float = 1.0
+    encoded: str = ""
+
+    def __post_init__(self) -> None:
+        rewards = _numbers("evaluations", self.rewards, _FORMS)
+        n, m = len(rewards), len(self.agents)
+        if rewards.shape != (n, m):
+            raise InvalidInputError("evaluations", f"has the shape {rewards.shape}", f"pass one column for each of {m}")
+        if np.any((rewards < 0.0) | (rewards > 1.0) | np.isinf(rewards)):  # nan is missing
+            raise InvalidInputError("evaluations", "holds a reward outside of [0, 1]", "rescale rewards to [0, 1]")
+        object.__setattr__(self, "rewards", rewards)
+        if self.features is not None:
+            object.__setattr__(self, "features", _features(self.features, n))
+        weight = _numbers("weight", self.weight, "pass how many outcomes a row counts for: one number, or one per row")
+        if (
+            weight.shape not in ((), (n,))
+            or isinstance(self.weight, bool)
+            or not np.all(np.isfinite(weight) & (weight >= 0.0))
+        ):
+            raise InvalidInputError("weight", f"is {self.weight!r}", "pass one number, or one per row, 0 or more")
+        object.__setattr__(self, "weight", np.broadcast_to(weight, (n,)))
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def counts(self) -> Any:
+        """Number of rewards per agent."""
+        return np.isfinite(self.rewards).sum(axis=0)
+
+    def among(self, agents: Sequence[str]) -> Evaluations:
+        """The same rows with one column for each of ``agents``."""
+        for name in self.agents:
+            if name not in agents:
+                raise UnknownAgentError(f"evaluations.{name}", "is no agent", f"choose from {tuple(agents)}")
+        rewards = np.full((len(self), len(agents)), np.nan)
+        rewards[:, [list(agents).index(name) for name in self.agents]] = self.rewards
+        return replace(self, agents=tuple(agents), rewards=rewards)
+
+    def padded(self, width: int) -> Evaluations:
+        """The same rows with zeros behind the features, up to ``width`` numbers: an empty text."""
+        own = np.zeros((len(self), 0)) if self.features is None else self.features
+        if own.shape[1] >= width:
+            return self
+        return replace(self, features=np.hstack([own, np.zeros((len(self), width - own.shape[1]))]))
+
+
+def as_evaluations(
+    source: Any, agents: Sequence[str], *, features: Any = None, tasks: Any = None, weight: Any = 1.0
+) -> Evaluations:
+    """Evaluations from rewards by agent, a matrix, a DataFrame or records, for these agents.
+
+    Parameters
+    ----------
+    source
+        Rewards by agent; a matrix (rows, agents) in the order of ``agents``; a DataFrame with a column for each agent;
+        a DataFrame or records with ``agent`` and ``reward`` (one outcome per row, as a log has them).
+    features
+        Features, (rows, d); or names of columns of ``source``. Records may hold ``features`` themselves.
+    tasks
+        One task per row, whose features are used; texts must be encoded.
+    weight
+        How many outcomes a row counts for: a number, one per row, or the name of a column.
+
+    Examples
+    --------
+    >>> records = [{"agent": "b", "reward": 1.0, "length": 3.0}, {"agent": "a", "reward": 0.0, "length": 9.0}]
+    >>> found = as_evaluations(records, ["a", "b"], features=["length"])
+    >>> found.rewards.tolist(), found.features.tolist()
+    ([[nan, 1.0], [0.0, nan]], [[3.0], [9.0]])
+    """
+    if isinstance(source, Evaluations):
+        return source.among(agents)
+    if tasks is not None:
+        given = as_evaluations(source, agents, features=_features_of(tasks), weight=weight)
+        if len(tasks) != len(given):
+            raise InvalidInputError("tasks", f"are {len(tasks)}", f"pass one for each of {len(given)} rows")
+        return replace(given, encoded=_encoder_of("tasks", [task.encoded for task in tasks]))
+    columns = _columns(source)
+    if columns is None:
+        rewards = _numbers("evaluations", source, _FORMS)
+        if rewards.ndim != 2 or rewards.shape[1] != len(agents):
+            problem = f"has the shape {rewards.shape}, there are {len(agents)} agents"
+            raise InvalidInputError("evaluations", problem, _FORMS)
+        return Evaluations(tuple(agents), rewards, features, weight=weight)
+    features = _named(columns, features)
+    weight = columns[weight] if isinstance(weight, str) and weight in columns else weight
+    if "agent" in columns and "reward" in columns:
+        return _long(columns, agents, features=features, weight=weight)
+    names = [name for name in columns if name in agents]
+    if not names:
+        raise InvalidInputError(
+            "evaluations", f"has the columns {list(columns)}", f"name columns after {tuple(agents)}"
+        )
+    unequal = {len(columns[name]) for name in names}
+    if len(unequal) > 1:
+        raise InvalidInputError("evaluations", f"has columns of {sorted(unequal)} rows", "pad them with nan")
+    rewards = np.stack([_numbers(f"evaluations.{name}", columns[name], _FORMS) for name in names], axis=-1)
+    return Evaluations(tuple(names), rewards, features, weight=weight).among(agents)
+
+
+def check_tasks(tasks: Any) -> Sequence[Task]:
+    """The tasks, if they are some."""
+    if isinstance(tasks, str) or not isinstance(tasks, Sequence):
+        raise InvalidInputError("tasks", f"is of type {type(tasks).__name__}", "pass a list with one Task per row")
+    for task in tasks:
+        require_type("tasks", task, Task, "pass one Task per row")
+    return tasks
+
+
+def _features_of(tasks: Any) -> Floats | None:
+    """Features of the tasks, (n, d); None if they have none."""
+    check_tasks(tasks)
+    lengths = {len(task.features) for task in tasks}
+    if len(lengths) > 1:
+        raise InvalidInputError("tasks", f"have {sorted(lengths)} features", "pass as many features with every task")
+    return np.array([task.features for task in tasks]) if any(lengths) else None
+
+
+def _encoder_of(name: str, labels: Iterable[Any]) -> str:
+    """The one encoder of all rows; empty for none."""
+    found = {label for label in labels if isinstance(label, str)}
+    if len(found) > 1:
+        raise InvalidInputError(name, f"come from the encoders {sorted(found)}", "pass rows of one encoder")
+    return found.pop() if found else ""
+
+
+def _columns(source: Any) -> dict[str, Any] | None:
+    """Columns by name; None for a matrix without names."""
+    if isinstance(source, str | bytes) or source is None:
+        raise InvalidInputError("evaluations", f"is {source!r}", _FORMS)
+    if hasattr(source, "columns") and hasattr(source, "to_numpy"):  # a DataFrame, without importing pandas
+        return {str(name): source[name].to_numpy() for name in source.columns}
+    if isinstance(source, Mapping):
+        return {str(name): list(_sequence(name, values)) for name, values in source.items()}
+    if not isinstance(source, Iterable):
+        raise InvalidInputError("evaluations", f"is of type {type(source).__name__}", _FORMS)
+    if isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
+        return _transposed(source)
+    return None
+
+
+def _sequence(name: Any, values: Any) -> Iterable[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidInputError(f"evaluations.{name}", f"is {values!r}", "pass a list of rewards")
+    return values
+
+
+def _transposed(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return {name: [record.get(name, np.nan) for record in records] for name in names}
+
+
+def _named(columns: Mapping[str, Any], features: Any) -> Any:
+    """Features given by names of columns; those of records; or the array itself."""
+    if features is None:
+        return np.asarray([np.ravel(row) for row in columns["features"]]) if "features" in columns else None
+    if not isinstance(features, str) and isinstance(features, Sequence) and all(isinstance(n, str) for n in features):
+        missing = [name for name in features if name not in columns]
+        if missing:
+            raise InvalidInputError("features", f"{missing} are no columns", f"choose from {list(columns)}")
+        return np.stack([_numbers(f"features.{n}", columns[n], "pass numbers") for n in features], axis=-1)
+    return features
+
+
+def _long(columns: Mapping[str, Any], agents: Sequence[str], *, features: Any, weight: Any) -> Evaluations:
+    """One reward per row, of the agent that the row names."""
+    chosen, reward = list(columns["agent"]), _numbers("evaluations.reward", columns["reward"], "pass numbers")
+    for name in chosen:
+        if name not in agents:
+            raise UnknownAgentError("evaluations.agent", f"{name!r} is no agent", f"choose from {tuple(agents)}")
+    rewards = np.full((len(chosen), len(agents)), np.nan)
+    rewards[np.arange(len(chosen)), [list(agents).index(name) for name in chosen]] = reward
+    encoded = _encoder_of("evaluations.encoder", columns.get("encoder", ()))
+    return Evaluations(tuple(agents), rewards, features, weight=weight, encoded=encoded)
+
+
+def _numbers(field: str, values: Any, remedy: str) -> Floats:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(field, "does not hold numbers alone", remedy) from error
+
+
+def _features(features: Any, n: int) -> Floats:
+    found = _numbers("features", features, "pass an array (rows, features)")
+    if found.ndim != 2 or len(found) != n:
+        raise InvalidInputError("features", f"have the shape {found.shape}", f"pass {n} rows, as many as evaluations")
+    if not np.isfinite(found).all():
+        raise InvalidInputError("features", "hold a number that is not finite", "impute it or drop the row")
+    return found

@@ -1,0 +1,110 @@
+"""Teach evaluations to a policy: each reward becomes as many outcomes as its weight says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Floats, allocate
+from bot_orch.core.settings import Settings
+from bot_orch.core.text import encode, fitted
+from bot_orch.core.warm.evaluations import Evaluations, check_tasks
+from bot_orch.core.warm.trial import WarmStart
+from bot_orch.errors import InvalidInputError
+from bot_orch.policies.base import Feedback, Policy
+from bot_orch.types import Task
+
+__all__ = ["Taught", "encoded_tasks", "fit_features", "teach"]
+
+#: Lessons per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
+_UNTESTED = 20.0
+
+
+def encoded_tasks(tasks: Any, settings: Settings, *, first: bool) -> list[Task]:
+    """The tasks of evaluations with their texts encoded, as in a decision; ``first`` as for :func:`fit_features`."""
+    for task in check_tasks(tasks):
+        if task.text is not None or task.encoded:
+            settings = fitted(settings, task, first=first)
+            break
+    return [encode(task, settings) for task in tasks]
+
+
+def fit_features(settings: Settings, given: Evaluations, *, first: bool) -> tuple[Settings, Evaluations]:
+    """Settings completed by what the evaluations bring, as by a first task; and the evaluations, as wide as a context.
+
+    ``first`` says that nothing has been decided yet, so that features and texts may still be introduced. Evaluations
+    without texts count as having empty ones.
+    """
+    brought = 0 if given.features is None else given.features.shape[1]
+    if given.features is not None and given.encoded and settings.encoder is not None:
+        task = Task(features=tuple(given.features[0]), encoded=given.encoded)
+        settings = fitted(settings, task, first=first)
+        encode(task, settings)  # refuses another encoder
+        expected = settings.context_width
+    elif settings.n_features is None and (first if brought else not settings.policy.predicts):
+        settings = replace(settings, n_features=brought)
+        expected = brought
+    else:
+        expected = settings.n_features or 0
+    if brought != expected:
+        problem = f"have {brought} columns, tasks have {expected} features"
+        raise InvalidInputError("features", problem, "pass features of evaluations as a task has them")
+    return settings, given.padded(settings.context_width)
+
+
+class Taught(NamedTuple):
+    """A policy and its state after the lessons, and how many there were."""
+
+    policy: Policy
+    state: Arrays
+    lessons: int
+
+
+def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_features: int, most: float) -> Taught:
+    """The policy with what the evaluations teach, from round ``t`` on; ``state`` itself is not changed.
+
+    ``most`` lessons per agent at most: beyond that all weights are scaled down alike.
+    """
+    inner = policy.policy if isinstance(policy, WarmStart) else policy
+    lessons = list(_lessons(given, most if inner.predicts else min(most, _UNTESTED)))
+    if not lessons:
+        return Taught(policy, state, 0)
+    copy = {name: array.copy() for name, array in state.items()}
+    if not inner.predicts:
+        _learn(inner, copy, lessons, given=given, t=t)
+        return Taught(policy, copy, len(lessons))
+    already = policy.taught if isinstance(policy, WarmStart) else 0
+    warm = {k.removeprefix("warm_"): v for k, v in copy.items() if k.startswith("warm_")} if already else dict(copy)
+    rows = _learn(inner, warm, lessons, given=given, t=t + already)
+    cold = copy if already else {f"cold_{name}": array.copy() for name, array in state.items()}
+    found = WarmStart(inner, already + rows)
+    trial = {name: field for name, field in found.schema(n_features).items() if name in ("lead", "compared")}
+    fresh = allocate(trial, (), len(given.agents))
+    return Taught(found, cold | {f"warm_{name}": array for name, array in warm.items()} | fresh, len(lessons))
+
+
+def _learn(policy: Policy, state: Arrays, lessons: list[tuple[int, int]], *, given: Evaluations, t: int) -> int:
+    """Apply the lessons in order; returns the number of rounds that they stand for."""
+    m, none = len(given.agents), np.zeros(len(given.agents))
+    certain, one_of = np.ones(m), np.eye(m, dtype=bool)
+    for number, (row, agent) in enumerate(lessons):
+        reward: Floats = np.full(m, given.rewards[row, agent])
+        context = None if given.features is None else given.features[row]
+        when = t + number // m
+        policy.update(state, Feedback(when, np.array(agent), one_of[agent], reward, certain, none, context))
+    return -(-len(lessons) // m)
+
+
+def _lessons(given: Evaluations, most: float) -> Iterator[tuple[int, int]]:
+    """(row, agent) of each lesson. Weights add up per agent, and a lesson is due whenever the sum passes an integer."""
+    known = np.isfinite(given.rewards)
+    weight = np.where(known, np.asarray(given.weight)[:, None], 0.0)
+    total = weight.sum(axis=0)
+    weight *= np.minimum(1.0, most / np.maximum(total, 1e-300))
+    due = np.floor(np.cumsum(weight, axis=0) + 1e-9)
+    times = np.diff(due, axis=0, prepend=0.0).astype(int)
+    for row, agent in np.argwhere(times):
+        yield from [(int(row), int(agent))] * int(times[row, agent])

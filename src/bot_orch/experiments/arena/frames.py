@@ -1,0 +1,47 @@
+"""Results of an arena run as DataFrames."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bot_orch.display import data_frame
+from bot_orch.errors import InvalidInputError
+from bot_orch.experiments.arena.league import Results, league
+from bot_orch.experiments.harness.runner import read_log
+from bot_orch.files import path_of
+
+__all__ = ["league_frame", "read_results", "results_frame"]
+
+
+def read_results(out: str | Path) -> Results:
+    """Results in the folder of a run, by (data set, order, policy); also of a run that is not complete."""
+    done = read_log(path_of(out))
+    if not done:
+        raise InvalidInputError("out", f"{out} holds no results", "pass the folder that bot-orch arena --out wrote")
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for (_, unit), payload in done.items():
+        dataset, order, policy = unit.rsplit(" ", 2)
+        found[dataset, order, policy] = payload
+    return found
+
+
+def results_frame(out: str | Path) -> Any:
+    """One row per data set, order, policy, metric and seed: a ``pandas.DataFrame`` (extra ``notebook``)."""
+    return data_frame(
+        [
+            {"dataset": dataset, "order": order, "policy": policy, "metric": metric, "seed": seed, "value": value}
+            for (dataset, order, policy), payload in read_results(out).items()
+            for metric, values in payload["metrics"].items()
+            for seed, value in enumerate(values)
+        ]
+    )
+
+
+def league_frame(out: str | Path, order: str = "shuffled") -> Any:
+    """The league table, best policy first: a ``pandas.DataFrame`` (extra ``notebook``)."""
+    standings = league(read_results(out), order)
+    if not standings:
+        raise InvalidInputError("order", f"has no results for {order!r}", "pass 'shuffled' or 'given', as it was run")
+    return data_frame([asdict(each) for each in standings])

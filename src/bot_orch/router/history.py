@@ -1,0 +1,72 @@
+"""The most recent rounds of a router, as rows, as a DataFrame and as figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot_orch.checks import check_count
+from bot_orch.display import data_frame
+from bot_orch.types import Decision, Outcome
+
+__all__ = ["RecentRounds", "Ring"]
+
+
+class RecentRounds(list[dict[str, Any]]):
+    """Rounds as rows, oldest first: decision, task, agent, propensity, estimate, distance, reward, ...
+
+    ``reward`` and the columns after it are ``None`` while the outcome is awaited.
+    """
+
+    def frame(self) -> Any:
+        """The rows as a ``pandas.DataFrame`` (extra ``notebook``)."""
+        return data_frame(self)
+
+
+class Ring:
+    """The last ``size`` decisions, each with its outcome once it is known.
+
+    Examples
+    --------
+    >>> Ring(0).rows()
+    []
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = check_count("history", size, "pass how many rounds to keep, 0 or more")
+        self._rounds: dict[str, tuple[Decision, Outcome | None]] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Add a decision and drop the oldest one beyond the size."""
+        self._rounds[decision.id] = (decision, None)
+        if len(self._rounds) > self._size:
+            del self._rounds[next(iter(self._rounds))]
+
+    def observed(self, decision_id: str, outcome: Outcome) -> None:
+        """Add the outcome to its decision, if it is still here."""
+        if decision_id in self._rounds:
+            self._rounds[decision_id] = (self._rounds[decision_id][0], outcome)
+
+    def rounds(self) -> list[tuple[Decision, Outcome | None]]:
+        """Decisions with their outcomes, oldest first."""
+        return list(self._rounds.values())
+
+    def rows(self) -> RecentRounds:
+        """One row per round."""
+        return RecentRounds(_row(decision, outcome) for decision, outcome in self._rounds.values())
+
+
+def _row(decision: Decision, outcome: Outcome | None) -> dict[str, Any]:
+    index = decision.agents.index(decision.agent)
+    return {
+        "decision": decision.id,
+        "task": decision.task_id,
+        "agent": decision.agent,
+        "propensity": decision.propensity,
+        "estimate": float(decision.terms.estimate[index]),
+        "distance": float(decision.terms.distance[index]),
+        "completed": None if outcome is None else bool(outcome.event),
+        "reward": None if outcome is None else outcome.reward,
+        "elapsed_s": None if outcome is None else outcome.elapsed_s,
+        "reason": None if outcome is None else outcome.reason,
+        "cost_usd": None if outcome is None else outcome.cost_usd,
+    }

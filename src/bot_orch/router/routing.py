@@ -1,0 +1,428 @@
+"""The router: decisions, calls and outcomes under one lock."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from threading import RLock
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.kinds.functions import (
+    Function,
+    Judge,
+    ask,
+    ask_within,
+    check_function,
+    check_sync,
+    ending_of,
+    noting,
+    outcome_of,
+)
+from bot_orch.checks import check_callable, check_seconds, is_number
+from bot_orch.clock import Clock, SteadyClock
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.encoders import Encoder
+from bot_orch.errors import InvalidInputError, require_type
+from bot_orch.policies.base import Policy
+from bot_orch.router.book import open_book
+from bot_orch.router.calls import Call
+from bot_orch.router.history import RecentRounds, Ring
+from bot_orch.router.plots import Kind, plot
+from bot_orch.types import Agent, Decision, Measure, Outcome, Task
+
+__all__ = ["Router"]
+
+Alarm = Callable[[str, int], object]
+_SILENCES = ("horizon", "timeout")
+
+
+class Router:
+    """A thread-safe orchestrator that also calls the agents.
+
+    Every method may be called from any thread. Agents' functions, the judge and the encoder run outside the lock, one
+    per concurrent caller. In a single thread the decisions equal those of the wrapped orchestrator.
+
+    Parameters
+    ----------
+    agents
+        Functions of a :class:`~bot_orch.Task` by agent name; or names and :class:`~bot_orch.Agent` objects, as for an
+        orchestrator; or an orchestrator, which must not be used directly afterwards.
+    policy, **settings
+        As for :class:`~bot_orch.Orchestrator`; not allowed if ``agents`` is an orchestrator.
+    functions
+        The agents' functions by name, if ``agents`` does not hold them; required for :meth:`call` and :meth:`acall`.
+    judge
+        ``judge(task, answer)`` returns the reward in [0, 1], an :class:`~bot_orch.Outcome` (to report an output), or
+        ``None`` to leave the decision pending; the caller then calls :meth:`observe`.
+    path
+        A file for an append-only log. A change takes effect when it is on disk, and a router that is opened with the
+        same file continues where the last one stopped, however it stopped. Needs the extra ``service``.
+    horizon_s
+        Seconds after which a decision without an outcome ends as silence; a reward may still replace it. It is checked
+        at every decision and by :meth:`expire`; calls in progress are exempt, and of a call that was answered only the
+        reward is missing. ``horizon`` among the settings counts rounds instead.
+    silence
+        Reason of those outcomes: ``horizon`` (nobody reported: says little about the agent) or ``timeout`` (the agent
+        did not complete in time: a reward of zero).
+    on_alarm
+        ``on_alarm(agent, count)`` is called after an outcome that raised the number of an agent's drift alarms.
+        Exceptions in it are logged and not raised.
+    history
+        How many recent rounds :meth:`history` and :meth:`plot` show.
+    clock
+        Clock for call durations and for the horizon; monotonic by default.
+
+    Examples
+    --------
+    >>> functions = {"upper": lambda task: task.text.upper(), "title": lambda task: task.text.title()}
+    >>> router = Router(functions, "ucb1", seed=1, judge=lambda task, answer: float(answer.istitle()))
+    >>> answers = [router.call(Task(text="a headline")).answer for _ in range(50)]
+    >>> answers.count("A Headline") > answers.count("A HEADLINE")
+    True
+    >>> router.history()[-1]["reward"]
+    1.0
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[str, Function] | Iterable[str | Agent] | Orchestrator,
+        policy: Policy | str | None = None,
+        *,
+        functions: Mapping[str, Function] | None = None,
+        judge: Judge | None = None,
+        path: str | Path | None = None,
+        horizon_s: float | None = None,
+        silence: Literal["horizon", "timeout"] = "horizon",
+        on_alarm: Alarm | None = None,
+        history: int = 1000,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        settings |= {} if policy is None else {"policy": policy}
+        if isinstance(agents, Orchestrator) and settings:
+            raise InvalidInputError("settings", f"{sorted(settings)} come too late", "pass them to the orchestrator")
+        if isinstance(agents, Mapping) and functions is not None:
+            raise InvalidInputError("functions", "are given twice", "pass names or Agents beside functions=")
+        if functions is not None:
+            require_type("functions", functions, Mapping, "pass functions by agent name")
+        if silence not in _SILENCES:
+            raise InvalidInputError("silence", f"is {silence!r}", f"choose one of {', '.join(_SILENCES)}")
+        check_seconds("horizon_s", horizon_s)
+        check_callable("judge", judge, "pass a function of a task and an answer")
+        check_callable("on_alarm", on_alarm, "pass a function of an agent's name and a count")
+        self._functions: dict[str, Function] = dict(agents if isinstance(agents, Mapping) else functions or {})
+        self._judge, self._clock, self._on_alarm = judge, clock or SteadyClock(), on_alarm
+        self._horizon_s, self._silence, self._ring = horizon_s, silence, Ring(history)
+        # re-entrant, so that a signal handler or a policy that calls back gets ConcurrentUseError and not a deadlock
+        self._lock = RLock()
+        orchestrator = agents if isinstance(agents, Orchestrator) else Orchestrator(agents, **settings)
+        for name, function in self._functions.items():
+            check_function(name, function, orchestrator.agents)
+        self._book = open_book(path, orchestrator, self._clock, fresh=orchestrator is not agents)
+        self._asked = self._book.waiting(self._clock.now_us())
+        self._in_progress: set[str] = set()
+        self._answers: dict[str, float] = {}  # seconds until an answer that was not judged
+        self._alarms = self._orchestrator.drift_alarms()
+        _check_watched(on_alarm, self._orchestrator)
+
+    @property
+    def _orchestrator(self) -> Orchestrator:
+        return self._book.orchestrator
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents, in order."""
+        with self._lock:
+            return self._orchestrator.agents
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Ids of decisions without an outcome, oldest first."""
+        with self._lock:
+            return self._orchestrator.pending
+
+    def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
+        """See :meth:`bot_orch.Orchestrator.decide`."""
+        task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
+        with self._lock:
+            self.expire()
+            decision = self._book.decide(task, eligible)
+            self._asked[decision.id] = self._clock.now_us()
+            self._forget()
+            self._ring.decided(decision)
+            return decision
+
+    def derive(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
+        """See :meth:`bot_orch.Orchestrator.derive`; ``derive(task).explain()`` tabulates the scores."""
+        task = self._orchestrator.encoded(task)
+        with self._lock:
+            return self._orchestrator.derive(task, eligible)
+
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+        """See :meth:`bot_orch.Orchestrator.observe`."""
+        require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        with self._lock:
+            self._book.observe(decision_id, outcome, audit=audit)
+            self._ended(decision_id)
+            self._ring.observed(decision_id, outcome)
+            raised = self._raised()
+        for agent, count in raised:
+            self._tell(agent, count)
+
+    def observe_output(self, decision_id: str, output: Measure) -> None:
+        """See :meth:`bot_orch.Orchestrator.observe_output`."""
+        with self._lock:
+            self._book.observe_output(decision_id, output)
+            raised = self._raised()
+        for agent, count in raised:
+            self._tell(agent, count)
+
+    def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
+        """See :meth:`bot_orch.Orchestrator.observe_all`; not possible with a log (``path``)."""
+        with self._lock:
+            self._book.observe_all(decision_id, rewards)
+            self._ended(decision_id)
+
+    def expire(self) -> tuple[str, ...]:
+        """End decisions older than the horizon as silence; returns their ids. :meth:`decide` does it too."""
+        if self._horizon_s is None:
+            return ()
+        with self._lock:
+            now_us, ids = self._clock.now_us(), []
+            for decision_id, asked_us in list(self._asked.items()):  # oldest first
+                elapsed_s = (now_us - asked_us) / 1e6
+                if elapsed_s < self._horizon_s:
+                    break
+                if decision_id not in self._in_progress:
+                    self.observe(decision_id, self._unreported(decision_id, elapsed_s))
+                    ids.append(decision_id)
+            return tuple(ids)
+
+    def _unreported(self, decision_id: str, elapsed_s: float) -> Outcome:
+        """Silence, unless the agent answered: then only the reward is missing."""
+        if decision_id in self._answers:
+            return Outcome.completed(elapsed_s=self._answers[decision_id])
+        return Outcome.censored(elapsed_s=elapsed_s, reason=self._silence)
+
+    def _ended(self, decision_id: str) -> None:
+        self._asked.pop(decision_id, None)
+        self._answers.pop(decision_id, None)
+
+    def _forget(self) -> None:
+        """Forget decisions that the orchestrator has dropped after its horizon of rounds."""
+        oldest = next(iter(self._asked))
+        while not self._orchestrator.is_pending(oldest):
+            self._ended(oldest)
+            oldest = next(iter(self._asked))
+
+    def learn_from(
+        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float = 1000.0
+    ) -> int:
+        """Warm start, see :meth:`bot_orch.Orchestrator.learn_from`; ``evaluations`` may also be the path of a log."""
+        if isinstance(evaluations, str | Path):
+            from bot_orch.eventlog.evaluations import outcomes_in  # an extra
+
+            evaluations = outcomes_in(evaluations, among=self.agents)
+        with self._lock:
+            return self._book.learn_from(evaluations, features=features, tasks=tasks, weight=weight, most=most)
+
+    def history(self) -> RecentRounds:
+        """Recent rounds, one row each; ``history().frame()`` is a DataFrame."""
+        with self._lock:
+            return self._ring.rows()
+
+    def plot(self, kind: Kind = "shares", *, window: int | None = None) -> Any:
+        """A ``matplotlib`` figure (extra ``notebook``) of the recent ``shares``, ``rewards`` or ``distances``."""
+        with self._lock:
+            rounds = self._ring.rounds()
+        return plot(rounds, kind, window=window)
+
+    def add_agent(self, agent: str | Agent, function: Function | None = None) -> None:
+        """Register an agent; it is eligible from the next decision on."""
+        new = agent if isinstance(agent, Agent) else Agent(agent)
+        with self._lock:
+            if function is not None:
+                check_function(new.id, function, (new.id,))
+            self._book.add_agent(new)
+            if function is not None:
+                self._functions[new.id] = function
+
+    def remove_agent(self, agent_id: str) -> None:
+        """Remove an agent; calls in progress finish and their outcomes are ignored."""
+        with self._lock:
+            self._book.remove_agent(agent_id)
+            self._functions.pop(agent_id, None)
+
+    def drift_alarms(self) -> dict[str, int]:
+        """See :meth:`bot_orch.Orchestrator.drift_alarms`."""
+        with self._lock:
+            return self._orchestrator.drift_alarms()
+
+    def fingerprint(self) -> str:
+        """A hash of the state, equal for equal states."""
+        with self._lock:
+            return self._orchestrator.fingerprint()
+
+    def save(self, path: str | Path) -> None:
+        """Write settings and state to a file atomically; functions, judge and clock are not saved."""
+        with self._lock:  # held while writing, so that an older state never replaces a newer one
+            self._orchestrator.save(path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, encoder: Encoder | None = None, **arguments: Any) -> Self:
+        """Read a file written by :meth:`save` or by :meth:`bot_orch.Orchestrator.save`.
+
+        ``encoder`` is needed for more texts if it was a callable; ``arguments`` are those of the constructor:
+        ``functions``, ``judge``, ``horizon_s``, ...
+        """
+        return cls(Orchestrator.load(path, encoder=encoder), **arguments)
+
+    def close(self) -> None:
+        """Close the log, if there is one; the router must not be used afterwards."""
+        with self._lock:
+            self._book.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        with self._lock:
+            return self._orchestrator.described("Router")
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            return self._orchestrator._repr_html_()
+
+    def call(self, task: Task, eligible: Collection[str] | None = None, *, timeout_s: float | None = None) -> Call:
+        """Decide, call the agent's function, judge the answer and observe the outcome.
+
+        An exception in the agent's function counts as a failure with reward 0 and is stored in the :class:`Call`. An
+        exception in the judge is raised, and the decision stays pending. With ``timeout_s`` the function runs in a
+        thread of its own, and the outcome is censored at that time; the thread keeps running because threads cannot be
+        cancelled.
+        """
+        check_seconds("timeout_s", timeout_s)
+        check_sync("judge", self._judge)
+        decision, function = self._begin(task, eligible, sync=True)
+        started_us, expired = self._clock.now_us(), TimeoutError(f"{decision.agent} did not answer in {timeout_s} s")
+        try:
+            try:
+                answer = function(task) if timeout_s is None else ask_within(function, task, timeout_s, late=expired)
+            except BaseException as error:
+                ending = Ending.TIMEOUT_TOTAL if error is expired else ending_of(error)
+                return self._unanswered(decision, started_us, error, ending)
+            elapsed_s = self._since(started_us)
+            with noting(decision):
+                verdict = None if self._judge is None else self._judge(task, answer)
+                return self._answered(decision, elapsed_s, answer, verdict)
+        finally:
+            self._in_progress.discard(decision.id)
+
+    async def acall(
+        self, task: Task, eligible: Collection[str] | None = None, *, timeout_s: float | None = None
+    ) -> Call:
+        """Like :meth:`call`, for ``async`` functions; the judge may be ``async`` too.
+
+        After ``timeout_s`` the function is cancelled and the outcome is censored. A function that is not ``async`` runs
+        in a thread, which keeps running after a timeout because threads cannot be cancelled.
+        """
+        check_seconds("timeout_s", timeout_s)
+        decision, function = self._begin(task, eligible, sync=False)
+        started_us, timer = self._clock.now_us(), asyncio.timeout(timeout_s)
+        try:
+            try:
+                async with timer:
+                    answer = await ask(function, task)
+            except BaseException as error:
+                ours = isinstance(error, TimeoutError) and timer.expired()  # otherwise the agent raised it: a failure
+                return self._unanswered(decision, started_us, error, Ending.TIMEOUT_TOTAL if ours else ending_of(error))
+            elapsed_s = self._since(started_us)
+            with noting(decision):
+                verdict = None if self._judge is None else self._judge(task, answer)
+                verdict = await verdict if inspect.isawaitable(verdict) else verdict
+                return self._answered(decision, elapsed_s, answer, verdict)
+        finally:
+            self._in_progress.discard(decision.id)
+
+    def _begin(self, task: Task, eligible: Collection[str] | None, *, sync: bool) -> tuple[Decision, Function]:
+        """Decide, after checking that every candidate has a callable function; return the chosen one's function."""
+        task = self._orchestrator.encoded(task)
+        with self._lock:
+            for name in self._candidates(eligible):
+                if name not in self._functions:
+                    raise InvalidInputError(f"functions.{name}", "is missing", "pass functions=, or decide and observe")
+                if sync:
+                    check_sync(f"functions.{name}", self._functions[name])
+            decision = self.decide(task, eligible)
+            self._in_progress.add(decision.id)
+            return decision, self._functions[decision.agent]
+
+    def _candidates(self, eligible: Collection[str] | None) -> Collection[str]:
+        if not isinstance(eligible, Iterable):
+            return self.agents
+        return {name for name in eligible if isinstance(name, str)}.intersection(self.agents)
+
+    def _raised(self) -> list[tuple[str, int]]:
+        """Agents whose number of drift alarms has grown."""
+        if self._on_alarm is None:
+            return []
+        before, self._alarms = self._alarms, self._orchestrator.drift_alarms()
+        return [(agent, count) for agent, count in self._alarms.items() if count > before.get(agent, 0)]
+
+    def _tell(self, agent: str, count: int) -> None:
+        if self._on_alarm is None:
+            return
+        try:
+            self._on_alarm(agent, count)
+        except Exception:
+            logging.getLogger("bot_orch").exception("on_alarm failed for agent %r", agent)
+
+    def _answered(self, decision: Decision, elapsed_s: float, answer: Any, verdict: Any) -> Call:
+        if verdict is None:
+            with self._lock:
+                if decision.id in self._asked:
+                    self._answers[decision.id] = elapsed_s
+            return Call(decision, elapsed_s, answer)
+        if not isinstance(verdict, Outcome):
+            _check_verdict(verdict)
+            verdict = Outcome.completed(float(verdict), elapsed_s=elapsed_s)
+        elif verdict.elapsed_s is None:
+            verdict = replace(verdict, elapsed_s=elapsed_s)
+        self.observe(decision.id, verdict)
+        return Call(decision, elapsed_s, answer, verdict)
+
+    def _unanswered(self, decision: Decision, started_us: int, error: BaseException, ending: Ending) -> Call:
+        """Observe a failure, a timeout or a cancellation."""
+        elapsed_s = self._since(started_us)
+        outcome = outcome_of(ending, elapsed_s)
+        self.observe(decision.id, outcome)
+        if not isinstance(error, Exception):  # cancellation or Ctrl-C must propagate
+            raise error
+        return Call(decision, elapsed_s, outcome=outcome, error=error)
+
+    def _since(self, started_us: int) -> float:
+        return max(0, self._clock.now_us() - started_us) / 1e6  # an injected clock may jump backwards
+
+
+def _check_watched(on_alarm: Alarm | None, orchestrator: Orchestrator) -> None:
+    """Refuse a callback for alarms that nothing would raise."""
+    if on_alarm is not None and (orchestrator.alignment is None or orchestrator.alignment.watch is None):
+        remedy = "pass alignment=Alignment(geometry, watch=Watch())"
+        raise InvalidInputError("on_alarm", "would never be called: outputs are not watched", remedy)
+
+
+def _check_verdict(verdict: Any) -> None:
+    if not (is_number(verdict) or isinstance(verdict, bool | np.bool_)):
+        problem = f"returned {type(verdict).__name__} {verdict!r:.60}"
+        raise InvalidInputError("judge", problem, "return a reward in [0, 1], an Outcome, or None")
