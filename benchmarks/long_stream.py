@@ -1,4 +1,4 @@
-"""Regret per round over streams longer than the memory of `auto`, beside linucb.
+"""Regret per round over streams longer than the memory of `auto`, beside linucb, lints and Thompson sampling.
 
 Three worlds that do not change (linear in ten features, eight clusters of tasks, no features) and one that does: half
 way every agent takes over its neighbour's part.
@@ -15,7 +15,9 @@ from bot_orch.arrays import Floats, allocate
 from bot_orch.core.pipeline import apply, bandit_feedback, decide
 from bot_orch.policies.auto.policy import Auto
 from bot_orch.policies.base import Policy, Situation
+from bot_orch.policies.lints import LinTS
 from bot_orch.policies.linucb import LinUCB
+from bot_orch.policies.thompson_beta import ThompsonBeta
 
 WORLDS = ("linear", "clustered", "flat", "drifting")
 _AGENTS, _FEATURES, _CLUSTERS = 5, 10, 8
@@ -78,17 +80,17 @@ def by_window(regret: Floats, every: int) -> list[float]:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=6000)
-    parser.add_argument("--every", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--capacity", type=int, default=2048)
+    parser.add_argument("--rounds", type=int, default=20000)
+    parser.add_argument("--every", type=int, default=5000)
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--capacity", type=int, default=Auto().capacity)
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
     args = parser.parse_args()
     ends = range(args.every, args.rounds + args.every, args.every)
     print("| world | policy |", *(f"to {min(end, args.rounds)} |" for end in ends))
     print("|---|---|" + "---|" * len(ends))
     for name in args.worlds:
-        policies: list[Policy] = [Auto(capacity=args.capacity), *([LinUCB()] if name != "flat" else [])]
+        policies: list[Policy] = [Auto(capacity=args.capacity), LinUCB(), LinTS(), ThompsonBeta()]
         for policy in policies:
             row = by_window(regrets(policy, name, args.rounds, args.seeds), args.every)
             print(f"| {name} | `{policy.id}` |", *(f"{value:.4f} |" for value in row), flush=True)

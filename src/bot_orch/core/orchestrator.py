@@ -339,7 +339,7 @@ class Orchestrator:
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         state, roster, engine = self._state, self._roster, self._engine
-        if decision_id in state.verdicts:
+        if state.verdicts and isinstance(decision_id, str) and decision_id in state.verdicts:
             verdicts.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
             return
         decision = self._awaited(decision_id, outcome)

@@ -109,7 +109,9 @@ def test_a_copy_of_the_reference_pays_nothing() -> None:
     honest = matrix.output_probs.copy()
     honest[:, 3] = honest[:, 2]
     aligned = replace(matrix, output_probs=honest)
-    assert np.array_equal(_play("auto", _replay(aligned)).agent, _play("auto-no-alignment", _replay(aligned)).agent)
+    with_it, without = (_play(name, _replay(aligned)).agent for name in ("auto", "auto-no-alignment"))
+    # until the others have ten accepted outputs, a leader shares its traffic with them
+    assert (with_it[200:] == 3).mean() == pytest.approx((without[200:] == 3).mean(), abs=0.1)
 
 
 def test_agents_without_labels_pay_nothing() -> None:

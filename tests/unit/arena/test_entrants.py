@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot_orch.environments.gaming import CHEATS, GamingSettings, gaming_matrix
+from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError, MissingExtraError
@@ -19,6 +19,8 @@ from bot_orch.testing.entrants import check_sees_only_chosen
 
 ENTRANTS = discover_entrants()
 PEERS = {"vw": "vowpal_wabbit_next", "mabwiser": "mabwiser", "river": "river"}
+
+OPEN = ("constant", "copy", "length")  # cheats that look different
 
 
 def _need(name: str) -> None:
@@ -67,7 +69,7 @@ def test_sees_only_what_it_chose(name: str) -> None:
 
 
 def test_alignment_refuses_every_cheat_and_without_it_they_win() -> None:
-    matrix = gaming_matrix(GamingSettings(tasks=800, agents=12, cheats=CHEATS))
+    matrix = gaming_matrix(GamingSettings(tasks=800, agents=12, cheats=OPEN))
     cheating = {}
     for name in ("thompson-beta", "thompson-beta+ot"):
         cheating[name] = float((_run(name, matrix, [0, 1, 2]).agent[240:] >= 9).mean())
@@ -77,7 +79,7 @@ def test_alignment_refuses_every_cheat_and_without_it_they_win() -> None:
 
 @pytest.mark.parametrize("agents", [5, 60])
 def test_cheats_win_the_judge_and_are_worth_little(agents: int) -> None:
-    matrix = gaming_matrix(GamingSettings(tasks=300, agents=agents, cheats=CHEATS))
+    matrix = gaming_matrix(GamingSettings(tasks=300, agents=agents, cheats=OPEN))
     honest = agents - 3
     assert matrix.true_reward is not None
     assert matrix.reward[:, honest:].mean(axis=0).min() > matrix.reward[:, :honest].mean(axis=0).max() + 0.1
