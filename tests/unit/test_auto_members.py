@@ -118,3 +118,22 @@ def test_a_reward_that_replaces_a_zero_counts_as_if_it_had_come_at_once():
             policy.update(state, pipeline.bandit_feedback(drawn, np.array(0.5)))
     after, wanted = policy.choose(late, made).estimate, policy.choose(once, made).estimate
     assert np.abs(after - wanted).max() < 0.25 * max(np.abs(before - wanted).max(), 0.02)
+
+
+def right_share(transform, rounds=400):
+    """Share of right choices late, where agent 0 is for x > 0 and agent 1 for the rest, seen through ``transform``."""
+    rng = generator("outliers")
+    x = rng.uniform(-1.0, 1.0, size=(rounds, 6, 1))
+    means = np.where(x > 0.0, [0.9, 0.1], [0.1, 0.9])
+    seen = np.array([transform(t, each) for t, each in enumerate(x)])
+    return (play(Auto(), means, contexts=seen)[-150:] > 0.5).mean()
+
+
+@pytest.mark.parametrize("outlier", [999.0, 1e6, 1e12])
+def test_one_outlier_does_not_stop_learning(outlier):
+    assert right_share(lambda t, x: np.full_like(x, outlier) if t == 50 else x) > 0.85
+
+
+@pytest.mark.parametrize("offset", [100.0, 2026.0, 19676.0])
+def test_an_offset_of_the_features_does_not_matter(offset):
+    assert right_share(lambda _, x: x + offset) > 0.85

@@ -24,6 +24,7 @@ from bot_orch.policies.auto.state import row_of as _row_of
 __all__ = ["choose", "choose_rows", "envelope", "learn", "learn_rows"]
 
 _PRIORS, _LIFETIME, _EARLY, _APART = memory.PRIORS, memory.LIFETIME, memory.EARLY, memory.APART
+_FAR, _FEW, _REACH = memory.FAR, memory.FEW, memory.REACH
 _PRIOR_COUNT, _SLOPES, _COMMON, _FRAME_EARLY = ridge.PRIOR_COUNT, ridge.SLOPES, ridge.COMMON, ridge.EARLY
 _LOW, _HIGH, _OFFSET, _SPREAD = ridge.LOW, ridge.HIGH, math.sqrt(ridge.CLAIM_OFFSET), math.sqrt(ridge.CLAIM_VARIANCE)
 _LEAST_WEIGHT, _START, _MEMBERS = memory.LEAST_WEIGHT, steps.START, len(MEMBERS)
@@ -65,12 +66,24 @@ def _nearness(points: Floats, point: Floats, scale: Floats, n: int, out: Floats)
 def _scale_of(s: AutoState, scale: Floats) -> None:
     seen, total = max(float(s.counters[0]), 1.0), 0.0
     for k in range(len(scale)):
-        square = s.x_mean[k] * s.x_mean[k]
-        variance = s.x_square[k] / seen + _EARLY / (_EARLY + seen) * square
+        square, variance = s.x_mean[k] * s.x_mean[k], s.x_square[k] / seen
+        variance += _EARLY / (_EARLY + seen) * min(square, _FAR * variance)
         scale[k] = variance if variance > 1e-18 * square and variance > 0.0 else 0.0
         total += scale[k]
     for k in range(len(scale)):
         scale[k] = 1.0 / math.sqrt(total) if scale[k] > 0.0 else 0.0
+
+
+@_jit
+def _clipped(s: AutoState, x: Floats) -> Floats:
+    """See :func:`bot_orch.policies.auto.memory.clipped`."""
+    seen, found = s.counters[0], x.copy()
+    if seen >= _FEW:
+        for k in range(len(x)):
+            reach = _REACH * math.sqrt(s.x_square[k] / seen)
+            if reach > 0.0:
+                found[k] = min(max(x[k], s.x_mean[k] - reach), s.x_mean[k] + reach)
+    return found
 
 
 @_jit
@@ -291,7 +304,7 @@ def choose(
     """See :func:`bot_orch.policies.auto.steps.choose`."""
     m = len(s.uid)
     location, sd, variance = np.empty(m), np.empty(m), np.empty(m)
-    _predict(s, x, claims, t, forgetting, found[1], variance)
+    _predict(s, _clipped(s, x), claims, t, forgetting, found[1], variance)
     for i in range(m):
         trust = cost[i] * _PRIOR_COUNT / (_PRIOR_COUNT + s.counts[i] + pending[i])
         sd[i] = scale * math.sqrt(s.levels[1] / (1.0 / variance[i] + pending[i]))
@@ -509,9 +522,9 @@ def _refit(s: AutoState, place: Ints, n: int) -> None:
     """See :func:`bot_orch.policies.auto.ridge.refit`."""
     d, seen = s.x.shape[1], max(float(s.counters[0]), 1.0)
     for k in range(d):
-        square = s.x_mean[k] * s.x_mean[k]
-        variance = s.x_square[k] / seen + _FRAME_EARLY / (_FRAME_EARLY + seen) * square
-        s.frame[0, k] = s.x_mean[k] * (seen / (_FRAME_EARLY + seen))
+        square, variance = s.x_mean[k] * s.x_mean[k], s.x_square[k] / seen
+        variance += _FRAME_EARLY / (_FRAME_EARLY + seen) * min(square, _FAR * variance)
+        s.frame[0, k] = s.x_mean[k] * (1.0 if square > _FAR * variance else seen / (_FRAME_EARLY + seen))
         s.frame[1, k] = 1.0 / math.sqrt(variance) if variance > 1e-18 * square and variance > 0.0 else 0.0
     for agent in range(len(s.uid)):
         _unit(s.inverse[agent], 1.0)
@@ -557,7 +570,7 @@ def learn(
     if seen == 0:
         for k in range(5):
             s.levels[k] = _START[k]
-    row, n = seen % capacity, min(seen + 1, capacity)
+    row, n, x = seen % capacity, min(seen + 1, capacity), _clipped(s, x)
     w, errors, fitted = np.empty(_MEMBERS), np.zeros(_MEMBERS), np.empty(2)
     scale, near, recent = np.empty(len(x)), np.zeros(capacity), np.empty(capacity)
     _weights(s, len(x) > 0, not math.isnan(_usual(claims)), forgetting, w)

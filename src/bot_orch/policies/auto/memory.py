@@ -19,11 +19,23 @@ from bot_orch.arrays import Floats, Ints
 from bot_orch.policies.auto.primitives import nearness
 from bot_orch.policies.auto.state import AutoState
 
-__all__ = ["covariances", "forget_rows", "make_room", "predict_memory", "solve", "step", "store"]
+__all__ = [
+    "clipped",
+    "covariances",
+    "forget_rows",
+    "make_room",
+    "predict_memory",
+    "solve",
+    "spread_of",
+    "step",
+    "store",
+]
 
 LIFETIME = 100.0  # rounds after which the covariance of temporary effects has fallen to 1/e
 EARLY = 200.0  # outcomes after which features are centred: first tasks, if grouped, vary less than later ones
 LEAST_WEIGHT = 0.05
+FAR = 25.0  # squared mean over variance from which on a feature has an offset
+FEW, REACH = 5, 20.0  # outliers are clipped after so many outcomes, at so many standard deviations
 APART = 1e-3  # added to squared distances, so that among equal tasks the rows of least weight merge first
 
 # Prior variances relative to the noise, for ``lasting`` and ``recent``: agent, agent by features; temporary: agent,
@@ -31,10 +43,24 @@ APART = 1e-3  # added to squared distances, so that among equal tasks the rows o
 PRIORS = np.array([[0.05, 0.7, 0.0, 0.0, 0.0, 1.0], [0.05, 0.5, 0.1, 0.2, 0.2, 1.0]])
 
 
+def spread_of(mean: Floats, variance: Floats, early: float) -> Floats:
+    """Variance of the features, early on partly around zero, but not if the mean is far from zero: a year, say."""
+    return np.asarray(variance + early * np.minimum(mean * mean, FAR * variance))
+
+
+def clipped(s: AutoState, x: Floats) -> Floats:
+    """Features within 20 standard deviations of their mean, so that one outlier does not set the scale for ever."""
+    seen = s.counters[0]
+    if seen < FEW:
+        return x
+    reach = REACH * np.sqrt(s.x_square / seen)
+    return np.where(reach > 0.0, np.clip(x, s.x_mean - reach, s.x_mean + reach), x)
+
+
 def scale_of(s: AutoState) -> Floats:
     """Feature scale (d,) common to all features, so that a typical task has distance 1 from the mean; 0 if constant."""
     seen = max(float(s.counters[0]), 1.0)
-    variance = s.x_square / seen + EARLY / (EARLY + seen) * s.x_mean * s.x_mean
+    variance = spread_of(s.x_mean, s.x_square / seen, EARLY / (EARLY + seen))
     known = (variance > 1e-18 * s.x_mean * s.x_mean) & (variance > 0.0)
     total = np.sum(np.where(known, variance, 0.0))
     return np.where(known, 1.0 / math.sqrt(max(total, 1e-300)), 0.0)

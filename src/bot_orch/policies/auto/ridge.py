@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from bot_orch.arrays import Floats, Ints
+from bot_orch.policies.auto.memory import FAR, spread_of
 from bot_orch.policies.auto.primitives import rank_one, regressions
 from bot_orch.policies.auto.state import KNOTS, AutoState
 
@@ -101,9 +102,9 @@ def learn_regressions(s: AutoState, agent: int, reward: float, x: Floats, claims
 def refit(s: AutoState, place: Ints, n: int) -> None:
     """Set the frame from the features seen so far and fit the linear regressions to the first ``n`` rows again."""
     d, seen = s.x.shape[1], max(float(s.counters[0]), 1.0)
-    variance = s.x_square / seen + EARLY / (EARLY + seen) * s.x_mean * s.x_mean
+    variance = spread_of(s.x_mean, s.x_square / seen, EARLY / (EARLY + seen))
     known = (variance > 1e-18 * s.x_mean * s.x_mean) & (variance > 0.0)
-    s.frame[0] = s.x_mean * (seen / (EARLY + seen))
+    s.frame[0] = s.x_mean * np.where(s.x_mean * s.x_mean > FAR * variance, 1.0, seen / (EARLY + seen))
     s.frame[1] = np.where(known, 1.0 / np.sqrt(np.where(known, variance, 1.0)), 0.0)
     unit = np.eye(d + 1)
     for agent in range(len(s.uid)):

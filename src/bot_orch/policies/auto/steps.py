@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
-from bot_orch.policies.auto.memory import forget_rows, make_room, predict_memory, solve, step, store
+from bot_orch.policies.auto.memory import clipped, forget_rows, make_room, predict_memory, solve, step, store
 from bot_orch.policies.auto.primitives import envelope
 from bot_orch.policies.auto.ridge import (
     PRIOR_COUNT,
@@ -99,7 +99,7 @@ def choose(
     found: Floats,
 ) -> None:
     """Probabilities, estimates and exploration terms into ``found``, (3, M)."""
-    mean, variance = predict(s, x, claims, t, forgetting)
+    mean, variance = predict(s, clipped(s, x), claims, t, forgetting)
     variance = 1.0 / (1.0 / variance + pending)
     trust = cost * PRIOR_COUNT / (PRIOR_COUNT + s.counts + pending)
     sd = scale * np.sqrt(s.levels[1] * variance)
@@ -154,7 +154,7 @@ def learn(
     seen, capacity = s.counters[0], len(s.owner)
     if seen == 0:
         s.levels[:] = START
-    row, n = seen % capacity, min(seen + 1, capacity)
+    row, n, x = seen % capacity, min(seen + 1, capacity), clipped(s, x)
     w = weights_of(s, len(x) > 0, bool(np.any(np.isfinite(claims))), forgetting)
     if seen >= capacity:
         make_room(s, row, CANDIDATES, w[1] < UNDER_DRIFT)
