@@ -15,7 +15,13 @@ from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.constraints import Budget, Capacity, Deadline, Objective, Quality
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
-from bot_orch.errors import BotOrchError, ConcurrentUseError, InvalidInputError
+from bot_orch.errors import (
+    BotOrchError,
+    ConcurrentUseError,
+    InvalidInputError,
+    StateFormatError,
+    UnknownDecisionError,
+)
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, make_policy, register_policy
 from bot_orch.transport.measures import Cloud, Gaussian, Labels, Samples
@@ -47,8 +53,10 @@ __all__ = [
     "RewardModel",
     "Router",
     "Samples",
+    "StateFormatError",
     "SurvivalReward",
     "Task",
+    "UnknownDecisionError",
     "Watch",
     "__version__",
     "available_policies",

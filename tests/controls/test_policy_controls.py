@@ -160,13 +160,6 @@ def test_unobserved_rows_check_catches_an_update_of_all_rows(monkeypatch):
         checks.check_unobserved_rows(make_policy("discounted-ucb"))
 
 
-def test_unobserved_rows_check_catches_rows_told_by_the_first(monkeypatch):
-    """A batch whose rows have seen outcomes of different rounds is not what its first row is."""
-    monkeypatch.setattr("bot_orch.policies.auto.policy._in_step", lambda state: True)
-    with pytest.raises(AssertionError, match="decides differently beside rows"):
-        checks.check_unobserved_rows(make_policy("auto"))
-
-
 def test_unobserved_rows_check_catches_a_position_shared_by_all_rows(monkeypatch):
     monkeypatch.setattr("bot_orch.policies.estimators.np.ptp", lambda values: 0)
     with pytest.raises(AssertionError, match="decides differently beside rows"):

@@ -56,7 +56,7 @@ def test_a_folder_instead_of_a_log(start, tmp_path):
 
 def test_a_text_instead_of_a_log(start, tmp_path):
     (tmp_path / "notes").write_text("not a database, and long enough to tell" * 10)
-    refused(start(tmp_path / "notes"), str(tmp_path / "notes"), "not a database")
+    refused(start(tmp_path / "notes"), str(tmp_path / "notes"), "is not a log")
 
 
 def test_a_place_that_cannot_be_written(start, tmp_path):

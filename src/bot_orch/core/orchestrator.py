@@ -128,7 +128,7 @@ class Orchestrator:
         audit_rate: float = 0.0,
         on_alarm: OnAlarm = "count",
         objective: Objective | None = None,
-        constraints: Iterable[Constraint] = (),
+        constraints: Constraint | Iterable[Constraint] = (),
     ) -> None:
         if policy is None:
             raise InvalidInputError("policy", "is None", "leave it out for 'auto', or pass a policy or its name")
@@ -148,7 +148,7 @@ class Orchestrator:
             audit_rate=audit_rate,
             on_alarm=on_alarm,
             objective=objective or Objective(),
-            constraints=tuple(constraints),
+            constraints=(constraints,) if isinstance(constraints, Constraint) else tuple(constraints),
         )
         self._start(settings, as_agents(agents))
 

@@ -29,6 +29,7 @@ from bot_orch.agents.kinds.functions import (
 from bot_orch.checks import check_callable, check_seconds, is_number
 from bot_orch.clock import Clock, SteadyClock
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.restarts import OnAlarm
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
@@ -73,7 +74,8 @@ class Router:
         Reason of those outcomes: ``horizon`` (nobody reported: says little about the agent) or ``timeout`` (the agent
         did not complete in time: a reward of zero).
     on_alarm
-        ``on_alarm(agent, count)`` is called after an outcome that raised the number of an agent's drift alarms.
+        ``on_alarm(agent, count)`` is called after an outcome that raised the number of an agent's drift alarms. The
+        words ``count`` and ``restart`` are those of :class:`bot_orch.Orchestrator`.
         Exceptions in it are logged and not raised.
     history
         How many recent rounds :meth:`history` and :meth:`plot` show.
@@ -101,12 +103,14 @@ class Router:
         path: str | Path | None = None,
         horizon_s: float | None = None,
         silence: Literal["horizon", "timeout"] = "horizon",
-        on_alarm: Alarm | None = None,
+        on_alarm: Alarm | OnAlarm | None = None,
         history: int = 1000,
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
         settings |= {} if policy is None else {"policy": policy}
+        if isinstance(on_alarm, str):
+            settings, on_alarm = settings | {"on_alarm": on_alarm}, None
         if isinstance(agents, Orchestrator) and settings:
             raise InvalidInputError("settings", f"{sorted(settings)} come too late", "pass them to the orchestrator")
         if isinstance(agents, Mapping) and functions is not None:

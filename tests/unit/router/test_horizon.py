@@ -174,7 +174,7 @@ def test_a_callback_that_nothing_would_call_is_refused():
         ({"horizon_s": "60"}, "horizon_s: is '60'"),
         ({"silence": "never"}, "silence: is 'never'; choose one of horizon, timeout"),
         ({"judge": 3}, "judge: is 3; pass a function"),
-        ({"on_alarm": "mail"}, "on_alarm: is 'mail'; pass a function"),
+        ({"on_alarm": "mail"}, "on_alarm: is 'mail'; pass 'count' or 'restart'"),
         ({"history": -1}, "history: is -1; pass how many rounds"),
         ({"path": 3}, "path: is 3; pass the path of a file"),
         ({"functions": [1]}, "functions: is of type list; pass functions by agent name"),
