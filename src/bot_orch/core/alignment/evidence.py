@@ -20,6 +20,8 @@ _SHARE = 0.5  # the expected cost does not depend on it, only the number of roun
 def starving(accepted: Floats, outputs: Floats) -> Bools:
     """Mask of agents with accepted outputs for a reference while all others together have too few, after few tries.
 
+    Agents that show no outputs cannot be tried: after twice the tries of its own an agent leads alone.
+
     Parameters
     ----------
     accepted, outputs
@@ -31,10 +33,13 @@ def starving(accepted: Floats, outputs: Floats) -> Bools:
     array([ True, False, False])
     >>> starving(np.array([12.0, 3.0, 2.0]), np.array([14.0, 30.0, 30.0])).any()
     np.False_
+    >>> starving(np.array([95.0, 0.0, 0.0]), np.array([99.0, 0.0, 0.0])).any()
+    np.False_
     """
     others = np.add.reduce(accepted, axis=-1, keepdims=True) - accepted
     tries = np.add.reduce(outputs, axis=-1, keepdims=True) - outputs
-    return np.asarray((accepted >= _ENOUGH) & (others < _ENOUGH) & (tries < _TRIES))
+    early = outputs < _ENOUGH + 2.0 * _TRIES
+    return np.asarray((accepted >= _ENOUGH) & (others < _ENOUGH) & (tries < _TRIES) & early)
 
 
 def with_comparison(p: Floats, alone: Bools, eligible: Bools | None = None) -> Floats:
