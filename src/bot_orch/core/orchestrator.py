@@ -324,8 +324,9 @@ class Orchestrator:
         self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
         self._tally.decided(decision.agent)
-        if engine.settings.horizon is not None:
-            self._expire_before(state.rounds - engine.settings.horizon)
+        horizon = engine.settings.horizon
+        if horizon is not None and state.rounds > horizon:
+            self._expire_before(state.rounds - horizon)
 
     @exclusive
     def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
