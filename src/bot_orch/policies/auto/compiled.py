@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.kernels import compiled as _jit
 from bot_orch.policies.auto import memory, ridge, steps
 from bot_orch.policies.auto.state import KNOTS, MEMBERS, AutoState
 from bot_orch.policies.auto.state import row_of as _row_of
@@ -39,10 +40,6 @@ _ALARM, _KEPT, _WARM_UP, _UNDER_DRIFT = steps.ALARM, steps.KEPT, steps.WARM_UP, 
 _FADING = np.exp(-np.arange(4096) / _LIFETIME)  # exp(-rounds / lifetime)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _jit(function: _Function) -> _Function:
-    return cast(_Function, njit(function, cache=True, nogil=True, error_model="numpy"))
 
 
 def _fast(function: _Function) -> _Function:
