@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bot_orch.policies import registry
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -40,6 +42,12 @@ def differences(text, name, capsys):
         if output is not None and printed != output:
             found.append((printed, output))
     return found
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """Policies that a page registers are gone after it."""
+    monkeypatch.setattr(registry, "_extra", dict(registry._extra))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -15,7 +15,7 @@ from bot_orch.policies.auto.state import AutoState
 from bot_orch.policies.base import Situation
 from bot_orch.rng import generator
 
-AGENTS, CAPACITY, FEATURES, SEEDS = 5, 256, 10, 12
+AGENTS, CAPACITY, FEATURES, SEEDS = 5, 256, 10, 48
 
 
 def world(name, rng):
