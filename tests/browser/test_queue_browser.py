@@ -2,7 +2,11 @@
 
 from browser_running import go, output, settle, submit
 
+from bot_orch.eventlog.events import Noted
+from bot_orch.service.problems import StorageError
 from bot_orch.service.queue.rules import QueueSettings
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://127.0.0.1", "Host": "127.0.0.1"}
 
 CONTROLS = "main a, main button, main textarea, main input:not([type=hidden])"
 NUMBERS = "(window.all = [...document.querySelectorAll('*')], [...window.all.keys()])"
@@ -30,7 +34,9 @@ def test_claim_and_answer_by_keyboard_alone(running, page):
     page.keyboard.press("u")
     settle(page, "text=Yours to answer")
     running.runtime.queue.settings = QueueSettings(lease_s=60.0, undo_s=0.5)
+    assert page.input_value("textarea") == "It is four, not n or s."  # undone, not lost
     page.keyboard.press("a")
+    page.keyboard.press("Control+A")
     page.keyboard.type("Four.")
     page.keyboard.press("Escape")
     page.keyboard.press("a")
@@ -67,8 +73,6 @@ def test_accept_edit_skip_and_reject_by_keyboard(running, page):
     assert "edit me" in page.inner_text("main")
     page.keyboard.press("e")
     settle(page, "text=Edit the draft of model")
-    page.keyboard.press("a")
-    page.keyboard.press("Control+End")
     page.keyboard.type(", edited")
     page.keyboard.press("Control+Enter")
     assert output(running, second)["output"] == "the draft, edited"
@@ -143,3 +147,145 @@ def test_the_list_updates_by_itself(running, page):
     settle(page, "text=Nothing waits")
     submit(running, "brand new")
     settle(page, "text=brand new")
+
+
+def begin(running, page, text, **params):
+    """A ticket of this person, open in the browser."""
+    task = submit(running, text, **params)
+    go(page, f"{running.url}/queue")
+    page.keyboard.press("n")
+    settle(page, "text=Yours to answer")
+    return task
+
+
+def test_typed_text_survives_an_expired_ticket(running, page):
+    begin(running, page, "too late")
+    page.keyboard.press("a")
+    page.keyboard.type("nearly done")
+    ticket = running.get("/v1/queue").json()["tickets"][0]["id"]
+    expire(running, ticket)
+    settle(page, "text=This ticket has changed")
+    page.click("text=Show it")
+    settle(page, "text=Nobody answered in time")
+    assert page.input_value(".kept textarea") == "nearly done"
+    page.reload()
+    assert page.input_value(".kept textarea") == "nearly done"
+    page.click(".kept button:text-is('Discard')")
+    page.reload()
+    page.wait_for_selector("text=Nobody answered in time")
+    assert not page.locator(".kept").count()
+
+
+def expire(running, ticket):
+    def note():
+        writer = running.runtime.writer
+        running.runtime.queue._stage(writer.stamp(), Noted("queue.expired", ticket))
+
+    running.call(note)
+
+
+def test_typed_text_survives_an_answer_that_comes_too_late(running, page, browser):
+    begin(running, page, "too late to send")
+    ticket = running.get("/v1/queue").json()["tickets"][0]["id"]
+    page.fill("textarea", "sent too late")
+    page.route("**/queue/live**", lambda route: route.abort())
+    expire(running, ticket)
+    page.click("[data-submit]")
+    page.wait_for_selector("text=Not sent")
+    assert page.input_value("textarea") == "sent too late"
+    page.click("text=Show the ticket as it is now")
+    settle(page, "text=Nobody answered in time")
+    assert page.input_value(".kept textarea") == "sent too late"
+
+
+def test_without_scripts_a_refused_answer_comes_back(running, browser):
+    submit(running, "plain")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    go(page, f"{running.url}/queue")
+    page.click("text=Claim next")
+    page.fill("textarea", "plain words")
+    expire(running, running.get("/v1/queue").json()["tickets"][0]["id"])
+    page.click("text=Send answer")
+    assert page.input_value(".kept textarea") == "plain words"
+    context.close()
+
+
+def test_typed_text_survives_a_server_that_is_gone(running, page):
+    task = begin(running, page, "is anybody there?")
+    page.fill("textarea", "still here")
+    page.route("**/queue/**", lambda route: route.abort())
+    page.click("[data-submit]")
+    page.wait_for_selector("text=the server does not answer")
+    page.wait_for_selector("#connection:has-text('no connection')")
+    assert page.input_value("textarea") == "still here" and page.url.startswith(f"{running.url}/queue/")
+    page.unroute("**/queue/**")
+    page.wait_for_selector("#connection:text-is('live')")
+    page.click("[data-submit]")
+    assert output(running, task)["output"] == "still here"
+
+
+def test_typed_text_survives_storage_that_fails(running, page):
+    begin(running, page, "full disk")
+    page.fill("[name=reason]", "why not")
+
+    def refuse(*_):
+        raise StorageError("the log cannot be written")
+
+    act, running.runtime.queue.act = running.runtime.queue.act, refuse
+    page.press("[name=reason]", "Enter")
+    page.wait_for_selector("text=Not sent: the log cannot be written")
+    running.runtime.queue.act = act
+    page.reload()
+    assert page.input_value("[name=reason]") == "why not"
+    body = "reason=typed&text=also+typed"
+    running.runtime.queue.act = running.runtime.queue.look = refuse
+    answer = running.request(
+        "POST", page.url.partition(str(running.port))[2] + "/reject", raw=body.encode(), headers=FORM
+    )
+    assert answer.status == 503 and b">typed<" in answer.body and b">also typed<" in answer.body
+    running.runtime.queue.act = act
+    del running.runtime.queue.look
+
+
+def test_the_list_says_that_the_server_is_gone_and_that_it_is_back(running, page):
+    go(page, f"{running.url}/queue")
+    page.wait_for_selector("#connection:text-is('live')")
+    page.route("**/queue/**", lambda route: route.abort())
+    page.wait_for_selector("#connection:has-text('no connection to the server')")
+    page.click("text=Claim next")
+    page.wait_for_selector("text=Not sent: the server does not answer")
+    page.unroute("**/queue/**")
+    page.wait_for_selector("#connection:text-is('live')")
+
+
+def test_after_e_the_keyboard_is_in_the_box_at_its_end(running, page):
+    task = begin(running, page, "edit at once", drafts=[{"agent": "model", "text": "the draft"}])
+    page.keyboard.press("e")
+    settle(page, "text=Edit the draft of model")
+    assert focused(page) == "text"
+    page.keyboard.type(" and more")
+    page.reload()
+    assert page.input_value("textarea") == "the draft and more"
+    page.click("text=Hold longer")
+    settle(page, "text=Edit the draft of model")
+    assert page.input_value("textarea") == "the draft and more"
+    page.keyboard.press("Control+Enter")
+    assert output(running, task)["output"] == "the draft and more"
+
+
+def test_lists_of_tickets_are_paged_and_counts_are_totals(running, page, monkeypatch):
+    monkeypatch.setattr("bot_orch.service.people.listing._OPEN_SHOWN", 3)
+    monkeypatch.setattr("bot_orch.service.people.listing._CLOSED_SHOWN", 2)
+    for number in range(5):
+        submit(running, f"question {number:02}")
+    go(page, f"{running.url}/queue")
+    assert page.inner_text(".count >> nth=0") == "5" and page.locator(".tickets .ticket").count() == 3
+    page.click("text=Later")
+    page.wait_for_selector("text=Page 2 of 2")
+    page.wait_for_selector("#connection:text-is('live')")  # the list in this page is a fresh one
+    assert page.locator(".tickets .ticket").count() == 2 and page.inner_text(".count >> nth=0") == "5"
+    for each in running.get("/v1/queue").json()["tickets"][:3]:
+        expire(running, each["id"])
+    go(page, f"{running.url}/queue?closed=2")
+    assert page.inner_text(".count >> nth=1") == "3" and page.locator(".closed .ticket").count() == 1

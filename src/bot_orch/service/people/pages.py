@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import msgspec
 from starlette.routing import BaseRoute
 
-from bot_orch.service.people.parts import clock, drafts_part, notice, origin, status_line, why_part
-from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.queue.actions import Action, desk_of, perform, show_ticket, show_tickets
+from bot_orch.service.people.listing import list_query, listing
+from bot_orch.service.people.parts import clock, drafts_part, kept_part, notice, status_line, why_part
+from bot_orch.service.problems import Problem, Reply, StorageError, problem_of
+from bot_orch.service.queue.actions import Action, desk_of, perform, show_ticket
 from bot_orch.service.queue.rules import Person, PersonReply, person
-from bot_orch.service.queue.views import TicketView, ticket_view
+from bot_orch.service.queue.views import TicketView
 from bot_orch.service.web.endpoint import Request, Site
-from bot_orch.service.web.pages import Safe, document, html, join, page, redirect, render, reply
+from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, page, redirect, render, reply
+from bot_orch.service.web.paging import link
 
 __all__ = ["queue_pages"]
 
-_EXCERPT = 140
-_CLOSED_SHOWN = 8
 _ACTIONS = {each.value: each for each in Action if each is not Action.NEXT}
 _ANSWERS = ("answer", "accept", "reject")
 
@@ -37,9 +36,9 @@ def queue_pages(site: Site) -> list[BaseRoute]:
 
 async def _index(request: Request) -> Reply:
     said = "Nothing waits for a person." if "empty" in request.query else ""
-    body = render(
-        "queue.html", notice=notice(said), now_us=desk_of(request.runtime).now_us(), listing=await _listing(request)
-    )
+    shown = await listing(request, _who(request))
+    now_us, pages = desk_of(request.runtime).now_us(), list_query(request)
+    body = render("queue.html", notice=notice(said), now_us=now_us, pages=pages, listing=shown, connection=CONNECTION)
     return document("Queue", body, here="/queue", script="queue.js", caller=request.caller)
 
 
@@ -51,7 +50,7 @@ async def _live(request: Request) -> Reply:
         view = await show_ticket(desk, ticket_id, who)
         answer: dict[str, object] = {"stamp": _stamp(view)}
     else:
-        answer = {"html": str(await _listing(request)), "now_us": desk.now_us()}
+        answer = {"html": str(await listing(request, who)), "now_us": desk.now_us()}
     return reply(msgspec.json.encode(answer), media="application/json")
 
 
@@ -74,7 +73,7 @@ async def _ticket(request: Request) -> Reply:
 
 
 async def _act(request: Request) -> Reply:
-    """Do what a form asks for; an error is shown on the page, which keeps what was typed."""
+    """Do what a form asks for; whatever the error is, the page that shows it keeps what was typed."""
     desk, who = desk_of(request.runtime), _who(request)
     what, ticket_id, form = request.params["action"], request.params["id"], request.form
     action = Action.ANSWER if what in _ANSWERS else _ACTIONS.get(what)
@@ -84,10 +83,24 @@ async def _act(request: Request) -> Reply:
     try:
         await perform(desk, action, ticket_id, who=who, number=_number(form, "claim"), reply=said)
     except Problem as problem:
-        if problem.status not in (409, 422):
-            raise
-        return await _show(request, None, problem)
-    return redirect("/queue" if what in ("skip", "release") else f"/queue/{ticket_id}")
+        return await _failed(request, problem)
+    except StorageError as error:
+        return await _failed(request, problem_of(error) or Problem(503, "storage_unavailable", str(error)))
+    if what in ("skip", "release"):
+        return redirect("/queue")
+    edit = _number(form, "edit") if what == "renew" else None
+    return redirect(link(f"/queue/{ticket_id}", {}, edit=edit))
+
+
+async def _failed(request: Request, problem: Problem) -> Reply:
+    """The ticket with the error and all that was typed; without the ticket, if the service cannot show that."""
+    try:
+        edit = _number(request.form, "draft") if request.form.get("action") == "edit" else None
+        return await _show(request, edit, problem)
+    except (Problem, StorageError):
+        body = render("problem.html", status=problem.status, message=problem.message)
+        whole = join([body, kept_part(request.form)])
+        return document("Problem", whole, here="/queue", caller=request.caller, status=problem.status)
 
 
 def _who(request: Request) -> Person:
@@ -105,58 +118,6 @@ def _number(form: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
-async def _listing(request: Request) -> Safe:
-    desk, who = desk_of(request.runtime), _who(request)
-    now_us, live = await show_tickets(desk, who)
-    live.sort(key=lambda view: not (view.mine and view.status == "claimed"))
-    closed = [ticket_view(ticket, None, who=who, now_us=now_us) for ticket in desk.state.closed()[:_CLOSED_SHOWN]]
-    waiting = join(_waiting_row(view) for view in live)
-    return render(
-        "queue_list.html",
-        count=len(live),
-        waiting=html('<ol class="tickets">{rows}</ol>', rows=waiting) if live else _EMPTY,
-        closed=html('<ol class="tickets closed">{rows}</ol>', rows=join(map(_closed_row, closed)))
-        if closed
-        else Safe('<p class="muted">Nothing yet.</p>'),
-    )
-
-
-_EMPTY = Safe('<p class="empty">Nothing waits for a person. This page updates by itself.</p>')
-_WAITING = (
-    '<li><a class="ticket {tone}" href="/queue/{id}"><span class="excerpt" dir="auto">{text}</span>'
-    '<span class="facts"><span class="tag">{kind}</span><span>{status}</span>'
-    "<span>{origin}</span></span>{clock}</a></li>"
-)
-_CLOSED = (
-    '<li><a class="ticket" href="/queue/{id}"><span class="excerpt" dir="auto">{text}</span>'
-    '<span class="facts"><span>{status}</span><time>{at}</time></span></a></li>'
-)
-
-
-def _waiting_row(view: TicketView) -> Safe:
-    tone = "mine" if view.mine and view.status == "claimed" else view.status
-    return html(
-        _WAITING,
-        tone=tone,
-        id=view.id,
-        text=_excerpt(view.text),
-        kind=view.kind or "task",
-        status=status_line(view),
-        origin=origin(view),
-        clock=clock("due in", view.deadline_us, view.now_us),
-    )
-
-
-def _closed_row(view: TicketView) -> Safe:
-    at = datetime.fromtimestamp(view.opened_us / 1e6, UTC).strftime("%H:%M:%S UTC")
-    return html(_CLOSED, id=view.id, text=_excerpt(view.text), status=status_line(view), at=at)
-
-
-def _excerpt(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1] + "…"
-
-
 def _stamp(view: TicketView) -> str:
     """Changes whenever the page should be loaded again."""
     drafts = "-" if view.drafts is None else len(view.drafts)
@@ -168,15 +129,19 @@ async def _show(request: Request, edit: int | None, problem: Problem | None = No
     body = render(
         "ticket.html",
         id=view.id,
+        given="yes" if view.status in ("answered", "done") and view.mine else "",
+        final="yes" if view.status == "done" and view.mine else "",
         stamp=_stamp(view),
         now_us=view.now_us,
         kind=view.kind or "task",
         heading="Yours to answer" if view.mine and view.status == "claimed" else status_line(view),
         clocks=_clocks(view),
+        connection=CONNECTION,
         notice=notice("" if problem is None else problem.message, bad=True),
         text=view.text,
         drafts=drafts_part(view),
         actions=_actions(view, edit, request.form),
+        kept=Safe("") if view.mine and view.status == "claimed" else kept_part(request.form),
         why=why_part(view),
     )
     status = 200 if problem is None else problem.status
@@ -227,6 +192,7 @@ def _actions(view: TicketView, edit: int | None, form: Mapping[str, str]) -> Saf
         title="Your answer" if draft is None else f"Edit the draft of {draft.agent}",
         action="answer" if draft is None else "edit",
         draft="" if draft is None else edit,
-        text=form.get("text", "") if draft is None else draft.text,
+        focus=Safe("") if draft is None else Safe(" autofocus"),
+        text=form.get("text", "" if draft is None else draft.text),
         reason=form.get("reason", ""),
     )

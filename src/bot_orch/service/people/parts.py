@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bot_orch.service.queue.views import DraftView, TicketView
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.terms import terms_table
 
-__all__ = ["clock", "drafts_part", "notice", "origin", "status_line", "why_part"]
+__all__ = ["clock", "drafts_part", "kept_part", "notice", "origin", "status_line", "why_part"]
 
 _RULES = {
     "pin": "A rule sends tasks of this kind to a person.",
@@ -77,7 +79,7 @@ _TAKE = (
     '<div class="row"><form method="post" action="/queue/{id}/accept">'
     '<input type="hidden" name="claim" value="{claim}">'
     '<input type="hidden" name="draft" value="{index}"><button data-key="{key}">Accept <kbd>{key}</kbd></button></form>'
-    '<a class="button" href="/queue/{id}?edit={index}#answer"{edit_key}>Edit{edit_hint}</a></div>'
+    '<a class="button" href="/queue/{id}?edit={index}"{edit_key}>Edit{edit_hint}</a></div>'
 )
 
 
@@ -108,6 +110,20 @@ def _draft(view: TicketView, index: int, draft: DraftView) -> Safe:
             edit_hint=Safe(" <kbd>e</kbd>") if first else Safe(""),
         )
     return html(_DRAFT, agent=draft.agent or "draft", buttons=buttons, text=draft.text)
+
+
+_KEPT = (
+    '<section class="card kept"><h2>What you typed</h2><p class="muted">It was not sent. Copy what you need.</p>'
+    "{texts}</section>"
+)
+_KEPT_TEXT = '<textarea readonly rows="4" aria-label="{label}">{text}</textarea>'
+
+
+def kept_part(form: Mapping[str, str]) -> Safe:
+    """What a form brought that was refused, where its ticket has no form any more."""
+    typed = [(label, form.get(name, "")) for name, label in (("text", "Your answer"), ("reason", "Your reason"))]
+    texts = join(html(_KEPT_TEXT, label=label, text=text) for label, text in typed if text.strip())
+    return html(_KEPT, texts=texts) if texts else Safe("")
 
 
 _WHY = '<section class="card why"><h2>Why a person</h2><p>{sentence}</p>{table}<p class="muted">{footer}</p></section>'

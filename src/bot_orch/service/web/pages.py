@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html as _html
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from urllib.parse import parse_qs, quote
@@ -16,6 +17,7 @@ from bot_orch.service.web.auth import TOKEN_COOKIE, Caller, Gate
 from bot_orch.service.web.endpoint import Endpoint, Handler, Request, Site
 
 __all__ = [
+    "CONNECTION",
     "CONTENT_POLICY",
     "HtmlFace",
     "Safe",
@@ -24,6 +26,7 @@ __all__ = [
     "escape",
     "html",
     "join",
+    "moment",
     "page",
     "redirect",
     "render",
@@ -43,6 +46,12 @@ class Safe(str):
     """Text that is HTML and needs no escaping. Only :func:`html`, :func:`join` and :func:`render` make it."""
 
     __slots__ = ()
+
+
+CONNECTION = Safe(
+    '<span id="pulse" class="pulse" aria-hidden="true"></span><span id="connection" role="status"></span>'
+)
+"""Where the script of a page says whether the server answers."""
 
 
 def escape(value: object) -> str:
@@ -70,6 +79,18 @@ def html(template: str, /, **values: object) -> Safe:
 def join(pieces: Iterable[Safe]) -> Safe:
     """Concatenate pieces of HTML."""
     return Safe("".join(pieces))
+
+
+def moment(time_us: int, now_us: int) -> str:
+    """The time of day in UTC, with the date unless it is that of ``now_us``.
+
+    Examples
+    --------
+    >>> moment(5_000_000, 9_000_000), moment(5_000_000, 100_000_000_000)
+    ('00:00:05', '1970-01-01 00:00:05')
+    """
+    at, now = (datetime.fromtimestamp(each / 1e6, UTC) for each in (time_us, now_us))
+    return at.strftime("%H:%M:%S" if at.date() == now.date() else "%Y-%m-%d %H:%M:%S")
 
 
 def render(name: str, /, **values: object) -> Safe:

@@ -1,7 +1,9 @@
-// Countdowns, keys, and fresh data for the queue. Everything here is a comfort: the page works without it.
+// Countdowns, keys, fresh data and sending for the queue. Everything here is a comfort: the page works without it.
+import { ask, keepAsking } from "./connection.js";
+import { keepTyped } from "./keep.js";
+
 const place = document.querySelector("[data-live]");
 const text = document.querySelector("textarea[name=text]");
-const keep = document.querySelector("[data-keep]");
 const skew = Number(place.dataset.now) / 1000 - Date.now();
 
 function countdown() {
@@ -42,35 +44,57 @@ function keys(event) {
   if (typing(goal)) goal.focus(); else goal.click();
 }
 
-// What is typed survives a reload of the page.
-function remember() {
-  if (!text) return;
-  const name = `answer-${keep.dataset.keep}`;
-  const saved = sessionStorage.getItem(name);
-  if (saved && !text.value) text.value = saved;
-  text.addEventListener("input", () => sessionStorage.setItem(name, text.value));
-  text.form.addEventListener("submit", () => sessionStorage.removeItem(name));
+function tell(id, ...content) {
+  let line = document.getElementById(id);
+  if (!line) {
+    line = document.createElement("p");
+    line.id = id;
+    line.className = "notice bad";
+    line.setAttribute("role", "alert");
+    document.querySelector(".head").after(line);
+  }
+  line.replaceChildren(...content);
+}
+
+function anchor(href, words) {
+  const made = document.createElement("a");
+  made.href = href;
+  made.textContent = words;
+  return made;
+}
+
+const KEPT = text ? " What you typed is kept." : "";
+
+// A form goes out in the background: if the server does not answer, the page stays as it is.
+async function send(event) {
+  const form = event.target;
+  event.preventDefault();
+  if (form.dataset.sending) return;
+  form.dataset.sending = "yes";
+  try {
+    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(new FormData(form)) });
+    if (answer.ok && answer.redirected) { location.assign(answer.url); return; }
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html"); // read only, never inserted
+    const said = page.querySelector(".notice.bad")?.textContent || `The server answered with status ${answer.status}.`;
+    if (answer.status === 401) {
+      tell("unsent", `Not sent: you are signed out.${KEPT} `, anchor(`/login?next=${encodeURIComponent(location.pathname + location.search)}`, "Sign in"));
+    } else tell("unsent", `Not sent: ${said}.${KEPT} `.replace("..", "."), anchor(location.href, "Show the ticket as it is now"));
+  } catch {
+    tell("unsent", `Not sent: the server does not answer.${KEPT} Try again when the page says that it is live.`);
+  } finally {
+    delete form.dataset.sending;
+  }
 }
 
 function changed() {
+  const here = location.pathname + location.search;
   if (typing(document.activeElement)) {
-    if (document.getElementById("changed")) return;
-    const line = document.createElement("p");
-    line.id = "changed";
-    line.className = "notice bad";
-    line.setAttribute("role", "status");
-    const link = document.createElement("a");
-    link.href = location.pathname;
-    link.textContent = "Show it";
-    line.append("This ticket has changed. What you typed is kept. ", link);
-    place.after(line);
-  } else location.replace(location.pathname);
+    if (!document.querySelector("#changed, #unsent")) tell("changed", "This ticket has changed. What you typed is kept. ", anchor(here, "Show it"));
+  } else location.replace(here);
 }
 
 async function refresh() {
-  const answer = await fetch(place.dataset.live);
-  if (!answer.ok) return;
-  const fresh = await answer.json();
+  const fresh = await ask(place.dataset.live);
   if (fresh.stamp !== undefined) {
     if (fresh.stamp !== place.dataset.stamp) changed();
     return;
@@ -83,13 +107,13 @@ async function refresh() {
   countdown();
 }
 
-async function loop() {
-  if (!document.hidden) await refresh().catch(() => {});
-  setTimeout(loop, 1500);
-}
-
 addEventListener("keydown", keys);
-remember();
+document.querySelector("main").addEventListener("submit", send);
+keepTyped();
+if (text?.autofocus) {
+  text.focus();
+  text.setSelectionRange(text.value.length, text.value.length);
+}
 countdown();
 setInterval(countdown, 250);
-setTimeout(loop, 1500);
+keepAsking(refresh, 1500);
