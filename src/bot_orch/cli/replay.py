@@ -48,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     for mismatch in found.mismatches:
         place = f"event {mismatch.seq}, decision {mismatch.decision_id}, {mismatch.what}"
         print(f"  {place}: recorded {mismatch.recorded}, derived {mismatch.derived}")  # noqa: T201
+    for problem in found.damaged:
+        print(f"  {problem.removeprefix('log: ')}")  # noqa: T201
     if not found.ok:
         print(f"stopped there: {found.total - found.events} of {found.total} events were not checked")  # noqa: T201
     print(f"fingerprint: {found.fingerprint}")  # noqa: T201

@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, FeedbackGiven
+from bot_orch.evaluation.zeros import counts_as_zero
+from bot_orch.eventlog.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, FeedbackGiven
 from bot_orch.eventlog.log import Log
 from bot_orch.files import write_atomically
 
@@ -41,22 +43,37 @@ COLUMNS = (
 
 
 def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
-    """One flat line per decision, with the last outcome that was reported."""
+    """One flat line per decision, with the last outcome that was reported.
+
+    A timeout, a failure or silence of the patience has reward zero where the router learns it as zero.
+    """
     rows: dict[str, dict[str, Any]] = {}
+    router: Orchestrator | None = None
+    answered: dict[str, float] = {}
     for row in log.read():
         event = row.event()
-        if isinstance(event, DecisionMade):
+        if isinstance(event, Configured):
+            router = Orchestrator.from_json(event.document)
+        elif isinstance(event, DecisionMade):
             propensity = event.propensity
             early = rows.pop(event.id, None)
             rows[event.id] = _line(event, row.time_us, propensity) | (early or {})
         elif isinstance(event, FeedbackGiven):
-            _add_feedback(rows.setdefault(event.decision_id, {}), event)
+            line = rows.setdefault(event.decision_id, {})
+            _add_feedback(line, event)
+            first = event.effect in SETTLING or event.effect == "early"
+            if first and router is not None and counts_as_zero(router, event.outcome()):
+                line["reward"] = 0.0
         elif isinstance(event, Censored):
             line = rows.setdefault(event.decision_id, {})
             line.update(elapsed_s=event.elapsed_s, completed=False, reason=event.reason)
+            if router is not None and counts_as_zero(router, event.outcome(answered.get(event.decision_id))):
+                line["reward"] = 0.0
         elif isinstance(event, AttemptEnded) and event.decision_id in rows:
             line = rows[event.decision_id]
             line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd
+            if event.ending == "completed":
+                answered[event.decision_id] = event.elapsed_s
     yield from (line for line in rows.values() if "decision_id" in line)
 
 

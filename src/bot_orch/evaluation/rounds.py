@@ -11,10 +11,10 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.core.reward import BoundedReward
 from bot_orch.core.state import agent_from_dict
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Logged
+from bot_orch.evaluation.zeros import counts_as_zero
 from bot_orch.eventlog.events import (
     SETTLING,
     AttemptEnded,
@@ -127,10 +127,7 @@ def collect(log: Log) -> LoggedRounds:
 def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
     """Rewards of the decisions that a router learns as zero without being told a reward: timeouts and failures."""
     router = Orchestrator.from_json(settings)
-    if not isinstance(router.reward, BoundedReward):
-        return {}
-    unpaid = {key: lesson.outcome for key, lesson in lessons.items() if lesson.outcome.reward is None}
-    return {key: 0.0 for key, outcome in unpaid.items() if router.meaning(outcome) in ("reward", "zero")}
+    return {key: 0.0 for key, lesson in lessons.items() if counts_as_zero(router, lesson.outcome)}
 
 
 def _padded(event: DecisionMade, width: int) -> list[float]:

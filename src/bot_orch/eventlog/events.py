@@ -380,7 +380,7 @@ def decode_event(body: bytes) -> Event:
     try:
         event = _decoder.decode(body)
         return event.upgraded() if isinstance(event, _DecisionMade1) else event
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         remedy = "it is damaged (restore a backup), or a newer release wrote it"
         raise StateFormatError(f"log: an event cannot be read ({error}); {remedy}") from error
 

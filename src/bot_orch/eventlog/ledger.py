@@ -37,10 +37,12 @@ from bot_orch.policies.choice import draw
 from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["Ledger", "LedgerMismatchError", "drawn_agent", "fold", "take_all"]
+__all__ = ["UNFIT", "Ledger", "LedgerMismatchError", "drawn_agent", "fold", "take_all"]
 
 _FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
+# what a damaged row that still decodes, to values that no service writes, may raise
+UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
 
 class LedgerMismatchError(BotOrchError):
@@ -132,10 +134,14 @@ class Ledger:
         """Take one row of the log; rows must come without gaps."""
         if row.seq != self.seq + 1 or row.time_us <= self.time_us:
             raise LedgerMismatchError(f"log: row {row.seq} does not follow row {self.seq}; the file is damaged")
+        event = row.event()
         try:
-            self.apply(row.seq, row.time_us, row.event())
+            self.apply(row.seq, row.time_us, event)
         except (LedgerMismatchError, StateFormatError) as error:
             raise type(error)(f"log: row {row.seq}: {str(error).removeprefix('log: ')}") from error
+        except UNFIT as error:
+            problem = f"cannot follow row {row.seq - 1} ({' '.join(str(error).split())})"
+            raise LedgerMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
 
     def fingerprint(self) -> str:
         """A hash of everything, equal for equal ledgers."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol
 
-from bot_orch.errors import BotOrchError
+from bot_orch.errors import BotOrchError, StateFormatError
 from bot_orch.eventlog.events import Event, decode_event
 
 __all__ = ["Log", "LogConflictError", "LogInUseError", "Row", "Snapshot"]
@@ -28,8 +28,11 @@ class Row(NamedTuple):
     digest: bytes | None = None
 
     def event(self) -> Event:
-        """The event itself."""
-        return decode_event(self.body)
+        """The event itself; an error names the row."""
+        try:
+            return decode_event(self.body)
+        except StateFormatError as error:
+            raise StateFormatError(f"log: row {self.seq}: {str(error).removeprefix('log: ')}") from error
 
     def holds(self, type_: type[Event]) -> bool:
         """Whether the event is of this type, in any version of its format; the body is not decoded.

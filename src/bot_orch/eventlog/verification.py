@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 import numpy as np
 
 from bot_orch.core.engine import ENGINE
+from bot_orch.errors import StateFormatError
 from bot_orch.eventlog.events import DecisionMade
-from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, drawn_agent
+from bot_orch.eventlog.ledger import UNFIT, Ledger, LedgerMismatchError, drawn_agent
 from bot_orch.eventlog.log import Log, Row
 
 __all__ = ["Mismatch", "Stretch", "Verification", "replay"]
@@ -58,13 +59,14 @@ class Verification:
     kinds: Counter[str] = field(default_factory=Counter)
     _: KW_ONLY
     mismatches: list[Mismatch] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     fingerprint: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether every decision came out as recorded."""
-        return not self.mismatches
+        """Whether every row could be read and every decision came out as recorded."""
+        return not self.mismatches and not self.damaged
 
     @property
     def derived(self) -> int:
@@ -85,9 +87,35 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
         Called with (done, total) from time to time.
     """
     result, ledger = Verification(), Ledger()
-    result.total = total = log.last()[0]
+    result.total = log.last()[0]
+    rows = log.read()
+    try:
+        _derive_all(result, ledger, rows, exact=exact, progress=progress)
+    except (LedgerMismatchError, StateFormatError) as error:
+        result.damaged = [str(error), *_unreadable(rows)]
+    result.fingerprint = ledger.fingerprint() if ledger.configured else ""
+    return result
+
+
+def _unreadable(rows: Iterable[Row]) -> Iterator[str]:
+    """What is wrong with each row that cannot be read."""
+    for row in rows:
+        try:
+            row.event()
+        except StateFormatError as error:
+            yield str(error)
+
+
+def _derive_all(
+    result: Verification,
+    ledger: Ledger,
+    rows: Iterable[Row],
+    *,
+    exact: bool,
+    progress: Callable[[int, int], None] | None,
+) -> None:
     engine = ENGINE
-    for row in log.read():
+    for row in rows:
         event = row.event()
         if isinstance(event, DecisionMade):
             result.decisions += 1
@@ -96,19 +124,17 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
             engine = event.engine
             found = [
                 Mismatch(row.seq, event.id, what, recorded=recorded, derived=derived)
-                for what, recorded, derived in _differences(ledger, event, exact)
+                for what, recorded, derived in _compared(ledger, row, event, exact=exact)
             ]
             result.mismatches += found or _unfit(ledger, row, event)
             if result.mismatches:  # the state after a decision that differs is unknown
-                break
+                return
         else:
             ledger.take(row)
         result.events += 1
         result.kinds[row.kind] += 1
         if progress is not None and row.seq % 1000 == 0:
-            progress(row.seq, total)
-    result.fingerprint = ledger.fingerprint() if ledger.configured else ""
-    return result
+            progress(row.seq, result.total)
 
 
 def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool) -> None:
@@ -127,6 +153,15 @@ def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
         key = f"{event.stream:x}-{event.counter}"
         return [Mismatch(row.seq, event.id, "place in the log", recorded=key, derived=str(error))]
     return []
+
+
+def _compared(ledger: Ledger, row: Row, event: DecisionMade, *, exact: bool) -> list[tuple[str, str, str]]:
+    """Where a decision differs from the one derived again; an error that names the row if it holds no decision."""
+    try:
+        return list(_differences(ledger, event, exact))
+    except UNFIT as error:
+        problem = f"holds no decision that can be derived ({' '.join(str(error).split())})"
+        raise LedgerMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
 
 
 def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:

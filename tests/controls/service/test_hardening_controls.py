@@ -33,7 +33,7 @@ class ByName:
 
     def release(self):
         if self.beside is not None:
-            os.close(self.beside)
+            os.close(self.beside.descriptor)
             self.beside = None
 
 

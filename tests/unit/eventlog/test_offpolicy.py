@@ -154,3 +154,25 @@ def test_export(scribe, tmp_path):
         export(scribe.log, tmp_path / "x.xlsx")
     with pytest.raises(InvalidInputError, match="jsonl"):
         export(scribe.log, tmp_path / "x.csv", events=True)
+
+
+def test_export_gives_a_timeout_the_zero_that_it_counts_as():
+    from scribing import Scribe
+
+    from bot_orch import Orchestrator
+    from bot_orch.evaluation.export import decision_rows
+    from bot_orch.evaluation.rounds import collect
+    from bot_orch.eventlog.events import Censored, FeedbackGiven
+    from bot_orch.eventlog.stores.memory import MemoryLog
+
+    scribe = Scribe(MemoryLog(), Orchestrator(["a", "b"], "bot", patience_s=10.0))
+    timeout, cancelled, patient, short = (scribe.decide()[0] for _ in range(4))
+    for decision_id, reason in ((timeout, "timeout"), (cancelled, "cancelled")):
+        told = FeedbackGiven(reason, decision_id, "learned", elapsed_s=2.0, completed=False, reason=reason)
+        scribe.put(told, decision_id)
+    scribe.put(Censored(patient, 20.0, "horizon"), patient)
+    scribe.put(Censored(short, 5.0, "horizon"), short)
+    scribe.log.commit()
+    found = {line["decision_id"]: line.get("reward") for line in decision_rows(scribe.log)}
+    assert found == {timeout: 0.0, cancelled: None, patient: 0.0, short: None}
+    assert {key: value for key, value in found.items() if value is not None} == collect(scribe.log).rewards

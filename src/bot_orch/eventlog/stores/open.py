@@ -9,6 +9,7 @@ from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.eventlog.stores.postgres.connect import heed_the_driver
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.eventlog.stores.sqlite.lock import check_names
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 
 __all__ = ["check_database", "is_url", "open_file", "open_log", "open_url"]
@@ -56,7 +57,9 @@ def is_url(database: str | Path) -> bool:
 
 
 def check_database(database: str | Path, name: str = "log") -> None:
-    """Refuse URLs of what is not PostgreSQL."""
+    """Refuse URLs of what is not PostgreSQL, and files with several names."""
     scheme = str(database).partition("://")[0]
     if is_url(database) and scheme not in _SCHEMES:
         raise InvalidInputError(name, f"has the scheme {scheme!r}", "write a path, postgresql://..., or :memory:")
+    if not is_url(database) and Path(database).is_file():
+        check_names(Path(database), Path(database).stat(), name)

@@ -8,6 +8,9 @@ respects what was acknowledged under another.
 The lock on the inode is on a byte that SQLite does not use, and belongs to our descriptor (an open-file-description
 lock). If a process closes any descriptor of a file, it loses all locks of the other kind there, those of SQLite: so one
 descriptor per inode is kept until the last log of this process on that inode is closed.
+
+The file beside is removed by whoever holds its lock, when it is released or the start is refused. So a lock counts only
+if the path still leads to the locked file.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 import sys
 import threading
@@ -24,7 +28,7 @@ from pathlib import Path
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import LogInUseError
 
-__all__ = ["Hold", "hold"]
+__all__ = ["Hold", "check_names", "hold"]
 
 _BYTE = 1 << 62  # far behind those that SQLite locks, at 1 GiB
 _TAKEN = (errno.EACCES, errno.EAGAIN)
@@ -46,7 +50,7 @@ _guard = threading.Lock()
 class Hold:
     """The use of a file by one log; see :func:`hold`."""
 
-    def __init__(self, path: Path, key: tuple[int, int], beside: int | None) -> None:
+    def __init__(self, path: Path, key: tuple[int, int], beside: _Beside | None) -> None:
         self._path, self._key, self._beside = path, key, beside
         self._released = False
 
@@ -63,7 +67,29 @@ class Hold:
         with _guard:
             _leave(self._key, writing=self._beside is not None)
         if self._beside is not None:
-            os.close(self._beside)
+            self._beside.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """The locked file beside a log."""
+
+    path: Path
+    descriptor: int
+
+    @property
+    def current(self) -> bool:
+        """Whether the path still leads to the locked file."""
+        try:
+            return os.path.samestat(os.fstat(self.descriptor), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Remove the file, then unlock it."""
+        if self.current:
+            self.path.unlink()
+        os.close(self.descriptor)
 
 
 def hold(path: Path, *, writing: bool) -> Hold:
@@ -71,13 +97,13 @@ def hold(path: Path, *, writing: bool) -> Hold:
     beside = _lock_beside(path) if writing else None
     try:
         if writing and not path.exists():
-            Path(os.path.realpath(path)).touch(0o644)
+            Path(os.path.realpath(path)).touch(0o600)  # SQLite gives -wal and -shm the same mode
         with _guard:
             key = _key(path)
             _enter(path, key, writing=writing)
     except BaseException:
         if beside is not None:
-            os.close(beside)
+            beside.release()
         raise
     return Hold(path, key, beside)
 
@@ -85,22 +111,31 @@ def hold(path: Path, *, writing: bool) -> Hold:
 def _key(path: Path) -> tuple[int, int]:
     """The inode behind a path, which must have no other name."""
     status = path.stat()
-    if status.st_nlink > 1 and path.is_file():
-        remedy = "keep one: writers under different names lose what the other one wrote (copy it with .backup)"
-        raise InvalidInputError("log", f"{path} has {status.st_nlink} names (hard links)", remedy)
+    check_names(path, status)
     return status.st_dev, status.st_ino
 
 
-def _lock_beside(path: Path) -> int:
+def check_names(path: Path, status: os.stat_result, name: str = "log") -> None:
+    """Refuse a file with several names; ``name`` is what the error calls it."""
+    if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+        remedy = "keep one: writers under different names lose what the other one wrote (copy it with .backup)"
+        raise InvalidInputError(name, f"{path} has {status.st_nlink} names (hard links)", remedy)
+
+
+def _lock_beside(path: Path) -> _Beside:
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(real.with_name(real.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise _in_use(path) from error
-    return descriptor
+    file = real.with_name(real.name + ".lock")
+    while True:
+        beside = _Beside(file, os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            fcntl.flock(beside.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(beside.descriptor)
+            raise _in_use(path) from error
+        if beside.current:
+            return beside
+        os.close(beside.descriptor)  # its last holder has just removed it
 
 
 def _enter(path: Path, key: tuple[int, int], *, writing: bool) -> None:

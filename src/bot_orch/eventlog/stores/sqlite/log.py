@@ -28,6 +28,12 @@ def connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
 
 
+def watch(path: str) -> sqlite3.Connection:
+    """A connection that changes no file: closing it leaves the write-ahead log of a copy as it is."""
+    name = f"{Path(path).absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=5.0, uri=True)
+
+
 class SqliteLog:
     """Rows in a SQLite file. One process writes; :mod:`bot_orch.eventlog.stores.sqlite.lock` sees to it.
 
@@ -62,7 +68,7 @@ class SqliteLog:
             if not read_only:
                 self._writer = opener(str(self.path))
                 self._prepare(synchronous)
-            self._reader: Any = opener(str(self.path))
+            self._reader: Any = (watch if read_only and opener is connect else opener)(str(self.path))
             self._reader.execute("PRAGMA query_only = ON")
             _check_version(self._reader, self.path)
             self._hold.check()
