@@ -54,7 +54,7 @@ def test_a_router_without_its_lock_is_noticed():
             return None
 
     router = Router(["a", "b"])
-    router._lock = NoLock()
+    router._own_lock = NoLock()
     errors = []
 
     def work():

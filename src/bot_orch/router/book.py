@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from sqlite3 import Error as SqliteError
 from typing import Any, Protocol
 
 from bot_orch.clock import Clock
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 
 __all__ = ["Book", "MemoryBook", "open_book"]
@@ -24,6 +25,10 @@ class Book(Protocol):
 
     def waiting(self, now_us: int) -> dict[str, int]:
         """Pending decisions and when they were made, oldest first; ``now_us`` where that is not known."""
+        ...
+
+    def recent(self, most: int) -> list[tuple[Decision, Outcome | None]]:
+        """The last ``most`` decisions at most, oldest first, with outcomes where there are some."""
         ...
 
     def decide(self, task: Task, eligible: Collection[str] | None) -> Decision:
@@ -78,6 +83,10 @@ class MemoryBook:
         """See :class:`Book`."""
         return dict.fromkeys(self.orchestrator.pending, now_us)
 
+    def recent(self, most: int) -> list[tuple[Decision, Outcome | None]]:
+        """None: an orchestrator does not keep them."""
+        return []
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -92,4 +101,12 @@ def open_book(path: str | Path | None, orchestrator: Orchestrator, clock: Clock,
         raise InvalidInputError("path", "is given with an orchestrator", "pass agents and settings")
     from bot_orch.router.journal import Journal  # an extra
 
-    return Journal(path, orchestrator, clock)
+    if Path(path).is_dir():
+        raise InvalidInputError("path", f"{path} is a directory", "pass the path of a file, new or written by a router")
+    try:
+        return Journal(path, orchestrator, clock)
+    except (OSError, SqliteError) as error:
+        if isinstance(error, BotOrchError):
+            raise
+        remedy = "pass the path of a file that this process may read and write"
+        raise InvalidInputError("path", f"{path} cannot be opened ({error})", remedy) from error

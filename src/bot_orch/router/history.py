@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from bot_orch.checks import check_count
@@ -34,6 +35,15 @@ class Ring:
     def __init__(self, size: int) -> None:
         self._size = check_count("history", size, "pass how many rounds to keep, 0 or more")
         self._rounds: dict[str, tuple[Decision, Outcome | None]] = {}
+
+    def restore(self, rounds: Iterable[tuple[Decision, Outcome | None]]) -> None:
+        """Begin with the rounds of an earlier router."""
+        self._rounds = {decision.id: (decision, outcome) for decision, outcome in rounds}
+
+    @property
+    def size(self) -> int:
+        """How many rounds are kept."""
+        return self._size
 
     def decided(self, decision: Decision) -> None:
         """Add a decision and drop the oldest one beyond the size."""

@@ -24,6 +24,7 @@ from bot_orch.eventlog.ledger import fold
 from bot_orch.eventlog.log import Row, Snapshot
 from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.eventlog.stores.open import open_file
+from bot_orch.router.recall import recent_rounds
 from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 
 __all__ = ["Journal"]
@@ -69,6 +70,10 @@ class Journal:
     def waiting(self, now_us: int) -> dict[str, int]:
         """See :class:`~bot_orch.router.book.Book`."""
         return {decision_id: time_us for decision_id, (_, time_us) in self._ledger.pending.items()}
+
+    def recent(self, most: int) -> list[tuple[Decision, Outcome | None]]:
+        """See :class:`~bot_orch.router.book.Book`."""
+        return recent_rounds(self._log, most)
 
     def decide(self, task: Task, eligible: Collection[str] | None) -> Decision:
         """See :class:`~bot_orch.router.book.Book`."""

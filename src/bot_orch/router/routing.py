@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -33,6 +34,7 @@ from bot_orch.core.restarts import OnAlarm
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
+from bot_orch.router.access import Access
 from bot_orch.router.book import open_book
 from bot_orch.router.calls import Call
 from bot_orch.router.history import RecentRounds, Ring
@@ -65,7 +67,9 @@ class Router:
         ``None`` to leave the decision pending; the caller then calls :meth:`observe`.
     path
         A file for an append-only log. A change takes effect when it is on disk, and a router that is opened with the
-        same file continues where the last one stopped, however it stopped. Needs the extra ``service``.
+        same file continues where the last one stopped, however it stopped. One process uses a file, through one
+        router; a child process (``os.fork``, ``multiprocessing``) is refused and opens its own. Needs the extra
+        ``service``.
     horizon_s
         Seconds after which a decision without an outcome ends as silence; a reward may still replace it. It is checked
         at every decision and by :meth:`expire`; calls in progress are exempt, and of a call that was answered only the
@@ -78,7 +82,7 @@ class Router:
         words ``count`` and ``restart`` are those of :class:`bot_orch.Orchestrator`.
         Exceptions in it are logged and not raised.
     history
-        How many recent rounds :meth:`history` and :meth:`plot` show.
+        How many recent rounds :meth:`history` and :meth:`plot` show; with a file also those of earlier routers.
     clock
         Clock for call durations and for the horizon; monotonic by default.
 
@@ -126,11 +130,13 @@ class Router:
         self._judge, self._clock, self._on_alarm = judge, clock or SteadyClock(), on_alarm
         self._horizon_s, self._silence, self._ring = horizon_s, silence, Ring(history)
         # re-entrant, so that a signal handler or a policy that calls back gets ConcurrentUseError and not a deadlock
-        self._lock = RLock()
+        self._own_lock = RLock()
         orchestrator = agents if isinstance(agents, Orchestrator) else Orchestrator(agents, **settings)
         for name, function in self._functions.items():
             check_function(name, function, orchestrator.agents)
+        self._access = Access(durable=path is not None)
         self._book = open_book(path, orchestrator, self._clock, fresh=orchestrator is not agents)
+        self._ring.restore(self._book.recent(self._ring.size))
         self._asked = self._book.waiting(self._clock.now_us())
         self._in_progress: set[str] = set()
         self._answers: dict[str, float] = {}  # seconds until an answer that was not judged
@@ -138,7 +144,21 @@ class Router:
         _check_watched(on_alarm, self._orchestrator)
 
     @property
+    def _lock(self) -> RLock:
+        """The lock, in the process that may take it: in a child it may be held by a thread that does not exist."""
+        self._access.check_process()
+        return self._own_lock
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The lock, for a change: refused after :meth:`close`."""
+        with self._lock:
+            self._access.check_open()
+            yield
+
+    @property
     def _orchestrator(self) -> Orchestrator:
+        self._access.check_process()
         return self._book.orchestrator
 
     @property
@@ -156,7 +176,7 @@ class Router:
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
         task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
-        with self._lock:
+        with self._changing():
             self.expire()
             decision = self._book.decide(task, eligible)
             self._asked[decision.id] = self._clock.now_us()
@@ -173,7 +193,7 @@ class Router:
     def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
         """See :meth:`bot_orch.Orchestrator.observe`."""
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
-        with self._lock:
+        with self._changing():
             self._book.observe(decision_id, outcome, audit=audit)
             self._ended(decision_id)
             self._ring.observed(decision_id, outcome)
@@ -183,7 +203,7 @@ class Router:
 
     def observe_output(self, decision_id: str, output: Measure) -> None:
         """See :meth:`bot_orch.Orchestrator.observe_output`."""
-        with self._lock:
+        with self._changing():
             self._book.observe_output(decision_id, output)
             raised = self._raised()
         for agent, count in raised:
@@ -191,7 +211,7 @@ class Router:
 
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """See :meth:`bot_orch.Orchestrator.observe_all`; not possible with a log (``path``)."""
-        with self._lock:
+        with self._changing():
             self._book.observe_all(decision_id, rewards)
             self._ended(decision_id)
 
@@ -199,7 +219,7 @@ class Router:
         """End decisions older than the horizon as silence; returns their ids. :meth:`decide` does it too."""
         if self._horizon_s is None:
             return ()
-        with self._lock:
+        with self._changing():
             now_us, ids = self._clock.now_us(), []
             for decision_id, asked_us in list(self._asked.items()):  # oldest first
                 elapsed_s = (now_us - asked_us) / 1e6
@@ -235,7 +255,7 @@ class Router:
             from bot_orch.eventlog.evaluations import outcomes_in  # an extra
 
             evaluations = outcomes_in(evaluations, among=self.agents)
-        with self._lock:
+        with self._changing():
             return self._book.learn_from(evaluations, features=features, tasks=tasks, weight=weight, most=most)
 
     def history(self) -> RecentRounds:
@@ -252,7 +272,7 @@ class Router:
     def add_agent(self, agent: str | Agent, function: Function | None = None) -> None:
         """Register an agent; it is eligible from the next decision on."""
         new = agent if isinstance(agent, Agent) else Agent(agent)
-        with self._lock:
+        with self._changing():
             if function is not None:
                 check_function(new.id, function, (new.id,))
             self._book.add_agent(new)
@@ -261,7 +281,7 @@ class Router:
 
     def remove_agent(self, agent_id: str) -> None:
         """Remove an agent; calls in progress finish and their outcomes are ignored."""
-        with self._lock:
+        with self._changing():
             self._book.remove_agent(agent_id)
             self._functions.pop(agent_id, None)
 
@@ -290,9 +310,12 @@ class Router:
         return cls(Orchestrator.load(path, encoder=encoder), **arguments)
 
     def close(self) -> None:
-        """Close the log, if there is one; the router must not be used afterwards."""
+        """Close the log, if there is one. What was learned can still be read; changes are refused afterwards."""
+        if self._access.inherited:
+            return  # the file belongs to the parent
         with self._lock:
             self._book.close()
+            self._access.close()
 
     def __enter__(self) -> Self:
         return self
@@ -301,6 +324,8 @@ class Router:
         self.close()
 
     def __repr__(self) -> str:
+        if self._access.inherited:
+            return "<Router of the parent process>"
         with self._lock:
             return self._orchestrator.described("Router")
 
@@ -362,7 +387,7 @@ class Router:
     def _begin(self, task: Task, eligible: Collection[str] | None, *, sync: bool) -> tuple[Decision, Function]:
         """Decide, after checking that every candidate has a callable function; return the chosen one's function."""
         task = self._orchestrator.encoded(task)
-        with self._lock:
+        with self._changing():
             for name in self._candidates(eligible):
                 if name not in self._functions:
                     raise InvalidInputError(f"functions.{name}", "is missing", "pass functions=, or decide and observe")

@@ -286,3 +286,24 @@ def test_the_extra_is_named(tmp_path, monkeypatch):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert re.search(r"MissingExtraError: .*bot-orchestrator\[service\]", done.stderr)
+
+
+def test_history_holds_what_the_file_knows(tmp_path):
+    """Decisions and outcomes as the first router showed them: judged, silent, replaced and pending ones."""
+    path = tmp_path / "router.db"
+    with Router(["a", "b"], "ucb1", seed=3, path=path) as router:
+        play(router)
+        made = router.decide(Task("late", features=(0.0, 0.0)))
+        router.observe(made.id, Outcome.censored(elapsed_s=2.0, reason="cancelled"))
+        router.observe(made.id, Outcome.completed(0.5, elapsed_s=3.0, cost_usd=0.01))
+        shown = router.history()
+    with Router(["a", "b"], "ucb1", seed=3, path=path) as router:
+        assert router.history() == shown and len(shown) == 41
+        made = router.decide(Task("next", features=(0.0, 0.0)))
+        assert router.history()[-1]["decision"] == made.id and len(router.history()) == 42
+    with Router(["a", "b"], "ucb1", seed=3, path=path, history=5) as router:
+        assert router.history()[:4] == shown[-4:] and len(router.history()) == 5
+        router.decide(Task("one more", features=(0.0, 0.0)))
+        assert len(router.history()) == 5
+    with Router(["a", "b"], "ucb1", seed=3, path=path, history=0) as router:
+        assert router.history() == []

@@ -24,6 +24,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakSet
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import LogInUseError
@@ -45,6 +46,7 @@ class _Inode:
 
 _inodes: dict[tuple[int, int], _Inode] = {}
 _guard = threading.Lock()
+_holds: WeakSet[Hold] = WeakSet()
 
 
 class Hold:
@@ -52,6 +54,7 @@ class Hold:
 
     def __init__(self, path: Path, key: tuple[int, int], beside: _Beside | None) -> None:
         self._path, self._key, self._beside = path, key, beside
+        _holds.add(self)
         self._released = False
 
     def check(self) -> None:
@@ -90,6 +93,12 @@ class _Beside:
         if self.current:
             self.path.unlink()
         os.close(self.descriptor)
+
+    def abandon(self) -> None:
+        """Leave the locks to the parent process."""
+        if not self._released and self._beside is not None:
+            os.close(self._beside)
+        self._released = True
 
 
 def hold(path: Path, *, writing: bool) -> Hold:
@@ -175,10 +184,28 @@ def _leave(key: tuple[int, int], *, writing: bool) -> None:
         inode.written = False
 
 
+def _disinherit() -> None:
+    """In a child after a fork: close the parent's descriptors, so that its locks end when the parent releases them."""
+    global _guard
+    _guard = threading.Lock()  # another thread of the parent may have held it
+    for each in list(_holds):
+        each.abandon()
+    for inode in _inodes.values():
+        if inode.descriptor is not None:
+            os.close(inode.descriptor)
+    _inodes.clear()
+
+
+os.register_at_fork(after_in_child=_disinherit)
+
+
 def _set(descriptor: int, kind: int) -> None:
     if sys.platform == "linux":
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, _BYTE, 1, 0))
 
 
 def _in_use(path: Path) -> LogInUseError:
+    known = _inodes.get(_key(path)) if path.exists() else None
+    if known is not None and known.written:
+        return LogInUseError(f"log: {path} is in use by this process already; close it first, or share the one object")
     return LogInUseError(f"log: {path} is in use by another process; stop it first")
