@@ -54,8 +54,8 @@ class Hold:
 
     def __init__(self, path: Path, key: tuple[int, int], beside: _Beside | None) -> None:
         self._path, self._key, self._beside = path, key, beside
-        _holds.add(self)
         self._released = False
+        _holds.add(self)
 
     def check(self) -> None:
         """Raise unless the path still leads to this file."""
@@ -71,6 +71,12 @@ class Hold:
             _leave(self._key, writing=self._beside is not None)
         if self._beside is not None:
             self._beside.release()
+
+    def abandon(self) -> None:
+        """Leave the locks to the parent process."""
+        if not self._released and self._beside is not None:
+            os.close(self._beside.descriptor)
+        self._released = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +99,6 @@ class _Beside:
         if self.current:
             self.path.unlink()
         os.close(self.descriptor)
-
-    def abandon(self) -> None:
-        """Leave the locks to the parent process."""
-        if not self._released and self._beside is not None:
-            os.close(self._beside)
-        self._released = True
 
 
 def hold(path: Path, *, writing: bool) -> Hold:
