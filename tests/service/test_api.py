@@ -511,3 +511,39 @@ def test_what_a_chat_says_to_the_router_is_checked(start, aside, param):
     service = start(BASE.replace("router: {{policy: bot,", "router: {{policy: auto, n_features: 2,"))
     answer = service.post("/v1/chat/completions", {**CHAT, "bot_orch": aside})
     assert answer.status == 422 and answer.json()["error"]["param"] == param, answer
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "message"),
+    [
+        ("/v1/decisions", {"task": {"id": 5}}, "task.id", "task.id: expected `str`, got `int`; see its schema"),
+        ("/v1/decisions", {"tusk": {}}, "tusk", "tusk: is not a field; see those there are in /openapi.json"),
+        ("/v1/decisions", {"task": {"fatures": []}}, "task", "task.fatures: is not a field; see"),
+        ("/v1/decisions", [], None, "body: expected `object`, got `array`; see its schema"),
+        ("/v1/feedback", {}, "decision_id", "decision_id: is missing; add it"),
+        (
+            "/v1/feedback",
+            {"decision_id": "x", "reward": 2},
+            "reward",
+            "reward: expected `float` <= 1.0; see its schema",
+        ),
+        ("/v1/admin/kill-switch", {"agent": "x"}, "agent", "agent: "),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_with_field_and_remedy(service, path, body, param, message):
+    error = service.post(path, body).json()["error"]
+    assert error["param"] == param and error["message"].startswith(message) and ";" in error["message"]
+
+
+def test_what_is_not_json_is_said_with_its_place(service):
+    error = service.request("POST", "/v1/decisions", raw=b'{"task": nope}').json()["error"]
+    assert error["code"] == "malformed_json" and "(byte 1" in error["message"] and ";" in error["message"]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_whoever_is_to_come_back_is_told_when(status):
+    from bot_orch.service.problems import Problem, problem_reply
+
+    assert (b"retry-after", b"1") in problem_reply(Problem(status, "x", "x")).headers
+    assert (b"retry-after", b"7") in problem_reply(Problem(status, "x", "x", headers={"retry-after": "7"})).headers
+    assert not any(name == b"retry-after" for name, _ in problem_reply(Problem(422, "x", "x")).headers)

@@ -1,6 +1,7 @@
 """Who may do what: every route with every scope."""
 
 import hashlib
+import logging
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from bot_orch.service.web.auth import Gate, is_loopback
 TOKENS = {scope: f"secret-token-of-{scope}" for scope in SCOPES}
 SECURED = (
     BASE
+    + "limits: {{failed_logins: 0}}\n"
     + "tokens:\n"
     + "".join(
         f"  - {{{{name: {scope}, scopes: [{scope}], "
@@ -157,6 +159,101 @@ def test_this_machine_is_known_by_all_its_names(service, host, port):
     written = f"[{host}]{port}" if ":" in host else host + port
     for headers in ({"Host": written}, {"Host": "localhost", "Origin": f"http://{written}"}):
         assert service.get("/v1/models", headers=headers).status == 200, headers
+
+
+@pytest.fixture
+def refusals():
+    """Fields of the lines about refused logins."""
+    seen, logger = [], logging.getLogger("bot_orch.login")
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(record.fields)
+    logger.addHandler(handler)
+    yield seen
+    logger.removeHandler(handler)
+
+
+def test_refused_logins_leave_a_line_without_secrets(secured, refusals):
+    for header in ("Bearer a-wrong-token", "Basic c2VjcmV0", "", f"Bearer {TOKENS['feedback']}"):
+        secured.post("/v1/decisions", headers={"Authorization": header} if header else {})
+    assert [line["why"] for line in refusals] == ["unknown token", "no token", "no token", "missing scope"]
+    assert all(line["address"] == "127.0.0.1" and line["route"] == "/v1/decisions" for line in refusals)
+    assert refusals[3]["token"] == "feedback"  # noqa: S105
+    assert not any(secret in repr(refusals) for secret in ("a-wrong-token", "c2VjcmV0", *TOKENS.values()))
+
+
+def test_a_refused_sign_in_leaves_a_line(secured, refusals):
+    origin = {"Origin": f"http://127.0.0.1:{secured.port}"}
+    assert secured.request("POST", "/login", raw=b"token=guess-guess", headers=origin).status == 401
+    assert [line["route"] for line in refusals] == ["/login"] and "guess-guess" not in repr(refusals)
+
+
+def test_an_address_that_guesses_must_wait_and_callers_in_use_go_on(start, refusals):
+    text = SECURED.replace("failed_logins: 0", "failed_logins: 5")
+    service = start(text, environment=ENVIRONMENT)
+    known, other = ({"Authorization": f"Bearer {TOKENS[scope]}"} for scope in ("decide", "admin"))
+    assert service.get("/v1/models", headers=known).status == 200
+    guesses = [service.get("/v1/models", headers={"Authorization": f"Bearer guess-{n}"}) for n in range(8)]
+    assert [each.status for each in guesses] == [401] * 5 + [429] * 3
+    assert 1 <= int(guesses[-1].headers["retry-after"]) <= 12
+    assert guesses[-1].json()["error"]["code"] == "too_many_logins"
+    assert service.get("/v1/models", headers=known).status == 200, "a token in use goes on"
+    assert service.get("/v1/models", headers=other).status == 429, "a right guess looks like a wrong one"
+    assert [line["why"] for line in refusals][-1] == "too many failed logins"
+
+
+def test_the_pause_ends_and_memory_is_bounded():
+    from bot_orch.service.problems import Problem
+    from bot_orch.service.web import logins
+
+    now = [0.0]
+    kept = logins.Logins(3, clock=lambda: now[0])
+    for _ in range(3):
+        kept.check("a", "x", "/")
+        kept.failed("a", "/")
+    with pytest.raises(Problem) as refused:
+        kept.check("a", "x", "/")
+    assert refused.value.headers["retry-after"] == "20"
+    kept.check("b", "x", "/")
+    now[0] = 20.0
+    kept.check("a", "x", "/")
+    for number in range(3 * logins._ADDRESSES):
+        kept.failed(f"10.{number}", "/")
+        kept.succeeded(f"10.{number}", "x")
+    assert max(len(kept._failures), len(kept._lines), len(kept._known)) <= logins._ADDRESSES
+
+
+def test_a_flood_of_refusals_is_summed_up(refusals):
+    from bot_orch.service.web import logins
+
+    now = [0.0]
+    kept = logins.Logins(0, clock=lambda: now[0])
+    for _ in range(500):
+        kept.refused("a", "/", "no token")
+    assert len(refusals) == logins._LINES
+    now[0] = 1.0
+    kept.refused("a", "/", "no token")
+    assert refusals[-1]["not_logged"] == 500 - logins._LINES
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Host", "Origin", "Cookie", "Idempotency-Key"])
+def test_a_header_that_decides_is_sent_once(secured, name):
+    import http.client
+
+    value = {"Authorization": f"Bearer {TOKENS['admin']}", "Host": "localhost"}.get(name, "http://localhost")
+    connection = http.client.HTTPConnection("127.0.0.1", secured.port, timeout=60)
+    connection.putrequest("GET", "/v1/models", skip_host=True)
+    for each in ("Host", "Authorization"):
+        if each != name:
+            connection.putheader(each, {"Host": "localhost"}.get(each, f"Bearer {TOKENS['admin']}"))
+    connection.putheader(name, "Bearer other" if name == "Authorization" else value)
+    connection.putheader(name, value)
+    connection.endheaders()
+    response = connection.getresponse()
+    said = response.read()
+    connection.close()
+    assert response.status == 400, said
+    # the HTTP parser refuses some of them itself
+    assert b"repeated_header" in said or name in ("Host",)
 
 
 def test_tokens_are_long_enough_and_there():

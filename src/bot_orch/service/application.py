@@ -24,6 +24,7 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.app import asgi_app
 from bot_orch.service.web.auth import Gate
 from bot_orch.service.web.endpoint import Request, Site
+from bot_orch.service.web.limits import BodyRoom
 from bot_orch.service.web.openapi import document
 from bot_orch.service.web.pages import common_routes
 from bot_orch.service.web.routes import RouteSpec
@@ -58,7 +59,8 @@ def make_app(runtime: Runtime, environment: Mapping[str, str] | None = None) -> 
         finally:
             await runtime.stop()
 
-    site = Site(runtime, Gate(runtime.config.tokens, environment))
+    limits = runtime.config.limits
+    site = Site(runtime, Gate(runtime.config.tokens, environment, limits), BodyRoom(limits.bodies_bytes))
     app = asgi_app(_routes(site), lifespan)
     app.state.runtime, app.state.failure = runtime, None
     return app

@@ -171,13 +171,21 @@ class QueueConfig(_Part, frozen=True, kw_only=True):
 
 
 class LimitsConfig(_Part, frozen=True, kw_only=True):
-    """Limits on the size of requests and on what the service keeps in memory."""
+    """Limits on requests and connections, and on what the service keeps in memory."""
 
     head_bytes: int = 32_768
     headers: int = 100
     url_bytes: int = 8_192
-    body_bytes: int = 1_000_000
+    head_timeout_s: float = 10.0
+    idle_s: float = 30.0
+    write_timeout_s: float = 30.0
+    connections: int = 10_000
+    failed_logins: int = 20
+    body_bytes: int = 20_000_000
+    record_bytes: int = 1_000_000
+    bodies_bytes: int = 400_000_000
     body_timeout_s: float = 10.0
+    values: int = 50_000
     depth: int = 32
     early_feedback: int = 10_000
     open_tasks: int = 10_000
@@ -232,6 +240,7 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
     if not isinstance(document, dict):
         raise InvalidInputError("config", "is not a mapping", "start with 'version: 1'")
     check_keys(document, Config, "config")
+    document = _with_both(document)
     expanded = _expand(document, "config", os.environ if environment is None else environment)
     try:
         config = msgspec.convert(expanded, Config)
@@ -242,6 +251,14 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
         raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
     _check(config)
     return config
+
+
+def _with_both(document: dict[str, Any]) -> dict[str, Any]:
+    """A file that sets ``body_bytes`` alone means all bodies, as it did before there were two limits."""
+    limits = document.get("limits")
+    if not isinstance(limits, dict) or "body_bytes" not in limits or "record_bytes" in limits:
+        return document
+    return {**document, "limits": {**limits, "record_bytes": limits["body_bytes"]}}
 
 
 def check_keys(value: Any, type_: Any, where: str) -> None:
@@ -334,7 +351,15 @@ def _check_numbers(config: Config) -> None:
         ("limits.head_bytes", config.limits.head_bytes, 1024, 1_000_000),
         ("limits.headers", config.limits.headers, 10, 10_000),
         ("limits.url_bytes", config.limits.url_bytes, 512, 65_000),
+        ("limits.head_timeout_s", config.limits.head_timeout_s, 1e-3, most),
+        ("limits.idle_s", config.limits.idle_s, 0.0, most),
+        ("limits.write_timeout_s", config.limits.write_timeout_s, 1e-3, most),
+        ("limits.connections", config.limits.connections, 1, 1_000_000),
+        ("limits.failed_logins", config.limits.failed_logins, 0, 1_000_000),
         ("limits.body_bytes", config.limits.body_bytes, 1, most),
+        ("limits.record_bytes", config.limits.record_bytes, 1, most),
+        ("limits.bodies_bytes", config.limits.bodies_bytes, 1, most),
+        ("limits.values", config.limits.values, 100, most),
         ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),
         ("limits.depth", config.limits.depth, 4, 500),
         ("limits.early_feedback", config.limits.early_feedback, 0, most),

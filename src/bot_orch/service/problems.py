@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ __all__ = ["Problem", "Reply", "StorageError", "json_reply", "problem_of", "prob
 
 _encoder = msgspec.json.Encoder()
 _JSON = (b"content-type", b"application/json")
+_LATER = frozenset({429, 503})
 
 
 class StorageError(BotOrchError):
@@ -26,7 +28,7 @@ class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
     Parameters
     ----------
     status
-        HTTP status.
+        HTTP status. 429 and 503 have a ``retry-after``, of a second unless ``headers`` says otherwise.
     code
         Machine-readable code.
     message
@@ -51,7 +53,9 @@ class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
-        self.param, self.headers, self.details = param, headers or {}, details
+        self.param, self.headers, self.details = param, dict(headers or {}), details
+        if status in _LATER:
+            self.headers.setdefault("retry-after", "1")
 
     def document(self) -> dict[str, Any]:
         """The body as a JSON-compatible object."""
@@ -93,13 +97,39 @@ def problem_of(error: Exception) -> Problem | None:
         case InvalidInputError():
             return Problem(422, "invalid_value", str(error), param=error.field)
         case msgspec.ValidationError():
-            _, _, where = str(error).partition(" - at `$")
-            return Problem(422, "invalid_body", str(error), param=where.rstrip("`").lstrip(".") or None)
+            return _invalid(str(error))
         case OverflowError():
-            return Problem(422, "invalid_value", "the body holds a number that is too large")
-        case msgspec.DecodeError() | UnicodeDecodeError() | RecursionError():
-            return Problem(400, "malformed_json", "the body is not JSON that can be read")
+            return Problem(422, "invalid_value", "the body holds a number that is too large; send finite numbers")
+        case msgspec.DecodeError():
+            return _malformed(str(error))
+        case UnicodeDecodeError():
+            return _malformed("it is not UTF-8")
+        case RecursionError():
+            return Problem(400, "too_deep", "the body is nested too deeply; send flatter JSON")
     return None
+
+
+def _invalid(said: str) -> Problem:
+    """A body of the wrong shape; what the decoder says names types and fields, never values."""
+    what, _, where = said.partition(" - at `$")
+    field = where.rstrip("`").lstrip(".")
+    unknown = re.search(r"unknown field `(.{1,80})`", what)
+    if unknown is not None:
+        name = f"{field}.{unknown[1]}".lstrip(".")
+        message = f"{name}: is not a field; see those there are in /openapi.json"
+        return Problem(422, "invalid_body", message, param=field or name)
+    needed = re.search(r"missing required field `(.+)`", what)
+    if needed is not None:
+        field = f"{field}.{needed[1]}".lstrip(".")
+        return Problem(422, "invalid_body", f"{field}: is missing; add it", param=field)
+    what = what[:1].lower() + what[1:]
+    message = f"{field or 'body'}: {what}; see its schema in /openapi.json"
+    return Problem(422, "invalid_body", message, param=field or None)
+
+
+def _malformed(said: str) -> Problem:
+    detail = said.removeprefix("JSON is malformed: ")
+    return Problem(400, "malformed_json", f"the body is not JSON that can be read ({detail}); send one JSON object")
 
 
 def _ascii(text: str) -> bytes:

@@ -36,7 +36,7 @@ _log = logging.getLogger("bot_orch.service")
 _SWEEP_AT_ONCE = 500
 
 
-def digest_of(body: bytes) -> bytes:
+def digest_of(body: bytes | bytearray) -> bytes:
     """A digest that tells a repeated request from another one with the same key."""
     return hashlib.blake2b(body, digest_size=16).digest()
 

@@ -50,7 +50,8 @@ async def kill_switch(request: Request) -> Reply:
     """``POST /v1/admin/kill-switch``."""
     body: KillSwitchRequest = request.body
     if body.agent is not None and body.agent not in request.runtime.ledger.router.agents:
-        raise Problem(422, "unknown_agent", "there is no such agent", param="agent")
+        names = ", ".join(request.runtime.ledger.router.agents)
+        raise Problem(422, "unknown_agent", f"agent: is not an agent; choose from {names}", param="agent")
     await request.runtime.kill_switch(body.agent, request.caller.name).durable()
     return json_reply({"kill_switch": body.agent})
 

@@ -70,6 +70,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=dict[str, Any],
         statuses=(200, 404, 429, 502, 503, 504),
         watch=True,
+        large=True,
     ),
     RouteSpec(
         "GET", "/v1/models", gateway.models, scope="decide", summary="auto and every agent", answer=dict[str, Any]

@@ -6,15 +6,16 @@ import hashlib
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config import SCOPES, TokenConfig
+from bot_orch.service.config import SCOPES, LimitsConfig, TokenConfig
 from bot_orch.service.problems import Problem
+from bot_orch.service.web.logins import Logins
 
-__all__ = ["TOKEN_COOKIE", "Caller", "Gate", "is_loopback"]
+__all__ = ["TOKEN_COOKIE", "Caller", "Gate", "Visit", "is_loopback", "single"]
 
 _AUTHORITY = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<plain>[^\[\]:@/?#\s]+))(?::[0-9]{0,5})?", re.ASCII)
 _SHORTEST = 16
@@ -29,7 +30,31 @@ class Caller:
     scopes: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Where a request comes from and goes to, for the log and for counting failed logins."""
+
+    address: str = ""
+    route: str = ""
+
+
 _LOCAL_CALLER = Caller("local", frozenset(SCOPES))
+_NOWHERE = Visit()
+# Headers on which an answer depends: of two, a proxy in front may have checked the other one.
+_ONCE = frozenset({b"authorization", b"host", b"origin", b"cookie", b"idempotency-key", b"content-type"})
+
+
+def single(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The headers by name; refuses one that is repeated although it must not be."""
+    headers = dict(pairs)
+    if len(headers) != len(pairs):
+        seen: set[bytes] = set()
+        for name, _ in pairs:
+            if name in seen and name in _ONCE:
+                shown = name.decode("latin-1")
+                raise Problem(400, "repeated_header", f"{shown}: was sent more than once; send it once", param=shown)
+            seen.add(name)
+    return headers
 
 
 class Gate:
@@ -41,50 +66,73 @@ class Gate:
         Those of the configuration.
     environment
         Variables that hold the tokens; by default the process environment.
+    limits
+        How many logins of an address may fail.
     """
 
-    def __init__(self, tokens: tuple[TokenConfig, ...], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        tokens: tuple[TokenConfig, ...],
+        environment: Mapping[str, str] | None = None,
+        limits: LimitsConfig | None = None,
+    ) -> None:
         variables = os.environ if environment is None else environment
         self._callers = {_digest(token, variables): Caller(token.name, frozenset(token.scopes)) for token in tokens}
         if len(self._callers) != len(tokens):
             raise InvalidInputError("config.tokens", "holds a token twice", "give every caller its own")
+        self._logins = Logins((limits or LimitsConfig()).failed_logins)
 
     @property
     def open(self) -> bool:
         """Whether no tokens are configured."""
         return not self._callers
 
-    def admit(self, headers: Mapping[bytes, bytes], scope: str | None, method: str = "GET") -> Caller:
+    def admit(self, headers: Mapping[bytes, bytes], scope: str | None, visit: Visit = _NOWHERE) -> Caller:
         """The caller of an API request; raises a :class:`Problem` if the token or scope is missing."""
         if not self._callers:
-            return self._admit_local(headers)
+            return self._admit_local(headers, visit)
         if scope is None:
             return _LOCAL_CALLER
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
-        caller = self._callers.get(hashlib.sha256(token.strip()).hexdigest()) if kind.lower() == b"bearer" else None
+        if kind.lower() != b"bearer" or not token.strip():
+            self._logins.refused(visit.address, visit.route, "no token")
+            raise _unknown()
+        digest = hashlib.sha256(token.strip()).hexdigest()
+        self._logins.check(visit.address, digest, visit.route)
+        caller = self._callers.get(digest)
         if caller is None:
-            raise Problem(
-                401, "invalid_token", "a valid bearer token is needed", headers={"www-authenticate": "Bearer"}
-            )
+            self._logins.failed(visit.address, visit.route)
+            raise _unknown()
+        self._logins.succeeded(visit.address, digest)
         if scope not in caller.scopes and "admin" not in caller.scopes:
-            raise Problem(403, "missing_scope", f"this token lacks the scope {scope!r}")
+            self._logins.refused(visit.address, visit.route, "missing scope", token=caller.name, scope=scope)
+            message = f"this token lacks the scope {scope!r}; use another, or add the scope under tokens"
+            raise Problem(403, "missing_scope", message)
         return caller
 
-    def admit_person(self, headers: Mapping[bytes, bytes], scope: str | None, method: str = "GET") -> Caller:
+    def admit_person(
+        self, headers: Mapping[bytes, bytes], scope: str | None, visit: Visit = _NOWHERE, *, posts: bool = False
+    ) -> Caller:
         """The caller of a page: the token may be in a cookie, and POST needs an origin of this service (CSRF)."""
-        caller = self.admit(_with_cookie(headers), scope)
-        if method == "POST":
+        caller = self.admit(_with_cookie(headers), scope, visit)
+        if posts:
             _check_origin(headers)
         return caller
 
-    @staticmethod
-    def _admit_local(headers: Mapping[bytes, bytes]) -> Caller:
+    def _admit_local(self, headers: Mapping[bytes, bytes], visit: Visit) -> Caller:
         """Check ``Host`` and ``Origin`` against DNS rebinding: a web page in a local browser must not get in."""
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
         if not _is_local(host) or (origin and not _is_local(origin.partition("://")[2])):
-            raise Problem(403, "not_local", "without tokens only requests to localhost are answered")
+            self._logins.refused(visit.address, visit.route, "not local")
+            message = "without tokens only requests to localhost are answered; configure tokens, or ask localhost"
+            raise Problem(403, "not_local", message)
         return _LOCAL_CALLER
+
+
+def _unknown() -> Problem:
+    message = "a valid bearer token is needed; send the header Authorization: Bearer TOKEN"
+    return Problem(401, "invalid_token", message, headers={"www-authenticate": "Bearer"})
 
 
 def is_loopback(host: str) -> bool:

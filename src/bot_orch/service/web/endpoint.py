@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
+from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.auth import Caller, Gate
-from bot_orch.service.web.limits import ClientGoneError, read_body
+from bot_orch.service.web.auth import Caller, Gate, Visit, single
+from bot_orch.service.web.limits import BodyRoom, ClientGoneError, read_body
+from bot_orch.service.web.parsing import JsonBody
 
 __all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
 
@@ -33,6 +33,7 @@ class Site:
 
     runtime: Runtime
     gate: Gate
+    room: BodyRoom = field(default_factory=lambda: BodyRoom(LimitsConfig().bodies_bytes))
 
 
 @dataclass(slots=True)
@@ -47,9 +48,10 @@ class Request:
     headers: Mapping[bytes, bytes]
     _: KW_ONLY
     params: Mapping[str, str]
-    raw: bytes
+    raw: bytes | bytearray
     body: Any
     path: str = ""
+    address: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     headers_out: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
@@ -83,7 +85,7 @@ class Face(Protocol):
         """Whether requests of this method have a body."""
         ...
 
-    def decode(self, raw: bytes) -> Any:
+    async def decode(self, raw: bytes | bytearray, limits: LimitsConfig) -> Any:
         """The body as the handler takes it."""
         ...
 
@@ -112,15 +114,15 @@ class JsonFace:
     people = False
 
     def __init__(self, body: Any = None) -> None:
-        self._decoder = None if body is None else msgspec.json.Decoder(body)
+        self._decoder = None if body is None else JsonBody(body)
 
     def takes_body(self, method: str) -> bool:
         """See :class:`Face`."""
         return self._decoder is not None
 
-    def decode(self, raw: bytes) -> Any:
+    async def decode(self, raw: bytes | bytearray, limits: LimitsConfig) -> Any:
         """See :class:`Face`."""
-        return None if self._decoder is None else self._decoder.decode(raw)
+        return None if self._decoder is None else await self._decoder.decode(raw, limits)
 
     def query(self, written: bytes) -> Mapping[str, str]:
         """See :class:`Face`."""
@@ -154,6 +156,8 @@ class Endpoint:
         Whether the handler may decide or log something, so that it waits for this replica's turn.
     watch
         Whether to cancel the handler when the caller disconnects.
+    large
+        Whether bodies may have ``limits.body_bytes``, not only ``limits.record_bytes``.
     """
 
     def __init__(
@@ -166,8 +170,9 @@ class Endpoint:
         face: Face,
         turn: bool = False,
         watch: bool = False,
+        large: bool = False,
     ) -> None:
-        self._runtime, self._gate = site.runtime, site.gate
+        self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
         self._handler, self._route, self._scope = handler, route, scope
         self._face, self._turn, self._watch = face, turn, watch
 
@@ -175,9 +180,9 @@ class Endpoint:
         """Answer one request."""
         started = time.perf_counter()
         request: Request | None = None
-        status = 499
+        status, size = 499, [0]
         try:
-            request = await self._read(scope, receive)
+            request = await self._read(scope, receive, size)
             answer = await (self._watched(request, receive) if self._watch else self._handle(request))
             if isinstance(answer, StreamedReply):
                 status = 200
@@ -192,19 +197,35 @@ class Endpoint:
             status = reply.status
             await _send(reply, self._headers(request), send)
         finally:
+            self._room.give_back(size[0])
             self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
 
-    async def _read(self, scope: Any, receive: Any) -> Request:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        gate, face, method = self._gate, self._face, scope["method"]
-        caller = (gate.admit_person if face.people else gate.admit)(headers, self._scope, method)
-        raw, body = b"", None
+    async def _read(self, scope: Any, receive: Any, size: list[int]) -> Request:
+        headers, method = single(scope["headers"]), scope["method"]
+        gate, face, visit = self._gate, self._face, Visit((scope.get("client") or ("",))[0], self._route)
+        if face.people:
+            caller = gate.admit_person(headers, self._scope, visit, posts=method == "POST")
+        else:
+            caller = gate.admit(headers, self._scope, visit)
+        raw: bytes | bytearray = b""
+        body = None
         if face.takes_body(method):
-            raw = await read_body(headers, receive, self._runtime.config.limits)
-            body = face.decode(raw)
+            limits = self._runtime.config.limits
+            most = limits.body_bytes if self._large else limits.record_bytes
+            raw = await read_body(headers, receive, limits, most=most, room=self._room)
+            size[0] = len(raw)
+            body = await face.decode(raw, limits)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
         return Request(
-            self._runtime, caller, headers, params=params, raw=raw, body=body, path=scope["path"], query=query
+            self._runtime,
+            caller,
+            headers,
+            params=params,
+            raw=raw,
+            body=body,
+            path=scope["path"],
+            address=visit.address,
+            query=query,
         )
 
     def _headers(self, request: Request | None) -> _Headers:

@@ -1,4 +1,4 @@
-"""Limits on request bodies: size, nesting depth, time to arrive."""
+"""Limits on request bodies: size, time to arrive, memory of all together."""
 
 from __future__ import annotations
 
@@ -9,73 +9,84 @@ from typing import Any
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem
 
-__all__ = ["ClientGoneError", "check_depth", "read_body"]
+__all__ = ["BodyRoom", "ClientGoneError", "read_body"]
 
 Receive = Callable[[], Awaitable[Any]]
+_SLOWEST = 100_000  # bytes per second that prolong the time to arrive
 
 
 class ClientGoneError(Exception):
     """The client has disconnected."""
 
 
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limits: LimitsConfig) -> bytes:
-    """Read the whole body; refuse it as soon as it is too long or too slow."""
+class BodyRoom:
+    """Memory for the bodies of all requests that are being read or answered.
+
+    Parameters
+    ----------
+    most
+        Bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self.used = most, 0
+
+    def take(self, size: int) -> None:
+        """Take room for more bytes; refuses (503) if there is none."""
+        if self.used + size > self._most:
+            message = "the service holds too many large bodies at the moment; try again, or raise limits.bodies_bytes"
+            raise Problem(503, "busy", message, headers={"connection": "close"})
+        self.used += size
+
+    def give_back(self, size: int) -> None:
+        """Give room back."""
+        self.used -= size
+
+
+async def read_body(
+    headers: Mapping[bytes, bytes], receive: Receive, limits: LimitsConfig, *, most: int, room: BodyRoom
+) -> bytes | bytearray:
+    """Read the whole body; refuse it as soon as it is too long or too slow.
+
+    Its bytes are taken from ``room``; the caller gives them back.
+    """
     length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length) > limits.body_bytes:
-        raise _too_large(limits)
+    if length.isdigit() and (len(length) > 18 or int(length) > most):
+        raise _too_large(most)
+    taken = 0
     try:
-        async with asyncio.timeout(limits.body_timeout_s):
-            body = await _collect(receive, limits)
+        async with asyncio.timeout(limits.body_timeout_s) as waiting:
+            begun = asyncio.get_running_loop().time()
+            message = await receive()
+            body: bytes | bytearray = _part(message)
+            if message.get("more_body"):
+                body = bytearray(body)
+            while True:
+                if len(body) > most:
+                    raise _too_large(most)
+                room.take(len(body) - taken)
+                taken = len(body)
+                if not message.get("more_body"):
+                    return body
+                waiting.reschedule(begun + limits.body_timeout_s + taken / _SLOWEST)
+                message = await receive()
+                body += _part(message)
     except TimeoutError:
-        raise Problem(408, "slow_body", "the body did not arrive in time", headers={"connection": "close"}) from None
-    check_depth(body, limits.depth)
-    return body
+        room.give_back(taken)
+        said = "the body did not arrive in time; send it faster, or raise limits.body_timeout_s"
+        raise Problem(408, "slow_body", said, headers={"connection": "close"}) from None
+    except BaseException:
+        room.give_back(taken)
+        raise
 
 
-async def _collect(receive: Receive, limits: LimitsConfig) -> bytes:
-    message = await receive()
+def _part(message: Mapping[str, Any]) -> bytes:
     if message["type"] != "http.request":
         raise ClientGoneError
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > limits.body_bytes:
-            raise _too_large(limits)
-        return body
-    pieces, size = [body], len(body)
-    while message.get("more_body"):
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ClientGoneError
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if size > limits.body_bytes:
-            raise _too_large(limits)
-    return b"".join(pieces)
+    part: bytes = message.get("body", b"")
+    return part
 
 
-def check_depth(body: bytes, depth: int) -> None:
-    """Refuse JSON nested deeper than ``depth``, before it is parsed."""
-    if body.count(b"[") + body.count(b"{") <= depth:
-        return
-    level, quoted, escaped = 0, False, False
-    for byte in body:
-        if quoted:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                quoted = False
-        elif byte == 0x22:
-            quoted = True
-        elif byte in (0x5B, 0x7B):
-            level += 1
-            if level > depth:
-                raise Problem(400, "too_deep", f"the body is nested deeper than {depth}")
-        elif byte in (0x5D, 0x7D):
-            level -= 1
-
-
-def _too_large(limits: LimitsConfig) -> Problem:
-    message = f"the body exceeds {limits.body_bytes} bytes"
+def _too_large(most: int) -> Problem:
+    message = f"the body exceeds {most} bytes; send less, or raise the limit (limits.body_bytes, limits.record_bytes)"
     return Problem(413, "too_large", message, headers={"connection": "close"})

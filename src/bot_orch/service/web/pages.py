@@ -12,8 +12,9 @@ from urllib.parse import parse_qs, quote
 
 from starlette.routing import BaseRoute, Route
 
+from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.web.auth import TOKEN_COOKIE, Caller, Gate
+from bot_orch.service.web.auth import TOKEN_COOKIE, Caller, Gate, Visit
 from bot_orch.service.web.endpoint import Endpoint, Handler, Request, Site
 
 __all__ = [
@@ -147,7 +148,7 @@ class HtmlFace:
         """See :class:`bot_orch.service.web.endpoint.Face`."""
         return method == "POST"
 
-    def decode(self, raw: bytes) -> dict[str, str]:
+    async def decode(self, raw: bytes | bytearray, limits: LimitsConfig) -> dict[str, str]:
         """See :class:`bot_orch.service.web.endpoint.Face`."""
         return _fields(raw.decode("utf-8"))
 
@@ -213,8 +214,11 @@ def _login(request: Request, gate: Gate) -> Reply:
     """Set a cookie with a valid token; scripts and other sites cannot read it."""
     token, goal = request.form.get("token", "").strip(), _own_path(request.form.get("next", ""))
     try:
-        gate.admit({b"authorization": b"Bearer " + token.encode(), b"host": b"localhost"}, "queue")
+        visit = Visit(request.address, request.path)
+        gate.admit({b"authorization": b"Bearer " + token.encode(), b"host": b"localhost"}, "queue", visit)
     except Problem as problem:
+        if problem.status == 429:
+            raise
         if problem.status != 403:  # valid, but without the scope for the queue
             return _login_page(goal, "This token is not known.", 401)
     cookie = f"{TOKEN_COOKIE}={quote(token, safe='')}; HttpOnly; SameSite=Strict; Path=/; Max-Age={_COOKIE_S}"

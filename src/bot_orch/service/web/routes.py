@@ -30,6 +30,8 @@ class RouteSpec:
         Statuses of its own, beside those that all routes share.
     watch
         Whether to cancel the handler when the caller disconnects.
+    large
+        Whether bodies may hold images: ``limits.body_bytes`` counts, not ``limits.record_bytes``.
     """
 
     method: str
@@ -42,6 +44,7 @@ class RouteSpec:
     answer: Any = None
     statuses: tuple[int, ...] = (200,)
     watch: bool = False
+    large: bool = False
 
     def route(self, site: Site) -> BaseRoute:
         """The route of the application; a request with a body may decide or log something."""
@@ -53,5 +56,6 @@ class RouteSpec:
             face=JsonFace(self.body),
             turn=self.body is not None,
             watch=self.watch,
+            large=self.large,
         )
         return Route(self.path, endpoint, methods=[self.method])
