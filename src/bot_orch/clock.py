@@ -1,18 +1,29 @@
-"""Clocks for dependency injection; no other module reads the system time."""
+"""Clocks for dependency injection; no other module reads the system time.
+
+A clock tells wall time, which may jump, and elapsed time, which may not. Events are stamped with :class:`ServiceTime`:
+it starts at the wall time, or at the last event if that is later, and then advances with elapsed time.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "MonotoneStamp", "SteadyClock", "SystemClock"]
+__all__ = ["Clock", "ManualClock", "ServiceTime", "SteadyClock", "SystemClock"]
+
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the latter stands still in a suspended machine
+_DRIFT_US = 1_000_000
 
 
 class Clock(Protocol):
-    """A source of wall time in microseconds since the Unix epoch."""
+    """A source of wall time and of elapsed time, in microseconds."""
 
     def now_us(self) -> int:
-        """Current time; it may jump forwards or backwards."""
+        """Current time since the Unix epoch; it may jump forwards or backwards."""
+        ...
+
+    def elapsed_us(self) -> int:
+        """Time since some moment; it never jumps."""
         ...
 
 
@@ -22,6 +33,10 @@ class SystemClock:
     def now_us(self) -> int:
         """Current system time."""
         return time.time_ns() // 1000
+
+    def elapsed_us(self) -> int:
+        """Time since the machine was started, also while it was suspended."""
+        return time.clock_gettime_ns(_ELAPSED) // 1000
 
 
 class SteadyClock:
@@ -34,9 +49,13 @@ class SteadyClock:
         """Monotonic time since construction, plus the wall time at construction."""
         return (self._offset_ns + time.monotonic_ns()) // 1000
 
+    def elapsed_us(self) -> int:
+        """The same."""
+        return self.now_us()
+
 
 class ManualClock:
-    """A clock for tests and simulations; only :meth:`advance` moves it.
+    """A clock for tests and simulations; only :meth:`advance` and :meth:`jump` move it.
 
     Examples
     --------
@@ -47,36 +66,77 @@ class ManualClock:
     """
 
     def __init__(self, now_us: int = 1_700_000_000_000_000) -> None:
-        self._now_us = now_us
+        self._now_us, self._elapsed_us = now_us, 0
 
     def now_us(self) -> int:
         """The time last set."""
         return self._now_us
 
+    def elapsed_us(self) -> int:
+        """The sum of all advances."""
+        return self._elapsed_us
+
     def advance(self, seconds: float) -> None:
-        """Add ``seconds``, which may be negative."""
+        """Let ``seconds`` pass; a negative number sets the wall time back."""
+        self.jump(seconds)
+        self._elapsed_us += max(0, round(seconds * 1e6))
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall time forwards or backwards; no time passes."""
         self._now_us += round(seconds * 1e6)
 
 
-class MonotoneStamp:
-    """Strictly increasing timestamps, even if the wall clock jumps backwards.
+class ServiceTime:
+    """Strictly increasing timestamps that advance with elapsed time, whatever the wall clock does.
+
+    A log whose last event is ahead of the wall clock (one start had a wrong clock) is continued from that event on, at
+    the rate of elapsed time, so that horizons, leases and budgets go on. A jump of the wall clock is not followed; a
+    drift of the wall clock, less than a second ahead, is.
+
+    Parameters
+    ----------
+    clock
+        Wall and elapsed time.
+    last_us
+        The last timestamp of the log.
 
     Examples
     --------
     >>> clock = ManualClock(100)
-    >>> stamp = MonotoneStamp(clock)
+    >>> stamp = ServiceTime(clock)
     >>> stamp(), stamp()
     (100, 101)
     >>> clock.advance(-1.0)
     >>> stamp()
     102
+    >>> clock.advance(5e-6)
+    >>> stamp()
+    105
     """
 
     def __init__(self, clock: Clock, last_us: int = 0) -> None:
-        self._clock = clock
-        self.last_us = last_us
+        self._clock, self.last_us = clock, last_us
+        self._offset_us = max(clock.now_us(), last_us) - clock.elapsed_us()
+
+    @property
+    def ahead_us(self) -> int:
+        """How far the service's time is ahead of the wall clock; negative if it is behind."""
+        return self.now_us() - self._clock.now_us()
+
+    def now_us(self) -> int:
+        """The current time, never before the last timestamp."""
+        now_us, wall_us = self._clock.elapsed_us() + self._offset_us, self._clock.now_us()
+        if 0 < wall_us - now_us < _DRIFT_US:
+            self._offset_us += wall_us - now_us
+            now_us = wall_us
+        return max(now_us, self.last_us)
 
     def __call__(self) -> int:
-        """Return the current time, or the last timestamp plus 1 us if that is later."""
-        self.last_us = max(self.last_us + 1, self._clock.now_us())
+        """A new timestamp: the current time, or the last timestamp plus 1 us if that is later."""
+        self.last_us = max(self.last_us + 1, self.now_us())
         return self.last_us
+
+    def reach(self, time_us: int) -> None:
+        """Continue from ``time_us``, the time of an event of another writer, if that is later than now."""
+        self._offset_us += max(0, time_us - self.now_us())
+        self.last_us = max(self.last_us, time_us)

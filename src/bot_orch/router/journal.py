@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.checks import check_number
-from bot_orch.clock import Clock, MonotoneStamp
+from bot_orch.clock import Clock, ServiceTime
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
@@ -54,7 +54,7 @@ class Journal:
         self._log = open_file(path, writing=True)
         try:
             self._ledger = fold(self._log)
-            self._stamp = MonotoneStamp(clock, self._ledger.time_us)
+            self._stamp = ServiceTime(clock, self._ledger.time_us)
             self._since_snapshot = self._ledger.seq - self._ledger.folded_from
             self._attach()
             self._change(wanted)
@@ -69,7 +69,8 @@ class Journal:
 
     def waiting(self, now_us: int) -> dict[str, int]:
         """See :class:`~bot_orch.router.book.Book`."""
-        return {decision_id: time_us for decision_id, (_, time_us) in self._ledger.pending.items()}
+        ahead_us = max(0, self._ledger.time_us - now_us)  # an earlier run had a clock that was ahead
+        return {decision_id: time_us - ahead_us for decision_id, (_, time_us) in self._ledger.pending.items()}
 
     def recent(self, most: int) -> list[tuple[Decision, Outcome | None]]:
         """See :class:`~bot_orch.router.book.Book`."""

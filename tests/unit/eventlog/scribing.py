@@ -1,7 +1,7 @@
 """A small service that writes to a log without HTTP."""
 
 from bot_orch import Task
-from bot_orch.clock import ManualClock, MonotoneStamp
+from bot_orch.clock import ManualClock, ServiceTime
 from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.events import (
     Configured,
@@ -23,7 +23,7 @@ class Scribe:
     def __init__(self, log, router):
         self.log, self.ledger = log, Ledger()
         self.clock = ManualClock()
-        self._stamp = MonotoneStamp(self.clock)
+        self._stamp = ServiceTime(self.clock)
         self.put(Configured(router.to_json(), engine=ENGINE), "")
 
     def put(self, event, ref, made=None, key=None, digest=None):

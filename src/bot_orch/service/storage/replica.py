@@ -260,7 +260,6 @@ class ReplicaWriter(Writer):
         ledger = self.ledger
         self._take(await self._in_thread(partial(self.shared.begin, ledger.seq, ledger.time_us)))
         self.committed_seq = self.ledger.seq
-        self._stamp.last_us = max(self._stamp.last_us, self.ledger.time_us)
         self._in_turn = True
         try:
             self._put_deferred()
@@ -347,8 +346,9 @@ class ReplicaWriter(Writer):
             self.ledger.take(row)
             self._hash_here()
             self.followed.send(row)
-        now_us = self._clock.now_us()
+        now_us = self.now_us()
         self.lags_s.extend((now_us - row.time_us) / 1e6 for row in rows)
+        self._stamp.reach(self.ledger.time_us)
 
     def _hash_here(self) -> None:
         """Hash the state at intervals that grow with the number of pending decisions."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from bot_orch.clock import Clock, MonotoneStamp
+from bot_orch.clock import Clock, ServiceTime
 from bot_orch.eventlog.events import RESTARTED, Event, Noted, encode_event, kind_of
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Log, Row, Snapshot
@@ -27,6 +27,7 @@ __all__ = ["Group", "Writer"]
 _log = logging.getLogger("bot_orch.writer")
 T = TypeVar("T")
 _MANY_REFS = 10_000
+_MUCH_AHEAD_US = 1_000_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 
@@ -60,7 +61,7 @@ class Writer:
     log
         Where events go.
     clock
-        Stamps events; stamps are strictly increasing whatever the clock does.
+        Stamps events; stamps are strictly increasing and advance with elapsed time, whatever the wall clock does.
     grouped
         Whether to commit groups; otherwise every event has its own commit (the peer in benchmarks).
     """
@@ -68,8 +69,10 @@ class Writer:
     def __init__(self, log: Log, clock: Clock, *, grouped: bool = True) -> None:
         self.log, self._grouped = log, grouped
         self.ledger: Ledger = fold(log)
-        self._stamp = MonotoneStamp(clock, self.ledger.time_us)
-        self._clock = clock
+        self._stamp = ServiceTime(clock, self.ledger.time_us)
+        if self._stamp.ahead_us > _MUCH_AHEAD_US:
+            ahead_s = round(self._stamp.ahead_us / 1e6)
+            _log.warning("the log is ahead of the clock; time goes on from its end", extra={"fields": {"s": ahead_s}})
         self._line: deque[Group] = deque()
         self._flying: Group | None = None
         self._refs: Counter[str] = Counter()
@@ -96,8 +99,8 @@ class Writer:
         return True
 
     def now_us(self) -> int:
-        """The current time, never before that of the last event."""
-        return max(self._stamp.last_us, self._clock.now_us())
+        """The current time of the service, never before that of the last event; see :class:`ServiceTime`."""
+        return self._stamp.now_us()
 
     def stamp(self) -> int:
         """A new timestamp, later than all before; raises while the log cannot be written."""
@@ -237,6 +240,7 @@ class Writer:
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             else:
                 self._refs.clear()
+                self._stamp.reach(self.ledger.time_us)
                 self.failed = None
                 self.rebuilt.send()
                 _log.warning("storage works again", extra={"fields": {"seq": self.ledger.seq}})
