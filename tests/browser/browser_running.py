@@ -41,6 +41,30 @@ def serve(database, label="good", answer_within_s=600.0):
     return running
 
 
+def serve_many(database, count, clock=None):
+    """A service with many agents that answer at once, the last one a person; ``clock`` makes days pass."""
+    agents = [
+        {
+            "id": f"agent-{number:02}",
+            "kind": "simulated",
+            "price": {"per_call_usd": 0.001 * (1 + number % 7)},
+            "settings": {"seed": number, "median_s": 0.0, "profile": {"good": 1.0}},
+        }
+        for number in range(count - 1)
+    ]
+    agents.append({"id": f"agent-{count - 1:02}", "kind": "human", "settings": {"answer_within_s": 600.0}})
+    document = {
+        "version": 1,
+        "database": str(database),
+        "listen": {"host": "127.0.0.1", "port": 0},
+        "router": {"policy": "bot", "floor": 0.5, "seed": 5, "objective": {"usd": 2.0}},
+        "agents": agents,
+    }
+    running = Running(parse_config(json.dumps(document)), clock=clock)
+    running.url = f"http://127.0.0.1:{running.port}"
+    return running
+
+
 def submit(running, text="Is it?", **params):
     body = {"task": {"id": "t", "kind": "review", "text": text}, "eligible": ["person"], "background": True}
     task = running.post("/v1/tasks", {**body, "params": params}).json()["id"]

@@ -51,6 +51,8 @@ def visit(running, page):
     until(lambda: len(running.get(f"/v1/queue/{ticket}").json()["drafts"]) == 2)
     one = f"{running.url}/queue/{ticket}"
     found = [look(page, f"{running.url}/", "#legend li"), look(page, f"{running.url}/decisions/{decision}")]
+    found += [look(page, f"{running.url}/decisions"), look(page, f"{running.url}/?agents={PAYLOADS[0]}&sort={ALL}")]
+    found += [look(page, f"{running.url}/?from={PAYLOADS[1]}")]
     found += [look(page, f"{running.url}/queue"), look(page, one)]
     running.post(f"/v1/queue/{ticket}/claim")
     found += [look(page, one), look(page, f"{one}?edit=0"), look(page, f"{one}?edit=1")]
@@ -74,7 +76,7 @@ def test_payloads_do_nothing(hostile, page):
     dialogs = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     found = visit(hostile, page)
-    assert len(found) == 10
+    assert len(found) == 13
     assert all(each == {"foreign": [], "pwned": None} for each in found), found
     assert not dialogs
 

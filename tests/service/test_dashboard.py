@@ -10,7 +10,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
 from bot_orch.service.dashboard.charts import chart_data, regret, survival_steps
-from bot_orch.service.dashboard.routes import TimelineReader
+from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.timeline import Ended, Timeline
 from bot_orch.service.web.pages import Safe, escape, html, join
 from bot_orch.survival.causes import Cause
@@ -27,8 +27,16 @@ class Story:
         self.router = Orchestrator(list(agents), "random", seed=seed)
         self.line, self.now, self.number = Timeline(tuple(agents)), 0, 0
 
-    def step(self, reward, output=None):
-        self.now += SECOND
+    @property
+    def view(self):
+        return self.line.series.view(0, self.now + SECOND)
+
+    @property
+    def buckets(self):
+        return self.view.buckets
+
+    def step(self, reward, output=None, wait_us=SECOND):
+        self.now += wait_us
         self.number += 1
         made = self.router.decide(Task(f"t{self.number}"))
         name = f"d{self.number}"
@@ -41,10 +49,10 @@ class Story:
 def test_shares_propensities_and_rewards_add_up():
     story = Story()
     chosen = [story.step(lambda agent: 1.0 if agent == "a" else 0.25) for _ in range(60)]
-    data = chart_data(story.line)
+    data = chart_data(story.line, story.view)
     assert np.allclose(np.sum(np.array(data["share"], dtype=float), axis=0), 1.0)
     assert np.allclose(np.array(data["propensity"], dtype=float), 0.5)
-    made = sum(float(bucket.decisions[0]) for bucket in story.line.buckets)
+    made = sum(float(bucket.decisions[0]) for bucket in story.buckets)
     assert made == chosen.count("a")
     assert data["reward"][0][-1] == 1.0 and data["reward"][1][-1] == 0.25
     json.dumps(data, allow_nan=False)
@@ -54,30 +62,56 @@ def test_regret_is_near_the_truth_and_zero_for_equal_agents():
     story = Story(seed=3)
     for _ in range(80):
         story.step(lambda agent: 1.0 if agent == "a" else 0.5)
-    truth = 0.5 * sum(float(bucket.decisions[1]) for bucket in story.line.buckets)
-    assert regret(story.line.buckets)[-1] == pytest.approx(truth, rel=0.25)
+    truth = 0.5 * sum(float(bucket.decisions[1]) for bucket in story.buckets)
+    assert regret(story.buckets)[-1] == pytest.approx(truth, rel=0.25)
     same = Story()
     for _ in range(80):
         same.step(lambda agent: 0.7)
-    assert abs(regret(same.line.buckets)[-1]) < 1e-9
+    assert abs(regret(same.buckets)[-1]) < 1e-9
 
 
 def test_every_outcome_is_weighted_by_one_over_its_probability():
     story = Story()
     for _ in range(20):
         story.step(lambda agent: 1.0 if agent == "a" else 0.0)
-    weights = sum(bucket.weight for bucket in story.line.buckets)
-    counts = sum(bucket.rewarded for bucket in story.line.buckets)
+    weights = sum(bucket.weight for bucket in story.buckets)
+    counts = sum(bucket.rewarded for bucket in story.buckets)
     assert np.allclose(weights, 2 * counts)
 
 
-def test_buckets_widen_and_keep_their_sums():
+def test_buckets_of_every_width_keep_their_sums():
     story = Story()
-    for _ in range(400):
-        story.step(lambda agent: 0.5)
-    assert len(story.line.buckets) <= 90 and story.line.width_us == 8 * SECOND
-    assert sum(float(bucket.decisions.sum()) for bucket in story.line.buckets) == 400
-    assert all(bucket.start_us % story.line.width_us == 0 for bucket in story.line.buckets)
+    for _ in range(4000):
+        story.step(lambda agent: 0.5, wait_us=3 * SECOND)
+    assert story.view.width_us == 240 * SECOND and len(story.buckets) <= 91
+    assert all(bucket.start_us % story.view.width_us == 0 for bucket in story.buckets)
+    for name, expected in (("decisions", 4000), ("rewarded", 4000), ("completed", 4000), ("reward", 2000)):
+        assert story.view.total(name).sum() == pytest.approx(expected)
+    recent = story.line.series.view(story.now - 60 * SECOND, story.now + SECOND)
+    assert recent.width_us == SECOND and recent.total("decisions").sum() in (20, 21)
+    assert Timeline(("a",)).series.view(0, SECOND).total("decisions").tolist() == [0.0]
+
+
+def test_ranges_far_in_the_past_are_shown_more_coarsely():
+    story = Story()
+    for _ in range(3000):
+        story.step(lambda agent: 1.0, wait_us=120 * SECOND)  # four days
+    day = story.line.series.view(SECOND * 86_400, SECOND * 2 * 86_400)
+    assert day.width_us == 1800 * SECOND and day.total("decisions").sum() == pytest.approx(720, abs=16)
+
+
+def test_a_time_without_data_is_a_gap_and_sparse_traffic_is_none():
+    story = Story()
+    for wait in [SECOND] * 30 + [60 * SECOND] + [SECOND] * 30:
+        story.step(lambda agent: 1.0, wait_us=wait)
+    data = chart_data(story.line, story.view)
+    apart = np.diff(data["t"])
+    assert (apart > data["gap_s"]).sum() == 1 and len(data["t"]) < 70
+    sparse = Story()
+    for _ in range(30):
+        sparse.step(lambda agent: 1.0, wait_us=50 * SECOND)
+    data = chart_data(sparse.line, sparse.view)
+    assert not (np.diff(data["t"]) > data["gap_s"]).any()
 
 
 def test_survival_counts_failures_as_never_completed_and_timeouts_as_not_yet():
@@ -96,12 +130,13 @@ def test_attempts_count_once_cost_and_time_and_silence_is_shown():
     line.apply(1, record_decision("d", router.decide(Task("t")), TaskRecord("t")))
     line.apply(2, AttemptEnded("d", "", "a", 1, str(Ending.COMPLETED), 0.4, cost_usd=0.25))
     line.apply(3, FeedbackGiven("f", "d", "learned", 0.5, 0.4))
-    assert len(line.times["a"]) == 1 and line.endings == {"a": {"completed": 1}}
-    assert line.recent[-1].outcome == "reward 0.50" and line.buckets[0].cost_usd[0] == 0.25
+    view = line.series.view(0, SECOND)
+    assert len(line.times["a"]) == 1 and [view.total(name)[0] for name in ("ended", "failed")] == [1, 0]
+    assert line.recent[-1].outcome == "reward 0.50" and view.total("cost_usd")[0] == 0.25
     line.apply(4, record_decision("e", router.decide(Task("t")), TaskRecord("t")))
     line.apply(5, Censored("e", 9.0, "unanswered"))
     assert line.recent[-1].outcome == "censored: unanswered"
-    assert sum(float(bucket.rewarded.sum()) for bucket in line.buckets) == 1  # silence is no zero
+    assert line.series.view(0, SECOND).total("rewarded").sum() == 1  # silence is no zero
 
 
 def labels(p):
@@ -120,8 +155,8 @@ def test_drift_rings_for_the_agent_that_changed_and_only_for_it():
 
 
 def test_the_follower_reads_on_and_leaves_out_what_is_too_much(start, monkeypatch):
-    monkeypatch.setattr("bot_orch.service.dashboard.routes._HISTORY", 20)
-    monkeypatch.setattr("bot_orch.service.dashboard.routes._AT_ONCE", 5)
+    monkeypatch.setattr("bot_orch.service.dashboard.reader._HISTORY", 20)
+    monkeypatch.setattr("bot_orch.service.dashboard.reader._AT_ONCE", 5)
     service = start(BASE)
     for number in range(12):
         service.post("/v1/decisions", {"task": {"id": f"t{number}"}})
@@ -139,6 +174,7 @@ def test_the_follower_reads_on_and_leaves_out_what_is_too_much(start, monkeypatc
     for _ in range(12):
         run(follower.advance())
     assert follower.skipped > 0 and follower.timeline.recent[-1].task == "u39"
+    assert follower.decisions == 52 and "skipped" in follower.progress  # the count leaves nothing out
 
 
 def test_dashboard_shows_agents_decisions_and_why(start):

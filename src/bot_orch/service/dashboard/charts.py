@@ -8,35 +8,49 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.service.dashboard.timeline import Bucket, Ended, Timeline
+from bot_orch.service.dashboard.buckets import Bucket, BucketView
+from bot_orch.service.dashboard.timeline import Ended, Timeline
 from bot_orch.survival.models.kaplan_meier import completion_survival, life_table
 
-__all__ = ["chart_data", "regret", "survival_steps"]
+__all__ = ["chart_data", "complete", "regret", "survival_steps"]
 
 _WINDOW = 15
 _FEWEST = 3
 _MOST_STEPS = 80
 
 
-def chart_data(timeline: Timeline) -> dict[str, Any]:
-    """Series for every chart; ``null`` where there is nothing to show."""
-    buckets = (
-        timeline.buckets[:-1] if len(timeline.buckets) > _FEWEST else timeline.buckets
-    )  # the last one is incomplete
+def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
+    """Series for every chart; ``null`` where there is nothing to show.
+
+    ``t`` is the middle of each interval. Points further apart than ``gap_s`` are not to be joined by a line.
+    """
+    buckets = complete(view)
     made = np.array([bucket.decisions.sum() for bucket in buckets])
+    half_s = view.width_us / 2e6
     return {
         "agents": list(timeline.agents),
-        "width_s": timeline.width_us / 1e6,
-        "t": [bucket.start_us / 1e6 for bucket in buckets],
+        "decisions": view.total("decisions").tolist(),
+        "width_s": view.width_us / 1e6,
+        "gap_s": _gap_s([b for b, n in zip(buckets, made, strict=True) if n], view.width_us),
+        "from": view.from_us / 1e6,
+        "to": view.to_us / 1e6,
+        "t": [bucket.start_us / 1e6 + half_s for bucket in buckets],
         "share": _columns([b.decisions for b in buckets], made),
         "propensity": _columns([b.propensity for b in buckets], made),
         "distance": _columns([b.distance for b in buckets], made),
         "reward": _ratios(_trailing(buckets, "reward"), _trailing(buckets, "rewarded")),
         "regret": regret(buckets),
         "cost": _cumulated([b.cost_usd for b in buckets]),
-        "survival": [survival_steps(timeline.times.get(name, ())) for name in timeline.agents],
-        "alarms": [{"t": a.time_us / 1e6, "agent": a.agent} for a in timeline.alarms],
+        "survival": [_survival(timeline, name, view) for name in timeline.agents],
+        "alarms": [{"t": a.time_us / 1e6, "agent": a.agent} for a in timeline.alarms if _within(a.time_us, view)],
     }
+
+
+def complete(view: BucketView) -> list[Bucket]:
+    """The buckets without the last one while that still fills."""
+    buckets = view.buckets
+    filling = len(buckets) > _FEWEST and buckets[-1].start_us + view.width_us > view.to_us
+    return buckets[:-1] if filling else buckets
 
 
 def regret(buckets: Sequence[Bucket]) -> list[float]:
@@ -67,12 +81,30 @@ def survival_steps(times: Sequence[Ended]) -> list[list[float]] | None:
     return [[round(pairs[index][0], 6), round(pairs[index][1], 4)] for index in keep]
 
 
+def _survival(timeline: Timeline, agent: str, view: BucketView) -> list[list[float]] | None:
+    return survival_steps([each for each in timeline.times.get(agent, ()) if _within(each.time_us, view)])
+
+
+def _within(time_us: int, view: BucketView) -> bool:
+    return view.from_us <= time_us <= view.to_us
+
+
+def _gap_s(buckets: Sequence[Bucket], width_us: int) -> float:
+    """Three times the usual distance between points: traffic that is sparse throughout has no gaps."""
+    steps = np.diff([bucket.start_us for bucket in buckets])
+    usual_us = float(np.median(steps)) if len(steps) else 0.0
+    return max(1.5 * width_us, 3.0 * usual_us) / 1e6
+
+
 def _trailing(buckets: Sequence[Bucket], name: str) -> Floats:
-    """Moving sums over the last few buckets."""
+    """Moving sums over the last few intervals; those without a bucket count as empty."""
     if not buckets:
         return np.zeros((0, 0))
+    starts = np.array([bucket.start_us for bucket in buckets])
+    width = int(np.diff(starts).min()) if len(starts) > 1 else 1
     sums = np.cumsum([getattr(bucket, name) for bucket in buckets], axis=0)
-    before = np.vstack([np.zeros((_WINDOW, sums.shape[1])), sums])[: len(sums)]
+    first = np.searchsorted(starts, starts - (_WINDOW - 1) * width)
+    before = np.vstack([np.zeros(sums.shape[1]), sums])[first]
     trailing: Floats = sums - before
     return trailing
 

@@ -15,12 +15,11 @@ from bot_orch.eventlog.events import (
     TaskEnded,
 )
 from bot_orch.eventlog.log import Row
-from bot_orch.service.dashboard.parts import moment
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.routing.why import why_view
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
-from bot_orch.service.web.pages import Safe, document, html, join, render
+from bot_orch.service.web.pages import Safe, document, html, join, moment, render
 from bot_orch.service.web.terms import number, terms_table
 
 __all__ = ["decision_page"]
@@ -44,12 +43,12 @@ async def decision_page(request: Request) -> Reply:
         by="the policy" if event.by == "policy" else f"a rule ({event.by})",
         policy=event.policy,
         lambda_=number(event.lambda_, 2),
-        at=f"{moment(row.time_us)} UTC",
+        at=f"{moment(row.time_us, runtime.writer.now_us())} UTC",
         task=event.task.id or "–",
         kind=event.task.kind or "–",
         state_seq=event.state_seq,
         terms=terms_table(why, event.agent),
-        history=_history(events),
+        history=_history(events, runtime.writer.now_us()),
         answer=_answer(runtime, event),
         waiting="An outcome is still due." if decision_id in runtime.ledger.pending else "",
     )
@@ -59,7 +58,7 @@ async def decision_page(request: Request) -> Reply:
 _STEP = "<li><time>{at}</time> <b>{what}</b> {detail}</li>"
 
 
-def _history(events: Sequence[tuple[Row, Event]]) -> Safe:
+def _history(events: Sequence[tuple[Row, Event]], now_us: int) -> Safe:
     steps = []
     for row, event in events:
         if isinstance(event, DecisionMade):
@@ -76,7 +75,7 @@ def _history(events: Sequence[tuple[Row, Event]]) -> Safe:
             what, detail = "drift alarm", f"{event.data.get('agent', '')} was started afresh"
         else:
             continue
-        steps.append(html(_STEP, at=moment(row.time_us), what=what, detail=detail))
+        steps.append(html(_STEP, at=moment(row.time_us, now_us), what=what, detail=detail))
     return join(steps)
 
 

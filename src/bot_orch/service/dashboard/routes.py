@@ -1,84 +1,136 @@
-"""``/``: the dashboard of operators. ``/decisions/{id}``: one decision in full."""
+"""``/``: the dashboard of operators. ``/decisions``: all decisions. ``/decisions/{id}``: one decision in full."""
 
 from __future__ import annotations
 
 import asyncio
 from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.routing import BaseRoute
 
+from bot_orch.service.dashboard.agents import AgentRow, agent_rows, agents_csv, agents_head, agents_part
 from bot_orch.service.dashboard.charts import chart_data
 from bot_orch.service.dashboard.decision import decision_page
-from bot_orch.service.dashboard.parts import agents_part, alarms_part, recent_part, tiles_part
-from bot_orch.service.dashboard.timeline import Timeline
-from bot_orch.service.problems import Reply
-from bot_orch.service.runtime import Runtime
+from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
+from bot_orch.service.dashboard.download import CHARTS, chart_csv
+from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
+from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
+from bot_orch.service.dashboard.reader import TimelineReader
+from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.endpoint import Request, Site
-from bot_orch.service.web.pages import Safe, document, page, render, reply
+from bot_orch.service.web.pages import CONNECTION, Safe, document, html, page, render, reply
+from bot_orch.service.web.paging import link, step
 
-__all__ = ["TimelineReader", "dashboard_pages"]
+__all__ = ["dashboard_pages"]
 
-_HISTORY = 20_000
-_AT_ONCE = 5_000
+_RECENT_SHOWN = 12
+_PER_PAGE = 50
+_KNOWN_FIELDS = ("last", "from", "to", "sort", "agents")
 
 
-class TimelineReader:
-    """Keeps a timeline and reads the log for it when the dashboard is looked at.
+class _Look(NamedTuple):
+    """Everything that one request shows."""
 
-    Under heavy traffic it skips rows instead of falling behind; ``skipped`` counts them.
-    """
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._reading = asyncio.Lock()
-        self.timeline = Timeline(())
-        self.skipped = 0
-
-    async def advance(self) -> Timeline:
-        """The timeline, after reading on in the log by a bounded number of rows."""
-        async with self._reading:
-            agents, (last, _) = self._runtime.ledger.router.agents, self._runtime.writer.log.last()
-            if agents != self.timeline.agents or last < self.timeline.seq:
-                self.timeline = Timeline(agents, seq=max(0, last - _HISTORY))
-            await asyncio.to_thread(self._read)
-            if last - self.timeline.seq > _HISTORY:
-                self.skipped += last - _AT_ONCE - self.timeline.seq
-                self.timeline.seq = last - _AT_ONCE
-        return self.timeline
-
-    def _read(self) -> None:
-        for row in islice(self._runtime.writer.log.read(self.timeline.seq), _AT_ONCE):
-            self.timeline.take(row)
+    parts: dict[str, Safe]
+    charts: dict[str, Any]
+    agents: list[AgentRow]
 
 
 def dashboard_pages(site: Site) -> list[BaseRoute]:
     """The pages of operators, for tokens with the scope ``admin``."""
-    runtime = site.runtime
-    reader = TimelineReader(runtime)
-
-    async def index(request: Request) -> Reply:
-        parts = await _parts(runtime, reader)
-        body = render("dashboard.html", **parts, now_us=runtime.writer.now_us())
-        return document("Dashboard", body, here="/", script="dashboard.js", caller=request.caller)
-
-    async def live(_: Request) -> Reply:
-        parts = {name: str(part) for name, part in (await _parts(runtime, reader)).items()}
-        answer = {"parts": parts, "charts": chart_data(reader.timeline)}
-        return reply(msgspec.json.encode(answer), media="application/json")
-
+    pages = _Dashboard(site)
     return [
-        page(site, index, "/", scope="admin"),
-        page(site, live, "/dashboard/live", scope="admin"),
+        page(site, pages.index, "/", scope="admin"),
+        page(site, pages.live, "/dashboard/live", scope="admin"),
+        page(site, pages.download, "/dashboard/{chart}.csv", scope="admin"),
+        page(site, pages.decisions, "/decisions", scope="admin"),
         page(site, decision_page, "/decisions/{id}", scope="admin"),
     ]
 
 
-async def _parts(runtime: Runtime, reader: TimelineReader) -> dict[str, Safe]:
-    timeline = await reader.advance()
-    return {
-        "tiles": tiles_part(runtime, timeline, reader.skipped),
-        "agents": agents_part(runtime, timeline),
-        "recent": recent_part(timeline),
-        "alarms": alarms_part(timeline),
-    }
+class _Dashboard:
+    def __init__(self, site: Site) -> None:
+        self._runtime, self._reader = site.runtime, TimelineReader(site.runtime)
+
+    async def index(self, request: Request) -> Reply:
+        """``GET /``."""
+        shown, query = self._range(request), _query(request)
+        parts = (await self._look(request, shown)).parts
+        body = render(
+            "dashboard.html",
+            **parts,
+            ranges=range_part(shown, query),
+            head=agents_head(query),
+            connection=CONNECTION,
+            live=link("/dashboard/live", query),
+            query=link("", query),
+        )
+        return document("Dashboard", body, here="/", script="dashboard.js", caller=request.caller)
+
+    async def live(self, request: Request) -> Reply:
+        """``GET /dashboard/live``: what the script polls."""
+        look = await self._look(request, self._range(request))
+        answer = {"parts": {name: str(part) for name, part in look.parts.items()}, "charts": look.charts}
+        return reply(msgspec.json.encode(answer), media="application/json")
+
+    async def download(self, request: Request) -> Reply:
+        """``GET /dashboard/{chart}.csv``."""
+        name = request.params["chart"]
+        if name not in CHARTS and name != "agents":
+            raise Problem(404, "unknown_path", f"there is no such chart; there are: {', '.join(CHARTS)}, agents")
+        look = await self._look(request, self._range(request))
+        text = agents_csv(look.agents) if name == "agents" else chart_csv(name, look.charts)
+        disposition = f'attachment; filename="bot-orch-{name}.csv"'
+        return reply(text.encode(), media="text/csv; charset=utf-8", headers={"content-disposition": disposition})
+
+    async def decisions(self, request: Request) -> Reply:
+        """``GET /decisions``: a page of decisions before or after a number of the log."""
+        log, now_us = self._runtime.writer.log, self._runtime.writer.now_us()
+        before, after = _seq(request, "before"), _seq(request, "after")
+        found = await asyncio.to_thread(decisions_page, log, _PER_PAGE, before=before, after=after)
+        timeline = await self._reader.advance()
+        body = render(
+            "decisions.html",
+            total=f"{self._reader.decisions:,}",
+            rows=decisions_part(found.entries, timeline.agents, now_us),
+            pager=_pager(found),
+        )
+        return document("Decisions", body, here="/decisions", caller=request.caller)
+
+    async def _look(self, request: Request, shown: TimeRange) -> _Look:
+        now_us = self._runtime.writer.now_us()
+        async with self._reader.current() as timeline:
+            view = timeline.series.view(shown.from_us, shown.to_us)
+            agents = agent_rows(self._runtime, timeline, view)
+            newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
+            parts = {
+                "tiles": tiles_part(self._runtime, self._reader, view),
+                "agents": agents_part(agents, request.query.get("sort", "")),
+                "recent": decisions_part(newest, timeline.agents, now_us),
+                "alarms": alarms_part(timeline, now_us),
+            }
+            return _Look(parts, chart_data(timeline, view), agents)
+
+    def _range(self, request: Request) -> TimeRange:
+        return parse_range(request.query, self._runtime.writer.now_us())
+
+
+def _query(request: Request) -> dict[str, str]:
+    return {name: request.query[name] for name in _KNOWN_FIELDS if request.query.get(name)}
+
+
+def _seq(request: Request, name: str) -> int | None:
+    text = request.query.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 18 else None
+
+
+def _pager(shown: DecisionPage) -> Safe:
+    if shown.newer is None and shown.older is None:
+        return Safe("")
+    return html(
+        '<nav class="pager" aria-label="Pages of decisions">{newest}{newer}{older}</nav>',
+        newest=step("Newest", None if shown.newer is None else "/decisions", "first"),
+        newer=step("Newer", None if shown.newer is None else f"/decisions?after={shown.newer}", "prev"),
+        older=step("Older", None if shown.older is None else f"/decisions?before={shown.older}", "next"),
+    )

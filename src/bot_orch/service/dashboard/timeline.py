@@ -1,4 +1,4 @@
-"""Time series of the dashboard: a fold over the rows of the log, in buckets that widen as the log grows."""
+"""Time series of the dashboard: a fold over the rows of the log."""
 
 from __future__ import annotations
 
@@ -6,79 +6,29 @@ from collections import deque
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from bot_orch.agents.endings import Ending
-from bot_orch.arrays import Arrays, Floats
+from bot_orch.arrays import Arrays
 from bot_orch.core.alignment import Alignment
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
 from bot_orch.eventlog.log import Row
+from bot_orch.service.dashboard.buckets import Bucket, BucketSeries
 from bot_orch.survival.causes import REASONS, Cause
 from bot_orch.transport.drift import DriftMonitor
 
-__all__ = ["Alarm", "Bucket", "Ended", "Recent", "Timeline"]
+__all__ = ["Alarm", "Ended", "Recent", "Timeline", "outcome_words"]
 
-_MOST_BUCKETS = 90
 _KEPT_TIMES = 400
-_KEPT_DECISIONS = 30
+_KEPT_DECISIONS = 60
 _MOST_PENDING = 20_000
 _RECENT, _OLDER = 16, 48
 
 
-@dataclass(slots=True)
-class Bucket:
-    """Sums over one interval, one entry per agent.
-
-    Parameters
-    ----------
-    start_us
-        Begin of the interval.
-    decisions, propensity, distance
-        Decisions for the agent, and sums of its propensities and distances over all decisions.
-    reward, rewarded
-        Sum and number of the rewards observed.
-    weight, weighted
-        Sums of 1 / propensity, and of that times the net reward (for SNIPS).
-    cost_usd
-        Money spent.
-    earned, settled
-        Net reward of all agents, and number of outcomes.
-    """
-
-    start_us: int
-    _: KW_ONLY
-    decisions: Floats
-    propensity: Floats
-    distance: Floats
-    reward: Floats
-    rewarded: Floats
-    weight: Floats
-    weighted: Floats
-    cost_usd: Floats
-    earned: float
-    settled: float
-
-    @classmethod
-    def empty(cls, start_us: int, n: int) -> Bucket:
-        """A bucket of zeros for ``n`` agents."""
-        return cls(start_us, **{name: np.zeros(n) for name in _SUMS}, earned=0.0, settled=0.0)
-
-    def add(self, other: Bucket) -> None:
-        """Add the sums of another bucket."""
-        for name in _SUMS:
-            getattr(self, name)[:] += getattr(other, name)
-        self.earned += other.earned
-        self.settled += other.settled
-
-
-_SUMS = ("decisions", "propensity", "distance", "reward", "rewarded", "weight", "weighted", "cost_usd")
-
-
 class Ended(NamedTuple):
-    """Duration of an attempt, and why it ended."""
+    """Duration of an attempt, why it ended, and when."""
 
     elapsed_s: float
     cause: Cause
+    time_us: int = 0
 
 
 class Alarm(NamedTuple):
@@ -103,6 +53,15 @@ class Recent:
     outcome: str = "waiting"
 
 
+def outcome_words(event: FeedbackGiven | Censored) -> str:
+    """The outcome of a decision in a few words; nothing while it is due."""
+    if isinstance(event, Censored):
+        return f"censored: {event.reason}"
+    if event.effect == "shown":
+        return ""
+    return f"reward {event.reward:.2f}" if event.reward is not None else (event.reason or "completed")
+
+
 class _Open(NamedTuple):
     agent: int
     propensity: float
@@ -117,18 +76,14 @@ class Timeline:
     ----------
     agents
         Names of agents; events of others are ignored.
-    width_us
-        Initial width of a bucket; doubled whenever there are too many.
     """
 
     agents: tuple[str, ...]
-    width_us: int = 1_000_000
     _: KW_ONLY
-    buckets: list[Bucket] = field(default_factory=list)
+    series: BucketSeries = field(init=False)
     times: dict[str, deque[Ended]] = field(default_factory=dict)
     recent: deque[Recent] = field(default_factory=lambda: deque(maxlen=_KEPT_DECISIONS))
     alarms: list[Alarm] = field(default_factory=list)
-    endings: dict[str, dict[str, int]] = field(default_factory=dict)
     decisions: int = 0
     lambda_: float = 0.0
     policy: str = ""
@@ -138,6 +93,9 @@ class Timeline:
     _shown: set[str] = field(default_factory=set)
     _monitor: DriftMonitor | None = None
     _drift: Arrays = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.series = BucketSeries(len(self.agents))
 
     def take(self, row: Row) -> None:
         """Apply one row."""
@@ -152,21 +110,24 @@ class Timeline:
             case FeedbackGiven():
                 self._feedback(time_us, event)
             case Censored():
-                self._settle(time_us, event.decision_id, reward=None, said=f"censored: {event.reason}")
+                self._settle(time_us, event.decision_id, reward=None, said=outcome_words(event))
             case AttemptEnded():
                 self._attempt(time_us, event)
 
     def _decide(self, time_us: int, event: DecisionMade) -> None:
         bucket = self._bucket(time_us)
         p, distance, alignment, cost = map(event.column, ("propensity", "distance", "alignment", "cost"))
-        where = [self._index(name) for name in event.agents]
-        for column, index in enumerate(where):
-            if index is not None:
-                bucket.propensity[index] += p[column]
-                bucket.distance[index] += distance[column]
+        if event.agents == self.agents:
+            bucket.propensity += p
+            bucket.distance += distance
+        else:
+            for column, name in enumerate(event.agents):
+                index = self._index(name)
+                if index is not None:
+                    bucket.propensity[index] += p[column]
+                    bucket.distance[index] += distance[column]
         self.lambda_, self.policy = event.lambda_, event.policy
-        column = event.agents.index(event.agent)
-        chosen = where[column]
+        column, chosen = event.agents.index(event.agent), self._index(event.agent)
         self.decisions += 1
         self.recent.append(
             Recent(time_us, event.id, event.agent, task=event.task.id, propensity=float(p[column]), by=event.by)
@@ -178,7 +139,6 @@ class Timeline:
                 del self._open[next(iter(self._open))]
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
-        said = f"reward {event.reward:.2f}" if event.reward is not None else (event.reason or "completed")
         waiting = self._open.get(event.decision_id)
         if waiting is not None:
             if event.cost_usd:
@@ -190,8 +150,8 @@ class Timeline:
                 return
             if event.elapsed_s is not None and event.decision_id not in self._attempted:
                 cause = Cause.COMPLETED if event.completed else REASONS.get(event.reason or "", Cause.CENSORED)
-                self._time(self.agents[waiting.agent], event.elapsed_s, cause)
-        self._settle(time_us, event.decision_id, reward=event.reward, said=said)
+                self._time(time_us, waiting.agent, Ended(event.elapsed_s, cause, time_us))
+        self._settle(time_us, event.decision_id, reward=event.reward, said=outcome_words(event))
 
     def _settle(self, time_us: int, decision_id: str, *, reward: float | None, said: str) -> None:
         for entry in self.recent:
@@ -217,15 +177,20 @@ class Timeline:
             return
         self._bucket(time_us).cost_usd[index] += event.cost_usd
         meaning = Ending(event.ending).meaning
+        bucket = self._bucket(time_us)
+        bucket.ended[index] += 1
+        bucket.failed[index] += event.ending != Ending.COMPLETED
         if meaning.attempted:
-            self._time(event.agent, event.elapsed_s, meaning.cause)
+            self._time(time_us, index, Ended(event.elapsed_s, meaning.cause, time_us))
         if event.decision_id in self._open:
             self._attempted.add(event.decision_id)
-        counts = self.endings.setdefault(event.agent, {})
-        counts[event.ending] = counts.get(event.ending, 0) + 1
 
-    def _time(self, agent: str, elapsed_s: float, cause: Cause) -> None:
-        self.times.setdefault(agent, deque(maxlen=_KEPT_TIMES)).append(Ended(elapsed_s, cause))
+    def _time(self, time_us: int, index: int, ended: Ended) -> None:
+        self.times.setdefault(self.agents[index], deque(maxlen=_KEPT_TIMES)).append(ended)
+        if ended.cause is Cause.COMPLETED:
+            bucket = self._bucket(time_us)
+            bucket.completed[index] += 1
+            bucket.seconds[index] += ended.elapsed_s
 
     def _see_output(self, time_us: int, index: int, event: FeedbackGiven) -> None:
         """Test the outputs of every agent for drift; the first output determines the geometry."""
@@ -243,23 +208,4 @@ class Timeline:
         return self.agents.index(agent) if agent in self.agents else None
 
     def _bucket(self, time_us: int) -> Bucket:
-        start_us = time_us - time_us % self.width_us
-        if not self.buckets or self.buckets[-1].start_us < start_us:
-            self.buckets.append(Bucket.empty(start_us, len(self.agents)))
-            span = (start_us - self.buckets[0].start_us) // self.width_us + 1
-            while span > _MOST_BUCKETS:
-                self._widen()
-                span = (self.buckets[-1].start_us - self.buckets[0].start_us) // self.width_us + 1
-        return self.buckets[-1]
-
-    def _widen(self) -> None:
-        self.width_us *= 2
-        merged: list[Bucket] = []
-        for bucket in self.buckets:
-            start_us = bucket.start_us - bucket.start_us % self.width_us
-            if merged and merged[-1].start_us == start_us:
-                merged[-1].add(bucket)
-            else:
-                bucket.start_us = start_us
-                merged.append(bucket)
-        self.buckets = merged
+        return self.series.at(time_us)

@@ -193,7 +193,7 @@ class Endpoint:
         except ClientGoneError:
             pass
         except Exception as error:  # the last line of defence: every request gets an answer
-            reply = self._face.problem(self._problem(error), scope["method"], scope["path"])
+            reply = self._face.problem(self._problem(error), scope["method"], _target(scope))
             status = reply.status
             await _send(reply, self._headers(request), send)
         finally:
@@ -257,6 +257,12 @@ class Endpoint:
             _log.error("defect", exc_info=error, extra={"fields": {"route": self._route}})
             return Problem(500, "internal", "the service failed; the log has details")
         return problem
+
+
+def _target(scope: Any) -> str:
+    """The path with its query, so that a page can lead back to it."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    return f"{scope['path']}?{query}" if query else str(scope["path"])
 
 
 async def _disconnected(receive: Any) -> None:

@@ -121,7 +121,7 @@ def document(
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """A whole page around a body; ``here`` is the path of its entry in the navigation."""
-    links = [("/", "Dashboard"), ("/queue", "Queue")]
+    links = [("/", "Dashboard"), ("/decisions", "Decisions"), ("/queue", "Queue")]
     nav = join(
         html(
             '<a href="{path}"{current}>{name}</a>', path=path, name=name, current=_CURRENT if path == here else Safe("")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from bot_orch.service.web.pages import Safe, html
 
-__all__ = ["Paged", "link", "page_number", "paged", "pager"]
+__all__ = ["Paged", "link", "page_number", "paged", "pager", "step"]
 
 _T = TypeVar("_T")
 _MOST_PAGES = 1_000_000
@@ -64,6 +64,11 @@ _STEP = '<a class="button" rel="{rel}" href="{href}">{text}</a>'
 _END = '<span class="button off" aria-disabled="true">{text}</span>'
 
 
+def step(text: str, href: str | None, rel: str) -> Safe:
+    """A link to a neighbouring page; without an address it is shown as out of reach."""
+    return html(_END, text=text) if href is None else html(_STEP, rel=rel, text=text, href=href)
+
+
 def pager(
     shown: Paged[_T],
     path: str,
@@ -77,10 +82,9 @@ def pager(
     if shown.pages == 1:
         return Safe("")
 
-    def step(number: int, text: str, rel: str) -> Safe:
-        if not 1 <= number <= shown.pages:
-            return html(_END, text=text)
-        return html(_STEP, rel=rel, text=text, href=link(path, query, **{name: number if number > 1 else None}))
+    def address(number: int) -> str | None:
+        inside = 1 <= number <= shown.pages
+        return link(path, query, **{name: number if number > 1 else None}) if inside else None
 
-    back, on = step(shown.number - 1, words[0], "prev"), step(shown.number + 1, words[1], "next")
+    back, on = step(words[0], address(shown.number - 1), "prev"), step(words[1], address(shown.number + 1), "next")
     return html(_PAGER, label=label, back=back, number=shown.number, pages=shown.pages, on=on)

@@ -9,13 +9,15 @@ __all__ = ["number", "terms_table"]
 
 _UNSEEN = 1e6
 _HEAD = (
-    '<div class="scroll"><table class="terms"><thead><tr><th scope="col">Agent</th><th scope="col">p</th>'
+    '<div class="scroll"><table class="terms cards"><thead><tr><th scope="col">Agent</th><th scope="col">p</th>'
     '<th scope="col">Estimate</th><th scope="col">Explore</th><th scope="col">W</th><th scope="col">−λW</th>'
     '{cost}{bias}<th scope="col">Score</th></tr></thead><tbody>{rows}</tbody></table></div>'
 )
 _ROW = (
-    '<tr{mark}><th scope="row">{agent}{excluded}</th><td>{p}</td><td>{estimate}</td><td>{explore}</td>'
-    "<td>{distance}</td><td>{alignment}</td>{cost}{bias}<td>{score}</td></tr>"
+    '<tr{mark}><th scope="row">{agent}{excluded}</th><td data-label="p">{p}</td>'
+    '<td data-label="Estimate">{estimate}</td><td data-label="Explore">{explore}</td>'
+    '<td data-label="W">{distance}</td><td data-label="−λW">{alignment}</td>{cost}{bias}'
+    '<td data-label="Score">{score}</td></tr>'
 )
 
 
@@ -42,8 +44,8 @@ def _terms(each: AgentTerms, chosen: str, *, priced: bool, audited: bool) -> Saf
         explore="unseen" if unseen else number(each.exploration, 2),
         distance=number(each.distance, 2),
         alignment=number(0.0 - each.alignment, 2),
-        cost=html("<td>{cost}</td>", cost=number(0.0 - each.cost, 2)) if priced else Safe(""),
-        bias=html("<td>{bias}</td>", bias=number(0.0 - each.bias, 2)) if audited else Safe(""),
+        cost=html('<td data-label="−Cost">{cost}</td>', cost=number(0.0 - each.cost, 2)) if priced else Safe(""),
+        bias=html('<td data-label="−Bias">{bias}</td>', bias=number(0.0 - each.bias, 2)) if audited else Safe(""),
         score="unseen" if unseen else number(each.score, 2),
     )
 

@@ -1,7 +1,11 @@
 // Small charts in SVG: lines, steps and stacked areas on a linear or logarithmic x axis. No styles are set here; the
 // stylesheet does that by class, so that a strict content policy holds.
+import { dateOf, fixed, labels, logTicks, niceTicks, short, spansDays, timeLabels, timeOf, timeTicks } from "./ticks.js";
+
 const SVG = "http://www.w3.org/2000/svg";
-const PAD = { left: 42, right: 10, top: 8, bottom: 22 };
+const PAD = { left: 46, right: 10, top: 10, bottom: 34 };
+const LABEL_HEIGHT = 13;
+const MOST_ROWS = 10;
 
 function node(name, attributes, parent) {
   const element = document.createElementNS(SVG, name);
@@ -10,44 +14,9 @@ function node(name, attributes, parent) {
   return element;
 }
 
-export function color(index) {
-  return `c${index % 8}`;
-}
-
-function niceTicks(low, high, count) {
-  const rough = (high - low) / Math.max(count, 1);
-  const power = 10 ** Math.floor(Math.log10(rough || 1));
-  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough) || power;
-  const ticks = [];
-  for (let t = Math.ceil(low / step - 1e-9) * step; t <= high + step * 1e-6; t += step) ticks.push(t);
-  return ticks;
-}
-
-const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
-
-export function timeTicks(low, high, count) {
-  const step = SPANS.find((s) => (high - low) / s <= count) || Math.ceil((high - low) / count / 86400) * 86400;
-  const ticks = [];
-  for (let t = 0; t >= low; t -= step) ticks.push(t);
-  return ticks;
-}
-
-function digitsOf(ticks) {
-  return [0, 1, 2, 3, 4].find((d) => ticks.every((t) => Math.abs(t * 10 ** d - Math.round(t * 10 ** d)) < 1e-6)) ?? 4;
-}
-
-function logTicks(low, high) {
-  const ticks = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e += 1) {
-    if (10 ** e >= low * 0.999 && 10 ** e <= high * 1.001) ticks.push(10 ** e);
-  }
-  return ticks;
-}
-
-export function short(value) {
-  const size = Math.abs(value);
-  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 0.1 || size === 0 ? 2 : 3;
-  return value.toFixed(digits).replace("-", "−");
+// Colour and line style of an agent: 8 colours times 7 styles.
+export function look(index) {
+  return index < 0 ? "other" : `c${index % 8} d${Math.floor(index / 8) % 7}`;
 }
 
 // Points of every series, stacked if asked for: [{name, className, points: [[x, y, base]]}]
@@ -64,46 +33,62 @@ function stack(series) {
 }
 
 function bounds(series, options) {
-  const xs = series.flatMap((s) => s.points.map((p) => p[0]));
-  const ys = series.flatMap((s) => s.points.map((p) => p[1])).filter((y) => y !== null);
-  if (!xs.length || !ys.length) return null;
-  let [x0, x1] = [Math.min(...xs), Math.max(...xs)];
-  let [y0, y1] = [options.yMin ?? Math.min(...ys), options.yMax ?? Math.max(...ys)];
-  if (options.xMin !== undefined) x0 = options.xMin;
+  const points = series.flatMap((s) => s.points).filter((p) => p[1] !== null);
+  if (!points.length) return null;
+  const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
+  let [x0, x1] = [options.xMin ?? Math.min(...xs), options.xMax ?? Math.max(...xs)];
   if (x1 <= x0) x1 = options.logX ? x0 * 10 : x0 + 1;
-  if (y1 - y0 < (options.ySpan ?? 1e-9)) y1 = y0 + (options.ySpan ?? 1);
-  return { x0, x1, y0, y1 };
+  const y0 = Math.min(0, ...ys); // every axis has its zero
+  const most = Math.max(0, ...ys);
+  const y1 = options.yMax !== undefined && most < options.yMax * 1.005 ? options.yMax : most; // a sum of rounded shares
+  const ticks = niceTicks(y0, y1 - y0 < (options.ySpan ?? 1e-9) ? y0 + (options.ySpan ?? 1) : y1, 4);
+  const step = ticks[1] - ticks[0];
+  const round = (v, up) => (up ? Math.ceil(v / step - 1e-9) : Math.floor(v / step + 1e-9)) * step;
+  return { x0, x1, y0: round(y0, false), y1: Math.max(round(y1, true), ticks[ticks.length - 1]) };
 }
 
-function linePath(points, x, y, step) {
-  let path = "";
-  let drawing = false;
-  points.forEach(([px, py], index) => {
-    if (py === null) { drawing = step ? drawing : false; return; }
-    if (step && drawing) path += `H${x(px).toFixed(1)}V${y(py).toFixed(1)}`;
-    else path += `${drawing ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`;
-    const alone = !drawing && (index + 1 >= points.length || points[index + 1][1] === null);
-    if (alone) path += "h.1";
-    drawing = true;
-  });
-  return path;
-}
-
-function areaPath(points, x, y) {
-  const known = points.filter((p) => p[1] !== null);
-  if (!known.length) return "";
-  if (known.length === 1) { // one moment between others without data: a bar, where an area would have no width
-    const [px, py, base] = known[0];
-    return `M${x(px).toFixed(1)} ${y(py).toFixed(1)}h3V${y(base).toFixed(1)}h-3Z`;
+// Stretches of points that belong together: nothing is drawn across a time without data.
+export function runs(points, gap) {
+  const found = [];
+  for (const point of points) {
+    if (point[1] === null) continue;
+    const last = found[found.length - 1];
+    if (last && point[0] - last[last.length - 1][0] <= gap) last.push(point);
+    else found.push([point]);
   }
-  const top = known.map(([px, py]) => `${x(px).toFixed(1)} ${y(py).toFixed(1)}`);
-  const bottom = known.map(([px, , base]) => `${x(px).toFixed(1)} ${y(base).toFixed(1)}`).reverse();
-  return `M${top.join("L")}L${bottom.join("L")}Z`;
+  return found;
+}
+
+function linePath(points, x, y, options) {
+  return runs(points, options.gap ?? Infinity).map((run) => {
+    const [first, ...rest] = run.map(([px, py]) => [x(px).toFixed(1), y(py).toFixed(1)]);
+    if (!rest.length) return `M${first[0] - 1.5} ${first[1]}h3`; // one point alone: a short dash
+    return `M${first.join(" ")}${rest.map(([px, py]) => (options.step ? `H${px}V${py}` : `L${px} ${py}`)).join("")}`;
+  }).join("");
+}
+
+function areaPath(points, x, y, options) {
+  return runs(points, options.gap ?? Infinity).map((run) => {
+    if (run.length === 1) { // one interval alone: a bar as wide as the interval
+      const [px, py, base] = run[0];
+      const half = Math.max(1.5, (x(px + (options.width ?? 0)) - x(px)) / 2);
+      return `M${(x(px) - half).toFixed(1)} ${y(py).toFixed(1)}h${(2 * half).toFixed(1)}V${y(base).toFixed(1)}h${(-2 * half).toFixed(1)}Z`;
+    }
+    const top = run.map(([px, py]) => `${x(px).toFixed(1)} ${y(py).toFixed(1)}`);
+    const bottom = run.map(([px, , base]) => `${x(px).toFixed(1)} ${y(base).toFixed(1)}`).reverse();
+    return `M${top.join("L")}L${bottom.join("L")}Z`;
+  }).join("");
+}
+
+// Names of agents often differ at their ends only: leave out the middle.
+function cut(name, most) {
+  const tail = Math.floor(most / 2) - 1;
+  return name.length > most ? `${name.slice(0, most - tail - 1)}…${name.slice(-tail)}` : name;
 }
 
 export function draw(figure, data, options = {}) {
   const width = Math.max(figure.clientWidth - 28, 200);
-  const height = 200;
+  const height = 212;
   let svg = figure.querySelector("svg");
   if (!svg) {
     svg = node("svg", { role: "img", preserveAspectRatio: "none" });
@@ -111,48 +96,75 @@ export function draw(figure, data, options = {}) {
     watchPointer(figure, svg);
   }
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("aria-label", figure.querySelector("figcaption").textContent);
+  svg.setAttribute("aria-label", figure.querySelector("figcaption").firstChild.textContent.trim());
   svg.replaceChildren();
   const series = options.stacked ? stack(data) : data;
   const box = bounds(series, options);
   if (!box) {
-    node("text", { class: "none", x: width / 2, y: height / 2, "text-anchor": "middle" }, svg).textContent = "nothing yet";
+    node("text", { class: "none", x: width / 2, y: height / 2, "text-anchor": "middle" }, svg).textContent = "nothing in this range";
     figure.chart = null;
     return;
   }
+  const letters = width < 340 ? 11 : 14;
+  const named = series.filter((s) => s.label && s.points.some((p) => p[1] !== null));
+  const right = named.length > 1 ? 12 + 6.2 * Math.min(letters, Math.max(...named.map((s) => s.name.length))) : PAD.right;
   const scale = options.logX ? Math.log10 : (v) => v;
   const span = scale(box.x1) - scale(box.x0);
-  const x = (v) => PAD.left + ((scale(Math.max(v, options.logX ? box.x0 : -Infinity)) - scale(box.x0)) / span) * (width - PAD.left - PAD.right);
+  const x = (v) => PAD.left + ((scale(Math.max(v, options.logX ? box.x0 : -Infinity)) - scale(box.x0)) / span) * (width - PAD.left - right);
   const y = (v) => height - PAD.bottom - ((v - box.y0) / (box.y1 - box.y0)) * (height - PAD.top - PAD.bottom);
-  axes(svg, box, x, y, width, height, options);
-  series.forEach((each) => {
-    if (options.stacked) node("path", { class: `area ${each.className}`, d: areaPath(each.points, x, y) }, svg);
+  axes(svg, box, x, y, { ...options, plotRight: width - right, height });
+  const drawn = [...series].sort((a, b) => Number(Boolean(a.label)) - Number(Boolean(b.label))); // those in colour on top
+  for (const each of options.stacked ? series : drawn) {
+    if (options.stacked) node("path", { class: `area ${each.className}`, d: areaPath(each.points, x, y, options) }, svg);
     else {
-      if (options.fill) node("path", { class: `fill ${each.className}`, d: areaPath(each.points.map(([a, b]) => [a, b, Math.max(box.y0, 0)]), x, y) }, svg);
-      node("path", { class: `line ${each.className}`, d: linePath(each.points, x, y, options.step) }, svg);
+      if (options.fill) node("path", { class: `fill ${each.className}`, d: areaPath(each.points.map(([a, b]) => [a, b, 0]), x, y, options) }, svg);
+      node("path", { class: `line ${each.className}`, "data-name": each.name, d: linePath(each.points, x, y, options) }, svg);
     }
-  });
+  }
   (options.marks || []).forEach((mark) => {
     const mx = x(mark.x);
-    node("path", { class: `mark ${mark.className}`, d: `M${mx - 5} ${PAD.top - 6}h10l-5 8z` }, svg);
+    node("path", { class: `mark ${mark.className}`, d: `M${mx - 5} ${PAD.top - 8}h10l-5 8z` }, svg);
     node("path", { class: `cross ${mark.className}`, d: `M${mx} ${PAD.top}V${height - PAD.bottom}` }, svg);
   });
-  figure.chart = { data, series, options, x, y, width, height, svg };
+  if (named.length > 1) nameLines(svg, named, { x: width - right + 5, y, letters, low: PAD.top, high: height - PAD.bottom, stacked: options.stacked });
+  figure.chart = { data, series, options, box, x, y, width, height, svg, right };
 }
 
-function axes(svg, box, x, y, width, height, options) {
+// Names at the right end, next to their lines; the most important first if there is not room for all.
+function nameLines(svg, series, { x, y, letters, low, high, stacked }) {
+  const most = Math.floor((high - low) / LABEL_HEIGHT) + 1;
+  const wanted = series.map((each) => {
+    const [, top, base] = each.points.filter((p) => p[1] !== null).pop();
+    return { each, at: stacked ? (y(top) + y(base)) / 2 : y(top), room: stacked ? y(base) - y(top) : Infinity };
+  });
+  const placed = wanted.filter((w) => w.room >= 7).slice(0, most).sort((a, b) => a.at - b.at);
+  placed.forEach((w, k) => { w.at = Math.max(w.at, k ? placed[k - 1].at + LABEL_HEIGHT : low); });
+  for (let k = placed.length - 1; k >= 0; k -= 1) {
+    placed[k].at = Math.min(placed[k].at, k === placed.length - 1 ? high : placed[k + 1].at - LABEL_HEIGHT);
+  }
+  for (const { each, at } of placed) {
+    node("text", { class: `name ${each.className}`, x, y: (at + 4).toFixed(1) }, svg).textContent = cut(each.name, letters);
+  }
+}
+
+function axes(svg, box, x, y, options) {
+  const { plotRight, height } = options;
   const levels = niceTicks(box.y0, box.y1, 4);
-  const format = options.yFormat || ((v) => v.toFixed(digitsOf(levels)).replace("-", "−"));
-  for (const tick of levels) {
-    node("path", { class: "grid", d: `M${PAD.left} ${y(tick)}H${width - PAD.right}` }, svg);
-    node("text", { class: "axis", x: PAD.left - 7, y: y(tick) + 4, "text-anchor": "end" }, svg).textContent = format(tick);
-  }
-  const ticks = options.logX ? logTicks(box.x0, box.x1) : timeTicks(box.x0, box.x1, Math.min(5, width / 80));
-  for (const tick of ticks) {
+  const texts = labels(levels, options.yFormat || fixed);
+  levels.forEach((tick, k) => {
+    node("path", { class: tick === 0 ? "grid zero" : "grid", d: `M${PAD.left} ${y(tick)}H${plotRight}` }, svg);
+    node("text", { class: "axis y", x: PAD.left - 7, y: y(tick) + 4, "text-anchor": "end" }, svg).textContent = texts[k];
+  });
+  const room = Math.max(2, Math.min(5, Math.floor((plotRight - PAD.left) / 58)));
+  const ticks = options.logX ? logTicks(box.x0, box.x1) : timeTicks(box.x0, box.x1, room);
+  const lines = options.logX ? ticks.map((t) => [options.xFormat(t)]) : timeLabels(ticks, box.x0, box.x1);
+  ticks.forEach((tick, k) => {
     const at = x(tick);
-    const anchor = at > width - 30 ? "end" : at < PAD.left + 12 ? "start" : "middle";
-    node("text", { class: "axis", x: at, y: height - 5, "text-anchor": anchor }, svg).textContent = options.xFormat(tick);
-  }
+    const anchor = at > plotRight - 12 ? "end" : at < PAD.left + 12 ? "start" : "middle";
+    node("path", { class: "grid", d: `M${at} ${height - PAD.bottom}v4` }, svg);
+    const text = node("text", { class: "axis x", y: height - PAD.bottom + 16, "text-anchor": anchor }, svg);
+    lines[k].forEach((line, row) => { node("tspan", { x: at, dy: row ? 13 : 0 }, text).textContent = row ? ` ${line}` : line; });
+  });
 }
 
 // A vertical line under the pointer, and the values it meets.
@@ -165,35 +177,49 @@ function watchPointer(figure, svg) {
   svg.addEventListener("pointerleave", () => { tip.hidden = true; svg.querySelector(".cross.hover")?.remove(); });
 }
 
+function headOf(chart, value) {
+  if (chart.options.logX) return chart.options.xFormat(value);
+  const time = timeOf(value, (chart.options.width ?? 60) < 60);
+  return spansDays(chart.box.x0, chart.box.x1) ? `${dateOf(value)} ${time} UTC` : `${time} UTC`;
+}
+
 function show(figure, tip, event) {
   const chart = figure.chart;
   if (!chart) return;
   const rect = chart.svg.getBoundingClientRect();
   const at = ((event.clientX - rect.left) / rect.width) * chart.width;
-  const xs = [...new Set(chart.data.flatMap((s) => s.points.map((p) => p[0])))];
+  const xs = [...new Set(chart.data.flatMap((s) => s.points.filter((p) => p[1] !== null).map((p) => p[0])))];
   const near = xs.reduce((best, v) => (Math.abs(chart.x(v) - at) < Math.abs(chart.x(best) - at) ? v : best), xs[0]);
   chart.svg.querySelector(".cross.hover")?.remove();
   node("path", { class: "cross hover", d: `M${chart.x(near)} ${PAD.top}V${chart.height - PAD.bottom}` }, chart.svg);
   const head = document.createElement("b");
-  head.textContent = chart.options.xFormat(near);
-  const format = chart.options.yFormat || short;
-  const rows = chart.data.map((each) => {
+  head.textContent = headOf(chart, near);
+  const format = chart.options.tipFormat || short;
+  const values = chart.data.map((each) => {
     const before = each.points.filter((p) => (chart.options.step ? p[0] <= near : p[0] === near));
-    const value = before.length ? before[before.length - 1][1] : null;
-    if (value === null || value === undefined) return null;
+    return { each, value: before.length ? before[before.length - 1][1] : null };
+  }).filter((v) => v.value !== null && v.value !== undefined);
+  const shown = values.length > MOST_ROWS ? values.filter((v) => v.each.label).sort((a, b) => b.value - a.value).slice(0, MOST_ROWS) : values;
+  const rows = shown.map(({ each, value }) => {
     const row = document.createElement("div");
     const name = document.createElement("span");
-    const dot = document.createElement("i");
-    dot.className = `dot ${each.className}`;
-    name.append(dot, each.name);
+    const mark = document.createElement("i");
+    mark.className = `swatch ${each.className}`;
+    name.append(mark, each.name);
     const number = document.createElement("span");
     number.textContent = format(value);
     row.append(name, number);
     return row;
   });
-  tip.replaceChildren(head, ...rows.filter(Boolean));
+  if (values.length > shown.length) {
+    const rest = document.createElement("div");
+    rest.textContent = `and ${values.length - shown.length} others`;
+    rows.push(rest);
+  }
+  tip.replaceChildren(head, ...rows);
   tip.hidden = false;
   const left = event.clientX - rect.left;
-  tip.style.left = `${left > rect.width / 2 ? left - tip.offsetWidth : left + 28}px`;
+  const room = figure.clientWidth - tip.offsetWidth - 4;
+  tip.style.left = `${Math.max(4, Math.min(room, left > rect.width / 2 ? left - tip.offsetWidth : left + 28))}px`;
   tip.style.top = "3rem";
 }

@@ -1,68 +1,133 @@
 // Asks for new numbers every second while somebody looks, and draws them.
-import { color, draw, short } from "./charts.js";
+import { draw, look } from "./charts.js";
+import { ask, keepAsking } from "./connection.js";
+import { duration, fixed } from "./ticks.js";
 
+const MOST_IN_COLOUR = 8;
 const root = document.getElementById("dashboard");
-const pulse = document.getElementById("pulse");
-const connection = document.getElementById("connection");
-const percent = (value) => `${Math.round(value * 100)} %`;
-const dollars = (value) => `$${value >= 10 ? value.toFixed(0) : value.toFixed(2)}`;
-const seconds = (value) => (value < 1 ? `${short(value * 1000)} ms` : value < 120 ? `${short(value)} s` : `${short(value / 60)} min`);
+const percent = (value, digits = 0) => `${fixed(value * 100, Math.max(0, digits - 2))} %`;
+const dollars = (value, digits = 2) => `$${fixed(value, digits)}`;
+const chosen = new Set((new URLSearchParams(location.search).get("agents") || "").split(",").filter(Boolean));
+let pointed = null;
 let last = null;
 
-function ago(t) {
-  const s = Math.round(-t);
-  return s < 1 ? "now" : s < 120 ? `−${s} s` : s < 7200 ? `−${short(s / 60)} min` : `−${short(s / 3600)} h`;
+// Agents drawn in colour: those chosen; otherwise all, or those with the most traffic if there are many.
+function prominent(charts) {
+  const names = charts.agents;
+  const picked = names.filter((name) => chosen.has(name) || name === pointed);
+  if (picked.length) return new Set(picked);
+  if (names.length <= MOST_IN_COLOUR) return new Set(names);
+  const order = [...names.keys()].sort((a, b) => charts.decisions[b] - charts.decisions[a]);
+  return new Set(order.slice(0, MOST_IN_COLOUR).map((i) => names[i]));
 }
 
-function overTime(charts, rows) {
-  return charts.agents.map((name, i) => ({ name, className: color(i), points: charts.t.map((t, k) => [t, rows[i]?.[k] ?? null]) }));
+function overTime(charts, rows, bright) {
+  return charts.agents.map((name, i) => ({
+    name,
+    label: bright.has(name),
+    className: bright.has(name) ? look(i) : "other",
+    points: charts.t.map((t, k) => [t, rows[i]?.[k] ?? null]),
+  })).sort((a, b) => weight(charts, b.name) - weight(charts, a.name));
 }
 
-// One moment alone would be an invisible line: show it as a stretch of time.
-function twice(charts) {
-  const both = (row) => [row[0], row[0]];
-  const doubled = { ...charts, t: [-charts.width_s, 0], regret: both(charts.regret) };
-  for (const name of ["share", "propensity", "reward", "distance", "cost"]) doubled[name] = charts[name].map(both);
-  return doubled;
+function weight(charts, name) {
+  return charts.decisions[charts.agents.indexOf(name)];
 }
 
-function survival(charts) {
-  const curves = charts.survival.map((steps, i) => ({ name: charts.agents[i], className: color(i), steps })).filter((c) => c.steps);
+// In a stack all the others are one band.
+function banded(charts, rows, bright) {
+  const all = overTime(charts, rows, bright);
+  const others = all.filter((each) => !each.label);
+  const front = charts.agents.map((name) => all.find((each) => each.name === name)).filter((each) => each.label);
+  if (!others.length) return front;
+  const sum = charts.t.map((t, k) => {
+    const known = others.map((each) => each.points[k][1]).filter((v) => v !== null);
+    return [t, known.length ? known.reduce((a, b) => a + b, 0) : null];
+  });
+  return [...front, { name: others.length === 1 ? others[0].name : `${others.length} others`, label: true, className: "other", points: sum }];
+}
+
+function survival(charts, bright) {
+  const curves = charts.survival.map((steps, i) => ({
+    name: charts.agents[i], label: bright.has(charts.agents[i]), className: bright.has(charts.agents[i]) ? look(i) : "other", steps,
+  })).filter((c) => c.steps);
   const times = curves.flatMap((c) => c.steps.map((s) => s[0])).filter((t) => t > 0);
   if (!times.length) return { curves: [], low: 0.001 };
-  const low = 10 ** Math.floor(Math.log10(Math.min(...times)));
+  const low = Math.max(10 ** Math.floor(Math.log10(Math.min(...times))), 1e-4);
   const high = Math.max(...times);
-  return {
-    low: Math.max(low, 1e-4),
-    curves: curves.map((c) => ({ ...c, points: [[low, 1], ...c.steps, [high, c.steps[c.steps.length - 1][1]]] })),
-  };
+  return { low, curves: curves.map((c) => ({ ...c, points: [[low, 1], ...c.steps, [high, c.steps[c.steps.length - 1][1]]] })) };
 }
 
 function paint(charts) {
-  const end = charts.t.length ? charts.t[charts.t.length - 1] : 0;
-  charts = { ...charts, t: charts.t.map((t) => t - end) };
-  if (charts.t.length === 1) charts = twice(charts);
-  const time = { xFormat: ago };
-  const marks = charts.alarms.map((a) => ({ x: Math.min(a.t - end, 0), className: color(charts.agents.indexOf(a.agent)) }));
+  const bright = prominent(charts);
+  const first = charts.t.length ? Math.min(charts.from, charts.t[0] - charts.width_s / 2) : charts.from;
+  const time = { gap: charts.gap_s, width: charts.width_s, xMin: first, xMax: charts.to };
+  const marks = charts.alarms.map((a) => ({ x: a.t, className: look(charts.agents.indexOf(a.agent)) }));
   const figure = (name) => root.querySelector(`[data-chart="${name}"]`);
-  draw(figure("share"), overTime(charts, charts.share), { ...time, stacked: true, yMin: 0, yMax: 1, yFormat: percent });
-  draw(figure("propensity"), overTime(charts, charts.propensity), { ...time, yMin: 0, yMax: 1 });
-  draw(figure("reward"), overTime(charts, charts.reward), { ...time, yMin: 0, yMax: 1 });
-  draw(figure("regret"), [{ name: "regret", className: "c4", points: charts.t.map((t, k) => [t, charts.regret[k]]) }], { ...time, fill: true, ySpan: 1 });
-  draw(figure("distance"), overTime(charts, charts.distance), { ...time, yMin: 0, ySpan: 0.1, marks });
-  draw(figure("cost"), overTime(charts, charts.cost), { ...time, stacked: true, yMin: 0, ySpan: 0.01, yFormat: dollars });
-  const { curves, low } = survival(charts);
-  draw(figure("survival"), curves, { xFormat: seconds, logX: true, xMin: low, step: true, yMin: 0, yMax: 1, yFormat: percent });
+  const lines = (name, options) => draw(figure(name), overTime(charts, charts[name], bright), { ...time, ...options });
+  draw(figure("share"), banded(charts, charts.share, bright), { ...time, stacked: true, yMax: 1, yFormat: percent, tipFormat: percent });
+  lines("propensity", { ySpan: 0.1 });
+  lines("reward", { yMax: 1 });
+  draw(figure("regret"), [{ name: "regret", label: true, className: "c4", points: charts.t.map((t, k) => [t, charts.regret[k]]) }], { ...time, fill: true, ySpan: 1 });
+  lines("distance", { ySpan: 0.1, marks });
+  draw(figure("cost"), banded(charts, charts.cost, bright), { ...time, stacked: true, ySpan: 0.01, yFormat: dollars, tipFormat: (v) => dollars(v, v < 1 ? 4 : 2) });
+  const { curves, low } = survival(charts, bright);
+  draw(figure("survival"), curves, { xFormat: duration, logX: true, xMin: low, step: true, yMax: 1, yFormat: percent, tipFormat: percent });
+}
+
+function choose(name) {
+  if (!chosen.delete(name)) chosen.add(name);
+  const query = new URLSearchParams(location.search);
+  if (chosen.size) query.set("agents", [...chosen].join(",")); else query.delete("agents");
+  history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+  for (const anchor of document.querySelectorAll(".choices a")) {
+    const address = new URL(anchor.href);
+    if (chosen.size) address.searchParams.set("agents", [...chosen].join(",")); else address.searchParams.delete("agents");
+    anchor.href = address.pathname + address.search;
+  }
+  document.querySelector(".ranges [name=agents]").value = [...chosen].join(",");
+  again();
+}
+
+function point(name) {
+  pointed = name;
+  again();
+}
+
+function again() {
+  if (!last) return;
+  markLegend();
+  paint(last.charts);
 }
 
 function legend(agents) {
-  document.getElementById("legend").replaceChildren(...agents.map((name, index) => {
+  const place = document.getElementById("legend");
+  if ([...place.querySelectorAll("button")].map((b) => b.dataset.agent).join("\n") === agents.join("\n")) return;
+  place.replaceChildren(...agents.map((name, index) => {
     const item = document.createElement("li");
-    const dot = document.createElement("i");
-    dot.className = `dot ${color(index)}`;
-    item.append(dot, name);
+    const button = document.createElement("button");
+    const mark = document.createElement("i");
+    button.type = "button";
+    button.dataset.agent = name;
+    mark.className = `swatch ${look(index)}`;
+    button.append(mark, name);
+    button.addEventListener("click", () => choose(name));
+    button.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && point(name));
+    button.addEventListener("pointerleave", () => point(null));
+    item.append(button);
     return item;
   }));
+}
+
+function markLegend() {
+  const bright = prominent(last.charts);
+  for (const button of document.querySelectorAll("#legend button")) {
+    button.setAttribute("aria-pressed", String(chosen.has(button.dataset.agent)));
+    button.classList.toggle("faint", !bright.has(button.dataset.agent));
+  }
+  const note = document.getElementById("legend-note");
+  note.hidden = last.charts.agents.length <= MOST_IN_COLOUR;
+  note.textContent = chosen.size ? "The others are grey. Choose again to let go." : `In colour: the ${MOST_IN_COLOUR} agents with the most decisions. Choose others here.`;
 }
 
 function fill(parts) {
@@ -76,27 +141,11 @@ function fill(parts) {
 }
 
 async function refresh() {
-  const answer = await fetch(root.dataset.live, { headers: { accept: "application/json" } });
-  if (!answer.ok) throw new Error(String(answer.status));
-  last = await answer.json();
+  last = await ask(root.dataset.live);
   fill(last.parts);
   legend(last.charts.agents);
-  paint(last.charts);
-}
-
-async function loop() {
-  if (!document.hidden) {
-    try {
-      await refresh();
-      connection.textContent = "live";
-      pulse.classList.remove("off");
-    } catch {
-      connection.textContent = "no connection, trying again";
-      pulse.classList.add("off");
-    }
-  }
-  setTimeout(loop, 1000);
+  again();
 }
 
 addEventListener("resize", () => last && paint(last.charts));
-loop();
+keepAsking(refresh, 1000);

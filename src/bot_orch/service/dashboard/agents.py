@@ -1,0 +1,208 @@
+"""Agents side by side over a range of time: traffic, reward, dollars, seconds, distance, failures."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+from bot_orch.service.dashboard.buckets import BucketView
+from bot_orch.service.dashboard.timeline import Timeline
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.pages import Safe, html, join
+from bot_orch.service.web.paging import link
+from bot_orch.service.web.terms import number
+
+__all__ = ["SORTS", "AgentRow", "agent_rows", "agents_csv", "agents_head", "agents_part", "swatch"]
+
+_COLORS, _STYLES = 8, 7
+_TONES = {"closed": "good", "half_open": "warn", "open": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """What one agent did in a range of time; ``None`` where nothing is known. Dollars are per decision."""
+
+    index: int
+    agent: str
+    kind: str
+    circuit: str
+    decisions: int
+    share: float | None
+    propensity: float | None
+    reward: float | None
+    usd: float | None
+    seconds: float | None
+    distance: float | None
+    alarms: int
+    failed: int
+    ended: int
+    calls: str
+    cost_usd: float
+
+
+def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[AgentRow]:
+    """One row per agent, in the order of the settings."""
+    kinds = {agent.id: agent.kind for agent in runtime.config.agents}
+    known = runtime.ledger.router.drift_alarms()
+    sums = {name: view.total(name).tolist() for name in _USED}
+    made = sum(sums["decisions"])
+    rows = []
+    for index, name in enumerate(timeline.agents):
+        guard = runtime.guards.get(name)
+        state = None if guard is None else guard.view()
+        n = sums["decisions"][index]
+        rows.append(
+            AgentRow(
+                index,
+                name,
+                kinds.get(name, ""),
+                circuit="closed" if state is None else str(state.breaker.state).replace("-", "_"),
+                decisions=round(n),
+                share=_ratio(n, made),
+                propensity=_ratio(sums["propensity"][index], made),
+                reward=_ratio(sums["reward"][index], sums["rewarded"][index]),
+                usd=_ratio(sums["cost_usd"][index], n),
+                seconds=_ratio(sums["seconds"][index], sums["completed"][index]),
+                distance=_ratio(sums["distance"][index], made),
+                alarms=max(known.get(name, 0), sum(alarm.agent == name for alarm in timeline.alarms)),
+                failed=round(sums["failed"][index]),
+                ended=round(sums["ended"][index]),
+                calls="" if state is None else f"{state.in_flight} / {state.concurrency}",
+                cost_usd=sums["cost_usd"][index],
+            )
+        )
+    return rows
+
+
+_USED = (
+    "decisions",
+    "propensity",
+    "reward",
+    "rewarded",
+    "cost_usd",
+    "completed",
+    "seconds",
+    "distance",
+    "failed",
+    "ended",
+)
+
+
+def _ratio(above: float, below: float) -> float | None:
+    return above / below if below else None
+
+
+_Key = Callable[[AgentRow], float | str | None]
+SORTS: dict[str, tuple[str, _Key]] = {
+    "agent": ("Agent", lambda row: row.agent),
+    "circuit": ("Circuit", lambda row: row.circuit),
+    "decisions": ("Decisions", lambda row: -row.decisions),
+    "p": ("p", lambda row: None if row.propensity is None else -row.propensity),
+    "reward": ("Reward", lambda row: None if row.reward is None else -row.reward),
+    "usd": ("$ each", lambda row: row.usd),
+    "seconds": ("Seconds", lambda row: row.seconds),
+    "distance": ("W", lambda row: row.distance),
+    "drift": ("Drift", lambda row: -row.alarms),
+    "failed": ("Failed", lambda row: None if not row.ended else -row.failed / row.ended),
+    "calls": ("Calls", lambda row: row.calls),
+    "cost": ("Cost", lambda row: -row.cost_usd),
+}
+"""Columns of the table: heading, and the order in which a click on it sorts (best or largest first, unknown last)."""
+
+
+def agents_head(query: Mapping[str, str]) -> Safe:
+    """The headings; each is a link that sorts by its column."""
+    cell = '<th scope="col"{sorted}><a href="{href}#agents">{text}</a></th>'
+    mark = Safe(' aria-sort="other"')
+    return join(
+        html(cell, text=text, href=link("/", query, sort=name), sorted=mark if query.get("sort") == name else Safe(""))
+        for name, (text, _) in SORTS.items()
+    )
+
+
+_ROW = (
+    '<tr><th scope="row">{swatch}<span class="name">{agent}<small class="muted">{kind}</small></span></th>'
+    '<td data-label="Circuit"><span class="state {tone}">{circuit}</span></td>'
+    '<td data-label="Decisions">{decisions}<small class="muted">{share}</small></td><td data-label="p">{p}</td>'
+    '<td data-label="Reward">{reward}</td><td data-label="$ each">{usd}</td><td data-label="Seconds">{seconds}</td>'
+    '<td data-label="W">{distance}</td><td data-label="Drift">{alarms}</td><td data-label="Failed">{failed}</td>'
+    '<td data-label="Calls">{calls}</td><td data-label="Cost">{cost}</td></tr>'
+)
+
+
+def agents_part(rows: Sequence[AgentRow], sort: str) -> Safe:
+    """The rows of the table; bars compare rewards, dollars and seconds."""
+    if sort in SORTS:
+        key = SORTS[sort][1]
+        rows = sorted(rows, key=lambda row: ((value := key(row)) is None, value if value is not None else 0))
+    most = {
+        name: max((getattr(row, name) or 0.0 for row in rows), default=0.0) for name in ("reward", "usd", "seconds")
+    }
+    return join(_row(row, most) for row in rows)
+
+
+def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
+    return html(
+        _ROW,
+        swatch=swatch(row.index),
+        agent=row.agent,
+        kind=row.kind,
+        tone=_TONES.get(row.circuit, ""),
+        circuit=row.circuit.replace("_", " "),
+        decisions=f"{row.decisions:,}",
+        share="" if row.share is None else f"{100 * row.share:.0f} %",
+        p=_known(row.propensity),
+        reward=_bar(row.reward, _known(row.reward), max(most["reward"], 1.0)),
+        usd=_bar(row.usd, _dollars(row.usd), most["usd"]),
+        seconds=_bar(row.seconds, _seconds(row.seconds), most["seconds"]),
+        distance=_known(row.distance),
+        alarms=html('<span class="state bad">{n}</span>', n=row.alarms) if row.alarms else "–",
+        failed=f"{row.failed:,} / {row.ended:,}" if row.ended else "–",
+        calls=row.calls or "–",
+        cost=f"${row.cost_usd:,.2f}",
+    )
+
+
+def swatch(index: int | None) -> Safe:
+    """A short line in the colour and style of an agent, the same as in the charts."""
+    if index is None:
+        return Safe('<i class="swatch other"></i>')
+    return html('<i class="swatch c{color} d{style}"></i>', color=index % _COLORS, style=index // _COLORS % _STYLES)
+
+
+def _bar(value: float | None, text: str, most: float) -> Safe:
+    if value is None:
+        return Safe("–")
+    share = min(max(value / most, 0.0), 1.0) if most > 0 else 0.0
+    return html('{text}<meter value="{share}" aria-hidden="true"></meter>', text=text, share=f"{share:.3f}")
+
+
+def _known(value: float | None) -> str:
+    return "–" if value is None else number(value, 2)
+
+
+def _dollars(value: float | None) -> str:
+    return "–" if value is None else f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{value * 1000:.1f} ms" if value < 0.01 else f"{value * 1000:.0f} ms"
+    return f"{value:,.1f} s" if value < 600 else f"{value / 60:,.0f} min"
+
+
+_FIELDS = ("agent", "kind", "decisions", "share", "propensity", "reward", "usd", "seconds", "distance", "failed")
+
+
+def agents_csv(rows: Sequence[AgentRow]) -> str:
+    """The table as a CSV file; empty where nothing is known, ``usd`` per decision."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*_FIELDS, "ended", "cost_usd"])
+    for row in rows:
+        writer.writerow([getattr(row, name) for name in (*_FIELDS, "ended", "cost_usd")])
+    return out.getvalue()

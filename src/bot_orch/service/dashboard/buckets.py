@@ -1,0 +1,170 @@
+"""Sums over intervals of time, kept at several widths: fine ones for the recent past, coarse ones for long ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+
+__all__ = ["Bucket", "BucketSeries", "BucketView"]
+
+_WIDTHS_S = (1, 10, 120, 1800, 21600)  # with 720 of each: 12 minutes, 2 hours, a day, 15 days, half a year
+_KEPT = 720
+_SHOWN_S = (1, 2, 5, 10, 20, 30, 60, 120, 240, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+_MOST_SHOWN = 90
+_SUMS = (
+    "decisions",
+    "propensity",
+    "distance",
+    "reward",
+    "rewarded",
+    "weight",
+    "weighted",
+    "cost_usd",
+    "ended",
+    "failed",
+    "completed",
+    "seconds",
+)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Sums over one interval, one entry per agent.
+
+    Parameters
+    ----------
+    start_us
+        Begin of the interval.
+    decisions, propensity, distance
+        Decisions for the agent, and sums of its propensities and distances over all decisions.
+    reward, rewarded
+        Sum and number of the rewards observed.
+    weight, weighted
+        Sums of 1 / propensity, and of that times the net reward (for SNIPS).
+    cost_usd
+        Money spent.
+    ended, failed
+        Attempts that ended, and those of them that did not complete.
+    completed, seconds
+        Number of tasks completed, and the sum of their durations.
+    earned, settled
+        Net reward of all agents, and number of outcomes.
+    """
+
+    start_us: int
+    _: KW_ONLY
+    decisions: Floats
+    propensity: Floats
+    distance: Floats
+    reward: Floats
+    rewarded: Floats
+    weight: Floats
+    weighted: Floats
+    cost_usd: Floats
+    ended: Floats
+    failed: Floats
+    completed: Floats
+    seconds: Floats
+    earned: float
+    settled: float
+
+    @classmethod
+    def empty(cls, start_us: int, n: int) -> Bucket:
+        """A bucket of zeros for ``n`` agents."""
+        return cls(start_us, **{name: np.zeros(n) for name in _SUMS}, earned=0.0, settled=0.0)
+
+    def add(self, other: Bucket) -> None:
+        """Add the sums of another bucket."""
+        for name in _SUMS:
+            getattr(self, name)[:] += getattr(other, name)
+        self.earned += other.earned
+        self.settled += other.settled
+
+
+class BucketView(NamedTuple):
+    """Buckets of a range of time; intervals without events have none."""
+
+    buckets: list[Bucket]
+    width_us: int
+    from_us: int
+    to_us: int
+    n: int
+
+    def total(self, name: str) -> Floats:
+        """The sum of one field over the range, per agent."""
+        total: Floats = sum((getattr(bucket, name) for bucket in self.buckets), start=np.zeros(self.n))
+        return total
+
+
+@dataclass(slots=True)
+class BucketSeries:
+    """Buckets of a whole log: one list per width, each limited in length."""
+
+    n: int
+    tiers: list[list[Bucket]] = field(default_factory=lambda: [[] for _ in _WIDTHS_S])
+    dropped: list[bool] = field(default_factory=lambda: [False for _ in _WIDTHS_S])
+    first_us: int = 0
+    _now: Bucket | None = None
+
+    def at(self, time_us: int) -> Bucket:
+        """The bucket of a moment; an earlier moment than the last one counts for that."""
+        start_us = _start(time_us, _WIDTHS_S[0])
+        if self._now is None or self._now.start_us < start_us:
+            self._close()
+            self.first_us = self.first_us or start_us
+            self._now = Bucket.empty(start_us, self.n)
+        return self._now
+
+    def view(self, from_us: int, to_us: int) -> BucketView:
+        """At most about ninety buckets that cover the range, from the finest widths that reach back so far."""
+        from_us = max(from_us, self.first_us)
+        tier = self._tier_for(from_us)
+        span_s = max(to_us - from_us, 1) / 1e6
+        base_s = _WIDTHS_S[tier]
+        fits = (each for each in _SHOWN_S if each % base_s == 0 and span_s / each <= _MOST_SHOWN)
+        days = -(-span_s // (86400 * _MOST_SHOWN))
+        width_s = next(fits, round(days) * 86400)
+        inside = [each for each in self._all(tier) if from_us - width_s * 1_000_000 < each.start_us <= to_us]
+        return BucketView(_merged(inside, width_s, self.n), width_s * 1_000_000, from_us, to_us, self.n)
+
+    def _close(self) -> None:
+        """Add the finest bucket to the lists of all widths."""
+        if self._now is None:
+            return
+        for tier, width_s in enumerate(_WIDTHS_S):
+            buckets, start_us = self.tiers[tier], _start(self._now.start_us, width_s)
+            if not buckets or buckets[-1].start_us < start_us:
+                buckets.append(Bucket.empty(start_us, self.n))
+            buckets[-1].add(self._now)
+            if len(buckets) > 2 * _KEPT:  # in halves, because dropping one by one moves the whole list
+                del buckets[:_KEPT]
+                self.dropped[tier] = True
+        self._now = None
+
+    def _all(self, tier: int) -> list[Bucket]:
+        return self.tiers[tier] if self._now is None else [*self.tiers[tier], self._now]
+
+    def _tier_for(self, from_us: int) -> int:
+        for tier, buckets in enumerate(self.tiers):
+            if not self.dropped[tier] or (buckets and buckets[0].start_us <= from_us):
+                return tier
+        return len(_WIDTHS_S) - 1
+
+
+def _merged(buckets: Sequence[Bucket], width_s: int, n: int) -> list[Bucket]:
+    merged: list[Bucket] = []
+    for bucket in buckets:
+        start_us = _start(bucket.start_us, width_s)
+        if not merged or merged[-1].start_us < start_us:
+            merged.append(Bucket.empty(start_us, n))
+        merged[-1].add(bucket)
+    return merged
+
+
+def _start(time_us: int, width_s: int) -> int:
+    return time_us - time_us % (width_s * 1_000_000)

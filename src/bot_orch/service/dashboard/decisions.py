@@ -1,0 +1,76 @@
+"""All decisions of the log in pages, the newest first. A page is named by a number in the log, so links stay valid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
+from bot_orch.eventlog.log import Log, Row
+from bot_orch.service.dashboard.timeline import Recent, outcome_words
+
+__all__ = ["DecisionPage", "decisions_page"]
+
+_STEP = 500
+_MOST_READ = 50_000
+
+
+class DecisionPage(NamedTuple):
+    """Decisions, the newest first, and the numbers that name the neighbouring pages; ``None`` at the ends."""
+
+    entries: list[Recent]
+    newer: int | None
+    older: int | None
+
+
+def decisions_page(log: Log, count: int, *, before: int | None = None, after: int | None = None) -> DecisionPage:
+    """The ``count`` decisions next to a number in the log; the newest ones without one.
+
+    A bounded number of rows is read, so that a long stretch without decisions cannot hold up the service.
+    """
+    end = log.last()[0] + 1
+    if after is not None:
+        found = _after(log, after, count)
+        if len(found) < count:  # fill up the newest page
+            found = _before(log, end, count)
+    else:
+        found = _before(log, end if before is None else min(before, end), count)
+    if not found:
+        return DecisionPage([], None, None)
+    oldest, newest = found[0].seq, found[-1].seq
+    newer = newest if _after(log, newest, 1) else None
+    older = oldest if _before(log, oldest, 1) else None
+    return DecisionPage([_entry(log, row) for row in reversed(found)], newer, older)
+
+
+def _before(log: Log, seq: int, count: int) -> list[Row]:
+    """The last decisions with numbers below ``seq``, in the order of the log."""
+    found: list[Row] = []
+    end = seq
+    while end > 1 and len(found) < count and seq - end < _MOST_READ:
+        begin = max(1, end - _STEP)
+        rows = islice(log.read(begin - 1), end - begin)
+        found[:0] = [row for row in rows if row.seq < end and row.holds(DecisionMade)]
+        end = begin
+    return found[-count:]
+
+
+def _after(log: Log, seq: int, count: int) -> list[Row]:
+    rows = islice(log.read(seq), _MOST_READ)
+    return list(islice((row for row in rows if row.holds(DecisionMade)), count))
+
+
+def _entry(log: Log, row: Row) -> Recent:
+    event = row.event()
+    if not isinstance(event, DecisionMade):
+        raise TypeError(f"row {row.seq} is no decision")
+    entry = Recent(row.time_us, event.id, event.agent, task=event.task.id, propensity=event.propensity, by=event.by)
+    entry.outcome = _outcome(log.about(event.id)) or entry.outcome
+    return entry
+
+
+def _outcome(rows: Sequence[Row]) -> str:
+    events = (row.event() for row in rows if row.holds(FeedbackGiven) or row.holds(Censored))
+    said = [outcome_words(event) for event in events if isinstance(event, FeedbackGiven | Censored)]
+    return next((words for words in reversed(said) if words), "")

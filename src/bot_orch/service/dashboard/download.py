@@ -1,0 +1,56 @@
+"""The data of one chart as a CSV file: one row per time and agent."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+__all__ = ["CHARTS", "chart_csv"]
+
+CHARTS = {
+    "share": "share",
+    "propensity": "propensity",
+    "reward": "reward",
+    "regret": "regret",
+    "distance": "distance",
+    "survival": "not_completed",
+    "cost": "usd",
+}
+"""Charts, and the name of their value in a file."""
+
+
+def chart_csv(name: str, data: dict[str, Any]) -> str:
+    """The points of a chart; intervals without data have no rows.
+
+    Examples
+    --------
+    >>> print(chart_csv("share", {"agents": ["a"], "t": [0.5, 1.5], "share": [[1.0, None]]}))
+    time,agent,share
+    1970-01-01T00:00:00.500Z,a,1.0
+    <BLANKLINE>
+    """
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    first = "seconds" if name == "survival" else "time"
+    writer.writerow([first, *(["agent"] if name != "regret" else []), CHARTS[name]])
+    writer.writerows(_rows(name, data))
+    return out.getvalue()
+
+
+def _rows(name: str, data: dict[str, Any]) -> Iterator[list[object]]:
+    if name == "regret":
+        yield from ([_time(t), value] for t, value in zip(data["t"], data["regret"], strict=True))
+        return
+    for index, agent in enumerate(data["agents"]):
+        if name == "survival":
+            yield from ([seconds, agent, value] for seconds, value in data["survival"][index] or ())
+        elif data[name]:
+            points = zip(data["t"], data[name][index], strict=True)
+            yield from ([_time(t), agent, value] for t, value in points if value is not None)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
