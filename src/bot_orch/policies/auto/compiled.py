@@ -173,7 +173,7 @@ def _weights(s: AutoState, contextual: bool, stated: bool, forgetting: bool, w: 
     if not forgetting:
         w[1] = 0.0
     if not contextual:
-        w[2] = 0.0
+        w[0], w[2], w[3] = 0.0, 0.0, 2.0 * w[3]
     w[4] = _TRUSTED * w[4] if stated else 0.0
     for e in range(_MEMBERS):
         total += w[e]
@@ -204,7 +204,8 @@ def _memory(s: AutoState, x: Floats, t: float, w: Floats, value: Floats, varianc
     """Predictions (2, M) of the members with a memory, and the variance (M,) of their mixture."""
     n, m, contextual = min(s.counters[0], len(s.owner)), len(s.uid), len(x) > 0
     both = max(w[0] + w[1], 1e-300)
-    first, second = w[0] / both, w[1] / both
+    second = w[1] / both
+    first = 1.0 - second
     prior = first * _own_variance(0, contextual) + second * _own_variance(1, contextual)
     place, near, recent, scale = _places(s, n), np.zeros(n), np.empty(n), np.empty(len(x))
     _scale_of(s, scale)
@@ -339,7 +340,8 @@ def _step(s: AutoState, row: int, n: int, scale: Floats, near: Floats, recent: F
         x[k] = s.x[row, k]
     _kernel(s, x, float(s.round[row]), n, scale, near, recent)
     noise = 1.0 / s.weight[row]
-    for e in range(2):
+    fitted[0] = 0.0
+    for e in range(0 if d > 0 else 1, 2):  # without features the first has no part
         fit = 0.0
         for other in range(n):
             k, r = near[other], recent[other]

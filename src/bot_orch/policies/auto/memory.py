@@ -103,7 +103,8 @@ def predict_memory(
     """
     m, n = value.shape[1], len(place)
     value[:] = s.levels[0]
-    share = weights[:2] / max(weights[0] + weights[1], 1e-300)
+    second = weights[1] / max(weights[0] + weights[1], 1e-300)
+    share = np.array([1.0 - second, second])
     prior = np.sum(share * own_variance(len(x) > 0))
     information = np.zeros(m)
     if n > 0:
@@ -136,8 +137,8 @@ def step(s: AutoState, row: int, n: int) -> Floats:
     x = s.x[row].astype(np.float64)
     own, common = covariances(s, x, float(s.round[row]), n)
     same = s.owner[:n] == s.owner[row]
-    variance, fitted = prior_variance(len(x) > 0), np.empty(2)
-    for e in range(2):
+    variance, fitted = prior_variance(len(x) > 0), np.zeros(2)
+    for e in range(0 if len(x) > 0 else 1, 2):  # without features the first has no part
         kernel_row = np.where(same, own[e], 0.0) + common[e]
         fitted[e] = np.sum(s.alpha[e, :n] * kernel_row)
         noise = 1.0 / s.weight[row]

@@ -56,8 +56,8 @@ def weights_of(s: AutoState, contextual: bool, stated: bool, forgetting: bool) -
     w = np.exp(s.evidence - np.max(s.evidence))
     if not forgetting:
         w[1] = 0.0
-    if not contextual:
-        w[2] = 0.0
+    if not contextual:  # the lasting member would estimate the same means, less exactly
+        w[0], w[2], w[3] = 0.0, 0.0, 2.0 * w[3]
     w[4] = CLAIMS_TRUSTED * w[4] if stated else 0.0
     return np.asarray(w / np.sum(w))
 
