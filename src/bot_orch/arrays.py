@@ -8,6 +8,8 @@ steps many seeds together uses ``(seeds,)``. No learner needs its own code for s
 from __future__ import annotations
 
 import base64
+import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -33,6 +35,8 @@ __all__ = [
     "remove_agent",
     "row_views",
 ]
+
+_WORTH_DEFLATING = 1024  # bytes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -116,7 +120,7 @@ def remove_agent(schema: Schema, arrays: Arrays, index: int, batch_ndim: int = 0
 
 
 def encode(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    """Serialise arrays to JSON values without loss (little-endian bytes in base64).
+    """Serialise arrays to JSON values without loss: little-endian bytes in base64, deflated where that halves them.
 
     Examples
     --------
@@ -134,11 +138,13 @@ def decode(document: Mapping[str, Any]) -> Arrays:
 
 def _encode_one(array: npt.NDArray[Any]) -> dict[str, Any]:
     little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-    return {
-        "dtype": little.dtype.str,
-        "shape": list(array.shape),
-        "data": base64.b64encode(little.tobytes()).decode("ascii"),
-    }
+    data = little.tobytes()
+    head = {"dtype": little.dtype.str, "shape": list(array.shape)}
+    if len(data) >= _WORTH_DEFLATING:
+        small = zlib.compress(data, 1)
+        if 2 * len(small) < len(data):
+            return {**head, "deflated": base64.b64encode(small).decode("ascii")}
+    return {**head, "data": base64.b64encode(data).decode("ascii")}
 
 
 def _decode_one(name: str, entry: Any) -> npt.NDArray[Any]:
@@ -146,9 +152,20 @@ def _decode_one(name: str, entry: Any) -> npt.NDArray[Any]:
         dtype = np.dtype(entry["dtype"])
         if dtype.kind not in "fiub":
             raise StateFormatError(f"arrays.{name}: type {dtype} is not allowed in a saved state; save it again")
-        flat = np.frombuffer(base64.b64decode(entry["data"], validate=True), dtype=dtype)
+        flat = np.frombuffer(_bytes_of(entry), dtype=dtype)
         return flat.reshape(entry["shape"]).astype(dtype.newbyteorder("="))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
         if isinstance(error, StateFormatError):
             raise
         raise StateFormatError(f"arrays.{name}: damaged ({error}); restore the file from a backup") from error
+
+
+def _bytes_of(entry: Any) -> bytes:
+    if "deflated" not in entry:
+        return base64.b64decode(entry["data"], validate=True)
+    size = math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
+    reader = zlib.decompressobj()
+    data = reader.decompress(base64.b64decode(entry["deflated"], validate=True), size + 1)
+    if not reader.eof:
+        raise ValueError("deflated data do not end where the shape says")
+    return data

@@ -325,7 +325,7 @@ class Orchestrator:
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
         self._tally.decided(decision.agent)
         horizon = engine.settings.horizon
-        if horizon is not None and state.rounds > horizon:
+        if horizon is not None and next(iter(state.pending.values())).key.counter < state.rounds - horizon:
             self._expire_before(state.rounds - horizon)
 
     @exclusive
