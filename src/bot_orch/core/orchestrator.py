@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_number
 from bot_orch.core import settling, verdicts
 from bot_orch.core.alignment import Alignment, Units
+from bot_orch.core.capture import CapturedState
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.constraints import Constraint, Objective
@@ -569,9 +569,15 @@ class Orchestrator:
     @exclusive
     def to_json(self) -> str:
         """Settings and state as one versioned JSON document."""
-        settings, state = self.settings.spec(), self._state.to_dict()
-        document = {"format": FORMAT, "version": VERSION, "engine": ENGINE, "settings": settings, "state": state}
-        return json.dumps(document, allow_nan=False)
+        return "".join(CapturedState(self._head(), self._state).pieces())
+
+    @exclusive
+    def capture(self) -> CapturedState:
+        """A copy of settings and state; its pieces are the document of :meth:`to_json` as of now."""
+        return CapturedState(self._head(), self._state.copied())
+
+    def _head(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": VERSION, "engine": ENGINE, "settings": self.settings.spec()}
 
     @classmethod
     def from_json(cls, text: str, *, encoder: Encoder | None = None) -> Orchestrator:

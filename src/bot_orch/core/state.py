@@ -66,14 +66,37 @@ class State:
         """JSON values; :meth:`from_dict` is the inverse."""
         return {
             "agents": [agent_to_dict(agent) for agent in self.agents],
-            "parts": {name: encode(arrays) for name, arrays in self.parts.items()},
+            "parts": {name: self.encoded_part(name) for name in self.parts},
             "pending": [decision.to_dict() for decision in self.pending.values()],
             "rounds": self.rounds,
             "seq": self.seq,
             "silences": [silence_to_dict(silence) for silence in self.silences.values()],
+            **self.optional(),
+        }
+
+    def optional(self) -> dict[str, Any]:
+        """JSON values of what most states lack."""
+        return {
             **({"verdicts": [[key, *astuple(entry)] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
             **({"shown": list(self.shown)} if self.shown else {}),
         }
+
+    def encoded_part(self, name: str) -> dict[str, Any]:
+        """The arrays of one learner as JSON values."""
+        return encode(self.parts[name])
+
+    def copied(self) -> State:
+        """A copy that later events do not change. Decisions and silences are frozen, so only arrays are copied."""
+        return State(
+            self.agents,
+            {part: {name: array.copy() for name, array in arrays.items()} for part, arrays in self.parts.items()},
+            dict(self.pending),
+            rounds=self.rounds,
+            seq=self.seq,
+            silences=dict(self.silences),
+            verdicts=dict(self.verdicts),
+            shown=dict(self.shown),
+        )
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> State:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any
 
 import msgspec
 
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
+from bot_orch.eventlog.capture import CapturedLedger, Entries, decompressed, digest, run_slices
 from bot_orch.eventlog.events import (
     SETTLING,
     AttemptEnded,
@@ -41,6 +40,7 @@ __all__ = ["UNFIT", "Ledger", "LedgerMismatchError", "drawn_agent", "fold", "tak
 
 _FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
+_REPORT_EVERY = 500
 # what a damaged row that still decodes, to values that no service writes, may raise
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
@@ -145,34 +145,35 @@ class Ledger:
 
     def fingerprint(self) -> str:
         """A hash of everything, equal for equal ledgers."""
-        return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
+        return digest(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """One versioned document, bit for bit."""
-        document = {
-            "format": _FORMAT,
-            "derived_by": ENGINE,
-            "engine": self.engine,
-            "router": self.router.to_json(),
-            "pending": [[key, *value] for key, value in self.pending.items()],
-            "silent": list(self.silent.items()),
-            "answered": list(self.answered.items()),
+        return run_slices(self.capture().slices())
+
+    def capture(self) -> CapturedLedger:
+        """A copy as of now, which can be encoded later: its slices give :meth:`to_bytes`."""
+        before = {"format": _FORMAT, "derived_by": ENGINE, "engine": self.engine}
+        after = {
+            "pending": Entries(dict(self.pending), flat=True),
+            "silent": Entries(dict(self.silent)),
+            "answered": Entries(dict(self.answered)),
             "early": {key: [encode_event(each) for each in kept] for key, kept in sorted(self.early.items())},
-            "sessions": [[key, *value] for key, value in self.sessions.items()],
-            "tasks": list(self.tasks.items()),
+            "sessions": Entries(dict(self.sessions), flat=True),
+            "tasks": Entries(dict(self.tasks)),
             "spending": self.spending.to_list(),
             **({"paid": dict(sorted(self.paid.items()))} if self.paid else {}),
             "kill_switch": self.kill_switch,
             "seq": self.seq,
             "time_us": self.time_us,
-            **({"audits": list(self.audits.items())} if self.audits else {}),
+            **({"audits": Entries(dict(self.audits))} if self.audits else {}),
         }
-        return msgspec.msgpack.encode(document)
+        return CapturedLedger(before, self.router.capture(), after, seq=self.seq)
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Ledger:
         """The inverse of :meth:`to_bytes`."""
-        document: dict[str, Any] = msgspec.msgpack.decode(body)
+        document = decompressed(msgspec.msgpack.decode(body))
         if document.get("format") != _FORMAT or document.get("derived_by") != ENGINE:
             raise StateFormatError(f"snapshot.format: is {document.get('format')}; delete the snapshot")
         ledger = cls()
@@ -286,11 +287,29 @@ class Ledger:
         del self.audits[event.decision_id]
 
 
-def fold(log: Log, *, upto: int | None = None, use_snapshot: bool = True) -> Ledger:
-    """The ledger after the last event of the log, or after the event ``upto``."""
+def fold(
+    log: Log,
+    *,
+    upto: int | None = None,
+    use_snapshot: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ledger:
+    """The ledger after the last event of the log, or after the event ``upto``.
+
+    ``progress`` is called with (done, total) from time to time.
+    """
     ledger = _start(log.snapshot() if use_snapshot else None, upto)
-    take_all(ledger, log.read(ledger.seq), upto)
+    rows = log.read(ledger.seq)
+    take_all(ledger, rows if progress is None else _reported(rows, ledger.seq, log.last()[0], progress), upto)
     return ledger
+
+
+def _reported(rows: Iterable[Row], done: int, total: int, progress: Callable[[int, int], None]) -> Iterator[Row]:
+    progress(done, total)
+    for row in rows:
+        yield row
+        if row.seq % _REPORT_EVERY == 0:
+            progress(row.seq, total)
 
 
 def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> None:

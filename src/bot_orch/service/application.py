@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from bot_orch.service.dashboard.routes import dashboard_pages
 from bot_orch.service.people.pages import queue_pages
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.desk import open_queue
-from bot_orch.service.runtime import Runtime
+from bot_orch.service.runtime import Runtime, StartCancelledError
 from bot_orch.service.web.app import asgi_app
 from bot_orch.service.web.auth import Gate
 from bot_orch.service.web.endpoint import Request, Site
@@ -46,24 +47,39 @@ def make_app(runtime: Runtime, environment: Mapping[str, str] | None = None) -> 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         try:
-            await runtime.start()
+            runtime.open()
         except (BotOrchError, OSError, sqlite3.Error) as error:
             app.state.failure = error
             raise
-        if runtime.replica is None:
-            resume(runtime)
-        else:
-            runtime.replica.take_over(partial(resume, runtime))
+        loading = asyncio.create_task(_load(app, runtime), name="load")  # requests get 503 meanwhile
         try:
             yield
         finally:
             await runtime.stop()
+            await loading
 
     limits = runtime.config.limits
     site = Site(runtime, Gate(runtime.config.tokens, environment, limits), BodyRoom(limits.bodies_bytes))
     app = asgi_app(_routes(site), lifespan)
-    app.state.runtime, app.state.failure = runtime, None
+    app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
     return app
+
+
+async def _load(app: Starlette, runtime: Runtime) -> None:
+    """Fold the log and continue the rounds; a failure stops the server."""
+    try:
+        await runtime.load()
+    except StartCancelledError:
+        return
+    except Exception as error:
+        app.state.failure = error
+        if app.state.stop is not None:
+            app.state.stop()
+        return
+    if runtime.replica is None:
+        resume(runtime)
+    else:
+        runtime.replica.take_over(partial(resume, runtime))
 
 
 def _routes(site: Site) -> list[BaseRoute]:

@@ -7,6 +7,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -15,6 +16,7 @@ from bot_orch.agents.base import Attempt
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.clock import Clock, SystemClock
+from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import AttemptEnded, Censored, Controlled, Noted
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
@@ -23,14 +25,14 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.build import make_guard, make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.problems import StorageError
+from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
 from bot_orch.service.storage.writer import Group, Writer
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
-__all__ = ["Runtime", "TicketQueue", "digest_of"]
+__all__ = ["Runtime", "StartCancelledError", "TicketQueue", "digest_of"]
 
 _log = logging.getLogger("bot_orch.service")
 _SWEEP_AT_ONCE = 500
@@ -39,6 +41,10 @@ _SWEEP_AT_ONCE = 500
 def digest_of(body: bytes | bytearray) -> bytes:
     """A digest that tells a repeated request from another one with the same key."""
     return hashlib.blake2b(body, digest_size=16).digest()
+
+
+class StartCancelledError(BotOrchError):
+    """The service was stopped before it had folded its log."""
 
 
 class TicketQueue(HumanQueue, Protocol):
@@ -75,7 +81,10 @@ class Runtime:
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
-        self.stopping = False
+        self.stopping = self.loaded = False
+        self._log: Log | None = None
+        self._loading: asyncio.Future[None] | None = None
+        self._folded = self._to_fold = 0
         self.queue: TicketQueue | None = None
         self._writer: Writer | None = None
         self.replica: Member | None = None
@@ -98,16 +107,37 @@ class Runtime:
     @property
     def ready(self) -> bool:
         """Whether the log is open and can be written."""
-        return self._writer is not None and self._writer.failed is None
+        return self.loaded and self._writer is not None and self._writer.failed is None
+
+    def check_loaded(self) -> None:
+        """Raise a :class:`Problem` with the progress while the log is being folded."""
+        if not self.loaded:
+            message = f"not ready: {self._folded} of {self._to_fold} events folded"
+            details = {"folded": self._folded, "total": self._to_fold}
+            raise Problem(503, "not_ready", message, headers={"retry-after": "1"}, details=details)
 
     async def start(self) -> None:
-        """Open and fold the log, log a change of settings, join the replicas, build the agents."""
-        log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
+        """Open and load the log."""
+        self.open()
+        await self.load()
+
+    def open(self) -> None:
+        """Open the log, and keep others from writing to it."""
+        self._log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
+
+    async def load(self) -> None:
+        """Fold the log in a thread, log a change of settings, join the replicas, build the agents."""
+        self._loading = asyncio.get_running_loop().create_future()
         try:
-            self._writer = make_writer(log, self._clock, grouped=self._grouped)
-        except BaseException:
-            log.close()
-            raise
+            await self._load()
+        finally:
+            self._loading.set_result(None)
+
+    async def _load(self) -> None:
+        if self._log is None or self.stopping:
+            raise StartCancelledError("the service was stopped before it folded the log")
+        job = partial(make_writer, self._log, self._clock, grouped=self._grouped, progress=self._progress)
+        self._writer = await asyncio.to_thread(job)
         self._writer.start()
         self._saved_seq = self.ledger.folded_from
         await self._save_long_tail()
@@ -123,11 +153,14 @@ class Runtime:
         if self.replica is not None:
             self.replica.start()
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="sweeper")
+        self.loaded = True
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
     async def stop(self) -> None:
         """Cancel background work, close the agents, commit everything, close the log."""
         self.stopping = True
+        if self._loading is not None:
+            await self._loading
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self.background.stop()  # rounds continue after the restart
@@ -135,9 +168,18 @@ class Runtime:
             await guard.close()
         if self._writer is not None:
             await self._writer.close()
+        elif self._log is not None:
+            self._log.close()
+        if self._writer is not None:
             if self.replica is not None:
                 await self.replica.leave()
             _log.info("stopped", extra={"fields": {"seq": self.ledger.seq}})
+
+    def _progress(self, done: int, total: int) -> None:
+        """Note how far the fold is; it runs in a thread."""
+        if self.stopping:
+            raise StartCancelledError("the service was stopped while it folded the log")
+        self._folded, self._to_fold = done, total
 
     def kill_switch(self, agent: str | None, by: str) -> Group:
         """Send all tasks to one agent; ``None`` ends that."""
@@ -226,9 +268,9 @@ class Runtime:
         saving = self._save_if_due()
         if saving is not None:
             with suppress(StorageError):  # a snapshot only saves time at the next start
-                await saving.durable()
+                await saving
 
-    def _save_if_due(self) -> Group | None:
+    def _save_if_due(self) -> asyncio.Task[None] | None:
         """Save a snapshot every ``snapshot_every`` events; one that fails is tried again after as many."""
         if self.ledger.seq - self._saved_seq < self.config.limits.snapshot_every or not self.ledger.configured:
             return None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
@@ -32,8 +34,9 @@ def make_server(config: Config, *, environment: Mapping[str, str] | None = None,
         raise InvalidInputError(
             "config.listen.host", f"is {config.listen.host} and there are no tokens", "add tokens, or use 127.0.0.1"
         )
+    app = make_app(make_runtime(config, **options), environment)
     settings = uvicorn.Config(
-        make_app(make_runtime(config, **options), environment),
+        app,
         host=config.listen.host,
         port=config.listen.port,
         access_log=False,
@@ -47,7 +50,9 @@ def make_server(config: Config, *, environment: Mapping[str, str] | None = None,
         http=_protocol(config),
         h11_max_incomplete_event_size=config.limits.head_bytes,
     )
-    return uvicorn.Server(settings)
+    server = uvicorn.Server(settings)
+    app.state.stop = partial(setattr, server, "should_exit", True)
+    return server
 
 
 def _protocol(config: Config) -> Any:
@@ -93,12 +98,12 @@ def one_reason(server: Any, config: Config) -> Iterator[None]:
             raise
     finally:
         logger.removeFilter(keep)
-    if not server.started and state.failure is not None:
+    if state.failure is not None:
         raise _reason(state.failure, config) from state.failure
 
 
-def _reason(failure: Exception, config: Config) -> BotOrchError:
-    if isinstance(failure, BotOrchError):
+def _reason(failure: Exception, config: Config) -> Exception:
+    if isinstance(failure, BotOrchError) or not isinstance(failure, OSError | sqlite3.Error):
         return failure
     problem = str(getattr(failure, "strerror", None) or failure).rpartition(": ")[2]
     if isinstance(failure, OSError) and failure.filename is None:

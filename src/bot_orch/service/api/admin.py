@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, StateView
 from bot_orch.service.problems import Problem, Reply, json_reply
+from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["agents", "kill_switch", "live", "metrics", "ready", "state"]
@@ -16,6 +17,7 @@ async def live(_: Request) -> Reply:
 
 async def ready(request: Request) -> Reply:
     """``GET /health/ready``: the log takes writes."""
+    request.runtime.check_loaded()
     if not request.runtime.ready:
         raise Problem(503, "not_ready", "the log does not take writes", headers={"retry-after": "1"})
     return json_reply({"status": "ready"})
@@ -61,12 +63,14 @@ async def state(request: Request) -> Reply:
     runtime = request.runtime
     await runtime.writer.barrier()
     ledger = runtime.ledger
+    time_us, pending = ledger.time_us, len(ledger.pending)
+    seq, found = await fingerprint(ledger.capture())
     return json_reply(
         StateView(
-            seq=ledger.seq,
-            time_us=ledger.time_us,
-            fingerprint=ledger.fingerprint(),
-            pending=len(ledger.pending),
+            seq=seq,
+            time_us=time_us,
+            fingerprint=found,
+            pending=pending,
             kill_switch=ledger.kill_switch or runtime.config.router.kill_switch,
             spent_usd=ledger.spending.within(runtime.writer.now_us(), 86_400.0),
         )

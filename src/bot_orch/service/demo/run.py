@@ -75,7 +75,7 @@ async def _run(demo: Demo, say: Callable[[str], None]) -> None:
     config = demo_config(demo)
     server = make_server(config)
     serving = asyncio.create_task(_serve(server, config))
-    while not server.started:
+    while not (server.started and server.config.app.state.runtime.loaded):
         await asyncio.sleep(0.02)
         if serving.done():
             return await serving

@@ -16,6 +16,7 @@ from bot_orch.eventlog.stores.postgres.roster import Peer
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.handover import TOOK, BackgroundRounds, LocalWork
 from bot_orch.service.storage.replica import ReplicaWriter
+from bot_orch.service.storage.slices import fingerprint
 
 __all__ = ["Member", "ReplicaMismatchError"]
 
@@ -121,7 +122,7 @@ class Member:
         quiet = seq == self._quiet_seq == ledger.seq == writer.committed_seq != self._hashed_seq
         if quiet and len(ledger.pending) <= _MOST_TO_HASH:
             self._hashed_seq = seq
-            hashes.append((seq, ledger.fingerprint()))
+            hashes.append(await fingerprint(ledger.capture()))
         self._quiet_seq = seq
         found = await self._ask(partial(self._roster.publish, hashes, self.lease_s))
         while writer.hashes and hashes and writer.hashes[0] in hashes:

@@ -22,6 +22,7 @@ from functools import partial
 
 from bot_orch.clock import Clock
 from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.eventlog.capture import CapturedLedger
 from bot_orch.eventlog.events import SETTLING, Censored, Event, FeedbackGiven, TaskEnded, encode_event, kind_of
 from bot_orch.eventlog.ledger import LedgerMismatchError
 from bot_orch.eventlog.log import Log, Row, Snapshot
@@ -29,7 +30,8 @@ from bot_orch.eventlog.stores.postgres.follow import Follower
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.roster import ReplicaRoster
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.writer import Group, Writer
+from bot_orch.service.storage.slices import fingerprint
+from bot_orch.service.storage.writer import Group, Progress, Writer
 from bot_orch.types import Decision
 
 __all__ = ["ReplicaWriter", "make_writer"]
@@ -51,14 +53,14 @@ class _Staged:
     digest: bytes | None = None
 
 
-def make_writer(log: Log, clock: Clock, *, grouped: bool = True) -> Writer:
+def make_writer(log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> Writer:
     """A :class:`ReplicaWriter` for a log on PostgreSQL, a :class:`Writer` for others."""
     if not isinstance(log, PostgresLog):
-        return Writer(log, clock, grouped=grouped)
+        return Writer(log, clock, grouped=grouped, progress=progress)
     roster = ReplicaRoster(log.url, log.schema)
     try:
         log.writer = roster.join(f"{socket.gethostname()}:{os.getpid()}", log.last()[0])
-        return ReplicaWriter(log, clock, roster, grouped=grouped)
+        return ReplicaWriter(log, clock, roster, grouped=grouped, progress=progress)
     except BaseException:
         roster.leave()
         raise
@@ -69,14 +71,22 @@ class ReplicaWriter(Writer):
 
     Parameters
     ----------
-    log, clock, grouped
+    log, clock, grouped, progress
         As those of :class:`bot_orch.service.storage.writer.Writer`; without groups a turn serves one request.
     roster
         Membership of the replicas.
     """
 
-    def __init__(self, log: PostgresLog, clock: Clock, roster: ReplicaRoster, *, grouped: bool = True) -> None:
-        super().__init__(log, clock)
+    def __init__(
+        self,
+        log: PostgresLog,
+        clock: Clock,
+        roster: ReplicaRoster,
+        *,
+        grouped: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(log, clock, progress=progress)
         self.shared, self.roster = log, roster
         self.committed_seq = self.ledger.seq
         self.hashes: deque[tuple[int, str]] = deque(maxlen=1000)
@@ -89,7 +99,8 @@ class ReplicaWriter(Writer):
         self._in_turn = False
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._deferred: list[_Staged] = []
-        self._save = False
+        self._snapshot: Snapshot | None = None
+        self._hashing: set[asyncio.Task[None]] = set()
         self._halted: Exception | None = None
         self._follower: Follower | None = None
 
@@ -160,9 +171,9 @@ class ReplicaWriter(Writer):
         self._refs.pop(ref, None)
         return self.log.about(ref)
 
-    def save(self) -> Group:
-        """Take a snapshot at the end of the next turn."""
-        self._save = True
+    def _put_snapshot(self, snapshot: Snapshot) -> Group:
+        """Write a snapshot at the end of the next turn."""
+        self._snapshot = snapshot
         self._wake.set()
         return self._open()
 
@@ -177,6 +188,8 @@ class ReplicaWriter(Writer):
         try:
             await super().close()
         finally:
+            for hashing in self._hashing:
+                hashing.cancel()
             if self._follower is not None:
                 await asyncio.to_thread(self._follower.stop)
 
@@ -187,7 +200,7 @@ class ReplicaWriter(Writer):
     def _refuse_all(self, error: Exception) -> None:
         self._deferred.clear()
         self.hashes.clear()
-        self._save = False
+        self._snapshot = None
         for group in (*self._line, self._flying):
             if group is not None and not group.done.is_set():
                 self._finish(group, error)
@@ -265,9 +278,8 @@ class ReplicaWriter(Writer):
             self._put_deferred()
             self._admit()
             await asyncio.sleep(0)  # admitted requests run now, up to their next await
-            if self._save:
-                self._open().snapshot = Snapshot(self.ledger.seq, self.ledger.to_bytes())
-                self._save = False
+            if self._snapshot is not None:
+                self._open().snapshot, self._snapshot = self._snapshot, None
         finally:
             self._in_turn = False
         if self._distrusted is not None:
@@ -287,10 +299,6 @@ class ReplicaWriter(Writer):
             await self._in_thread(self.shared.rollback)
         if not group.done.is_set():  # else the service was stopped meanwhile
             self._finish(group, None)
-
-    def _append_and_commit(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
-        self.shared.append(rows, snapshot)
-        self.shared.commit()
 
     def _admit(self) -> None:
         for _ in range(1 if self._one_by_one else len(self._waiting)):
@@ -355,7 +363,14 @@ class ReplicaWriter(Writer):
         ledger = self.ledger
         period = max(self.check_every, 1 << (4 * len(ledger.pending)).bit_length())
         if ledger.seq % period == 0 and ledger.configured:
-            self.hashes.append((ledger.seq, ledger.fingerprint()))
+            hashing = asyncio.create_task(self._hash(ledger.capture(), self._rollbacks))
+            self._hashing.add(hashing)
+            hashing.add_done_callback(self._hashing.discard)
+
+    async def _hash(self, captured: CapturedLedger, rollbacks: int) -> None:
+        found = await fingerprint(captured)
+        if rollbacks == self._rollbacks:
+            self.hashes.append(found)
 
 
 def _only_shown(event: Event) -> bool:

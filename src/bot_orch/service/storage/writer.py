@@ -2,7 +2,7 @@
 
 The event loop stamps an event, folds it into the ledger and stages its row. One task inserts the staged rows and lets a
 thread COMMIT; rows staged meanwhile form the next group. Every answer waits for one fsync, and one fsync serves many
-answers.
+answers. A snapshot is captured at once, encoded between requests, and committed as a group of its own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from bot_orch.clock import Clock, ServiceTime
@@ -20,12 +22,14 @@ from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.observers import Observers
+from bot_orch.service.storage.slices import take_snapshot
 from bot_orch.types import Decision
 
-__all__ = ["Group", "Writer"]
+__all__ = ["Group", "Progress", "Writer"]
 
 _log = logging.getLogger("bot_orch.writer")
 T = TypeVar("T")
+Progress = Callable[[int, int], None]
 _MANY_REFS = 10_000
 _MUCH_AHEAD_US = 1_000_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
@@ -64,11 +68,13 @@ class Writer:
         Stamps events; stamps are strictly increasing and advance with elapsed time, whatever the wall clock does.
     grouped
         Whether to commit groups; otherwise every event has its own commit (the peer in benchmarks).
+    progress
+        Called with (events folded, events in the log) while the log is folded.
     """
 
-    def __init__(self, log: Log, clock: Clock, *, grouped: bool = True) -> None:
+    def __init__(self, log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> None:
         self.log, self._grouped = log, grouped
-        self.ledger: Ledger = fold(log)
+        self.ledger: Ledger = fold(log, progress=progress)
         self._stamp = ServiceTime(clock, self.ledger.time_us)
         if self._stamp.ahead_us > _MUCH_AHEAD_US:
             ahead_s = round(self._stamp.ahead_us / 1e6)
@@ -83,6 +89,8 @@ class Writer:
         self.failed: Exception | None = None
         self._distrusted: Exception | None = None
         self.groups = 0
+        self._rollbacks = 0
+        self._saving: asyncio.Task[None] | None = None
         self.rebuilt: Observers[[]] = Observers()
         self.followed: Observers[[Row]] = Observers()
 
@@ -163,10 +171,28 @@ class Writer:
         if group is not None:
             await group.durable()
 
-    def save(self) -> Group:
-        """Queue a snapshot of the ledger for commit."""
-        group = self._open()
-        group.snapshot = Snapshot(self.ledger.seq, self.ledger.to_bytes())
+    def save(self) -> asyncio.Task[None]:
+        """Save a snapshot of the ledger as of now, unless one is being saved; the task ends once it is durable.
+
+        It fails with a :class:`StorageError` if storage fails meanwhile.
+        """
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save(), name="snapshot")
+            self._saving.add_done_callback(_ignore_failure)
+        return self._saving
+
+    async def _save(self) -> None:
+        rollbacks = self._rollbacks
+        snapshot = await take_snapshot(self.ledger)
+        if self._rollbacks != rollbacks or self.failed is not None:  # it may hold events that were never committed
+            raise StorageError("storage: the state was rolled back while it was saved; try again later")
+        await self._put_snapshot(snapshot).durable()
+
+    def _put_snapshot(self, snapshot: Snapshot) -> Group:
+        """Queue a snapshot, in a group after everything that it holds."""
+        group = Group()
+        group.snapshot = snapshot
+        self._line.append(group)
         self._wake.set()
         return group
 
@@ -174,7 +200,10 @@ class Writer:
         """Commit what is staged, with a snapshot, and close the log."""
         if self._task is not None:
             if self.failed is None and self.ledger.configured:
-                self.save()
+                if self._saving is not None:
+                    await asyncio.wait({self._saving})
+                with suppress(StorageError):  # it only saves time at the next start
+                    await self.save()
             self._closing = True
             self._wake.set()
             await self._task
@@ -182,7 +211,7 @@ class Writer:
         self.log.close()
 
     def _open(self) -> Group:
-        if not (self._line and self._grouped):
+        if not (self._line and self._grouped) or self._line[-1].snapshot is not None:
             self._line.append(Group())
         return self._line[-1]
 
@@ -196,6 +225,10 @@ class Writer:
             while self._line:
                 group = self._flying = self._line.popleft()
                 try:
+                    if group.snapshot is not None and not self.log.instant:
+                        await self._in_thread(partial(self._append_and_commit, group.rows, group.snapshot))
+                        self._finish(group, None)
+                        continue
                     self.log.append(group.rows, group.snapshot)
                     if self.log.instant:
                         self.log.commit()
@@ -207,6 +240,10 @@ class Writer:
                     self._finish(group, None)
             if self._closing:
                 return
+
+    def _append_and_commit(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
+        self.log.append(rows, snapshot)
+        self.log.commit()
 
     async def _in_thread(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)
@@ -226,6 +263,7 @@ class Writer:
         The connection is kept: a new one could take WAL frames that were written but never synced for committed.
         """
         self.failed = error
+        self._rollbacks += 1
         _log.error("storage failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
         for staged in (group, *self._line):
             self._finish(staged, error)
@@ -250,3 +288,9 @@ class Writer:
         self.log.rollback()
         self.log.probe()
         return fold(self.log)
+
+
+def _ignore_failure(saving: asyncio.Task[None]) -> None:
+    """A snapshot that fails is tried again later; the failure itself was logged with the group."""
+    if not saving.cancelled() and saving.exception() is not None:
+        _log.warning("snapshot not saved", extra={"fields": {"detail": str(saving.exception())}})

@@ -23,6 +23,7 @@ from bot_orch.service.web.parsing import JsonBody
 __all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
 
 _log = logging.getLogger("bot_orch.http")
+_HEALTH = ("/health/live", "/health/ready")
 _Pairs = list[tuple[bytes, bytes]]
 _SECURITY: _Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
@@ -207,6 +208,8 @@ class Endpoint:
             caller = gate.admit_person(headers, self._scope, visit, posts=method == "POST")
         else:
             caller = gate.admit(headers, self._scope, visit)
+        if self._route not in _HEALTH:
+            self._runtime.check_loaded()
         raw: bytes | bytearray = b""
         body = None
         if face.takes_body(method):
