@@ -299,6 +299,7 @@ def test_sessions_stick(start):
     for _ in range(5):
         found = decide(service, session="s")
         assert (found["agent"], found["by"]) == (first["agent"], "sticky")
+        service.post("/v1/feedback", {"decision_id": found["id"], "reward": 1})  # else the budget is held
     clock.advance(61)
     assert decide(service, session="s")["by"] == "policy"
 

@@ -79,6 +79,47 @@ def test_keys_of_different_callers_do_not_meet(secured):
     assert len(seen) == 2
 
 
+TWO = SECURED + "  - {{name: other, scopes: [decide, feedback], env: TOKEN_OTHER}}\n"
+OTHER = {**ENVIRONMENT, "TOKEN_OTHER": "secret-token-of-another"}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    from service_running import Running
+
+    path = tmp_path_factory.mktemp("shared") / "log.sqlite"
+    running = Running(parse_config(TWO.format(database=path, port=0), OTHER), environment=OTHER)
+    yield running
+    running.stop()
+
+
+def as_(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("how", ["decision", "chat", "task"])
+def test_a_decision_is_shown_to_its_token_and_to_an_admin(shared, how):
+    own, other, admin = as_(TOKENS["decide"]), as_(OTHER["TOKEN_OTHER"]), as_(TOKENS["admin"])
+    chat = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
+    path, body = {
+        "decision": ("/v1/decisions", {}),
+        "chat": ("/v1/chat/completions", chat),
+        "task": ("/v1/tasks", {"task": {"text": "private"}}),
+    }[how]
+    answer = shared.post(path, body, headers=own)
+    decision_id = answer.headers.get("x-bot-orch-decision-id") or answer.json()["id"]
+    shown = {"decision": f"/v1/decisions/{decision_id}"}
+    if how == "task":
+        shown["task"] = f"/v1/tasks/{answer.json()['id']}"
+    for place in shown.values():
+        assert shared.get(place, headers=own).status == 200 and shared.get(place, headers=admin).status == 200
+        refused = shared.get(place, headers=other)
+        assert refused.status == 404, "not even whether it exists"
+        assert refused.body == shared.get(place[:-6] + "000000", headers=other).body
+    report = {"decision_id": decision_id, "reward": 0.5}
+    assert shared.post("/v1/feedback", report, headers=other).status == 200, "another may judge it"
+
+
 def test_without_tokens_only_this_machine(tmp_path):
     text = BASE.replace("host: 127.0.0.1", "host: 0.0.0.0").format(database=tmp_path / "x", port=0)
     with pytest.raises(InvalidInputError, match="no tokens"):

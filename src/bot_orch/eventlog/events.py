@@ -115,7 +115,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     ``numbers`` holds one row of M little-endian doubles for each of ``columns``. ``features`` holds the numbers that
     the choice was made on, of the type ``feature_type``; single precision where that loses nothing. Columns and fields
     are added, the format stays. A decision on which agents made claims has a column ``claim``, NaN for those that made
-    none. ``audit`` marks the decision for an audit, drawn with ``audit_probability``.
+    none. ``audit`` marks the decision for an audit, drawn with ``audit_probability``. ``token`` names the caller,
+    ``reserved_usd`` is set aside from a budget until the outcome is known, or ``briefly``.
     """
 
     id: str
@@ -144,6 +145,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     audit: bool = False
     audit_probability: float = 0.0
     multipliers: tuple[tuple[str, float, str], ...] = ()
+    reserved_usd: float | None = None
+    briefly: bool = False
 
     def table(self) -> Floats:
         """``numbers`` as an array, one row per column."""
@@ -295,13 +298,14 @@ class EvaluationsGiven(_Event, tag="evaluations@1", frozen=True):
 
 
 class TaskSubmitted(_Event, tag="task@1", frozen=True):
-    """A whole round was asked for. ``input`` is kept because a task must survive a restart."""
+    """A whole round was asked for, by ``token``. ``input`` is kept because a task must survive a restart."""
 
     id: str
     task: TaskRecord
     input: str = ""
     background: bool = False
     deadline_s: float | None = None
+    token: str = ""
 
 
 class AttemptEnded(_Event, tag="attempt@1", frozen=True):
@@ -407,6 +411,9 @@ def record_decision(
     session: str | None = None,
     task_ref: str | None = None,
     by: str = "policy",
+    token: str = "",
+    reserved_usd: float | None = None,
+    briefly: bool = False,
 ) -> DecisionMade:
     """The event of a decision. Features and claims go with it; features in single precision if that loses nothing."""
     single = np.asarray(decision.features, dtype="<f4")
@@ -434,9 +441,12 @@ def record_decision(
         session=session,
         task_ref=task_ref,
         by=by,
+        token=token,
         audit=decision.audit,
         audit_probability=decision.audit_probability,
         multipliers=_written(decision.multipliers) if decision.multipliers else (),
+        reserved_usd=reserved_usd,
+        briefly=briefly,
     )
 
 

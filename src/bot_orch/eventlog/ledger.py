@@ -31,6 +31,7 @@ from bot_orch.eventlog.events import (
 )
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.reconfigure import reconfigured
+from bot_orch.eventlog.reservations import Reservations
 from bot_orch.eventlog.spending import Spending
 from bot_orch.policies.choice import draw
 from bot_orch.rng import uniform
@@ -56,7 +57,8 @@ class Ledger:
     ``silent`` maps those of recent decisions that ended without a reward to the orchestrator's id: a reward may still
     replace the silence. ``answered`` holds how long the agents of pending decisions took to answer, where known.
     ``audits`` maps the ids of audited decisions that wait for their second verdict to the orchestrator's id.
-    ``paid`` holds the dollars of attempts at pending decisions, by decision.
+    ``paid`` holds the dollars of attempts at pending decisions, by decision. ``reserved`` holds what is set aside for
+    decisions until a completed attempt or an outcome says what they cost.
     ``engine`` is the one that the newest settings name.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
     agents that the last event has started afresh; ``lessons`` is the number of outcomes that the last evaluations were
@@ -74,6 +76,7 @@ class Ledger:
         self.tasks: dict[str, bytes] = {}
         self.spending = Spending()
         self.paid: dict[str, float] = {}
+        self.reserved = Reservations()
         self.kill_switch: str | None = None
         self.engine = ""
         self.seq = 0
@@ -108,8 +111,10 @@ class Ledger:
                 self.lessons = self.router.learn_from(event.evaluations(), most=event.most)
             case AttemptEnded():
                 self.spending.add(time_us, event.cost_usd)
-                if event.ending == "completed" and event.decision_id in self.pending:
-                    self.answered[event.decision_id] = event.elapsed_s
+                if event.ending == "completed":
+                    self.reserved.release(event.decision_id)
+                    if event.decision_id in self.pending:
+                        self.answered[event.decision_id] = event.elapsed_s
                 if event.cost_usd and event.decision_id in self.pending:
                     self.paid[event.decision_id] = self.paid.get(event.decision_id, 0.0) + event.cost_usd
             case TaskSubmitted():
@@ -163,6 +168,7 @@ class Ledger:
             "tasks": Entries(dict(self.tasks)),
             "spending": self.spending.to_list(),
             **({"paid": dict(sorted(self.paid.items()))} if self.paid else {}),
+            **({"reserved": self.reserved.to_list()} if self.reserved else {}),
             "kill_switch": self.kill_switch,
             "seq": self.seq,
             "time_us": self.time_us,
@@ -186,6 +192,7 @@ class Ledger:
         ledger.tasks = dict(document["tasks"])
         ledger.audits = dict(document.get("audits", ()))
         ledger.paid = dict(document.get("paid", {}))
+        ledger.reserved = Reservations.from_list(document.get("reserved", []))
         ledger.spending = Spending.from_list(document["spending"])
         ledger.kill_switch = document["kill_switch"]
         ledger.seq, ledger.time_us = document["seq"], document["time_us"]
@@ -201,6 +208,8 @@ class Ledger:
         except InvalidInputError as error:
             raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
         self.pending[event.id] = (decision.id, time_us)
+        if event.reserved_usd:
+            self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
         if self.router.settings.horizon is not None:
             self._drop_expired()
         if event.session is not None:
@@ -238,6 +247,7 @@ class Ledger:
             outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
         self.router.observe(known_as, outcome, audit=audit)
         self.paid.pop(decision_id, None)
+        self.reserved.release(decision_id)
         del self.pending[decision_id]
         self.answered.pop(decision_id, None)
         if self.router.is_silent(known_as):
@@ -258,6 +268,7 @@ class Ledger:
         for decision_id, (internal, _) in list(takewhile(self._expired, self.pending.items())):
             del self.pending[decision_id]
             self.answered.pop(decision_id, None)
+            self.reserved.release(decision_id)
             if self.router.is_silent(internal):
                 self.silent[decision_id] = internal
         self._forget_silences()

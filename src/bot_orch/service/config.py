@@ -67,11 +67,17 @@ class TokenConfig(_Part, frozen=True, kw_only=True):
 
 
 class BudgetConfig(_Part, frozen=True, kw_only=True):
-    """Spending limits; agents whose expected price would exceed one are not eligible."""
+    """Spending limits; agents whose expected price would exceed one are not eligible.
+
+    If the window's money is used up for all of them, ``on_exhausted`` refuses the request or leaves the cheapest one.
+    ``pace`` leaves the cheapest one already when a tenth of the window has used a tenth of its money.
+    """
 
     per_request_usd: float | None = None
     window_usd: float | None = None
     window_s: float = 86_400.0
+    on_exhausted: Literal["refuse", "cheapest"] = "refuse"
+    pace: bool = False
 
 
 class RuleConfig(_Part, frozen=True, kw_only=True):

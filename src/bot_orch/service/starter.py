@@ -34,7 +34,9 @@ router:
   max_attempts: 3        # agents asked for one task before giving up
   sticky_s: 0            # a session stays with its agent for so long
   # success_reward: 1.0  # what an answer earns without feedback; leave out to wait for feedback
-  # budget: {per_request_usd: 0.05, window_usd: 20.0, window_s: 86400}
+  # budget: {per_request_usd: 0.05, window_usd: 20.0, window_s: 86400, on_exhausted: cheapest, pace: true}
+  #   on_exhausted: with the window's money used up, refuse (503), or ask the cheapest agent all the same
+  #   pace: spread the money over the window
   # rules:
   #   - {kind: legal, allow: [person]}
   #   - {kind: smalltalk, pin: small-model}

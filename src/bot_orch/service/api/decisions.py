@@ -18,12 +18,14 @@ from bot_orch.service.api.bodies import (
 )
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.decision import decide
+from bot_orch.service.routing.estimates import size_of
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import digest_of
+from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
 from bot_orch.types import TERMS
 
-__all__ = ["KeySpace", "attempt_view", "create", "decision_view", "explain", "idempotency_key", "record_of"]
+__all__ = ["KeySpace", "attempt_view", "create", "decision_view", "explain", "idempotency_key", "may_see", "record_of"]
 
 _LONGEST_KEY = 256
 
@@ -51,7 +53,13 @@ async def create(request: Request) -> Reply:
         return json_reply(decision_view(_decision(runtime.writer.log.row(seq))))
     if body.id is not None:
         await _check_own_id(request, body.id)
-    constraints = RoutingConstraints(body.task.kind, body.eligible, body.session, text_length=len(body.task.text))
+    constraints = RoutingConstraints(
+        body.task.kind,
+        body.eligible,
+        body.session,
+        size=size_of({}, text=body.task.text),
+        token=request.caller.name,
+    )
     event, group = decide(
         runtime,
         record_of(body.task),
@@ -71,8 +79,10 @@ async def explain(request: Request) -> Reply:
     rows = runtime.writer.log.about(decision_id)
     made = next((row for row in rows if row.holds(DecisionMade)), None)
     if made is None:
-        raise Problem(404, "unknown_decision", "there is no such decision")
+        raise _unknown()
     event = _decision(made)
+    if not may_see(request.caller, event.token):
+        raise _unknown()
     events = [(row, row.event()) for row in rows]
     return json_reply(
         Explanation(
@@ -88,6 +98,17 @@ async def explain(request: Request) -> Reply:
             why=event.decision().explain(),
         )
     )
+
+
+def may_see(caller: Caller, token: str) -> bool:
+    """Whether a caller may see what the caller ``token`` has asked for: its own, and an admin everything."""
+    return "admin" in caller.scopes or caller.name == token
+
+
+def _unknown() -> Problem:
+    """Said also of what the caller may not see."""
+    message = "there is no such decision of this token; use the id that was answered, or a token with the scope admin"
+    return Problem(404, "unknown_decision", message, param="id")
 
 
 def decision_view(event: DecisionMade) -> DecisionView:

@@ -15,6 +15,7 @@ from bot_orch.eventlog.events import TaskRecord
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import ChatAside, ChatHints
 from bot_orch.service.problems import Problem, Reply, json_reply, problem_of
+from bot_orch.service.routing.estimates import size_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
@@ -37,7 +38,7 @@ async def models(request: Request) -> Reply:
 async def complete(request: Request) -> Reply | StreamedReply:
     """``POST /v1/chat/completions``."""
     body = request.body
-    round_ = _round(request.runtime, body)
+    round_ = _round(request.runtime, body, request.caller.name)
     if body.get("stream") is True:
         return await _streamed(request, round_)
     try:
@@ -50,7 +51,7 @@ async def complete(request: Request) -> Reply | StreamedReply:
     return json_reply(_document(round_, reply))
 
 
-def _round(runtime: Runtime, body: dict[str, Any]) -> Round:
+def _round(runtime: Runtime, body: dict[str, Any], token: str) -> Round:
     model, messages = body.get("model"), body.get("messages")
     if not isinstance(model, str) or not model:
         raise Problem(400, "missing_model", "model: is missing; write auto or the name of an agent", param="model")
@@ -61,15 +62,13 @@ def _round(runtime: Runtime, body: dict[str, Any]) -> Round:
         raise Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
     aside = msgspec.convert({"bot_orch": body.get("bot_orch")}, ChatAside).bot_orch or ChatHints()
     params = {name: value for name, value in body.items() if name not in _OURS}
-    length = sum(len(str(message.get("content") or "")) for message in messages)
-    most = params.get("max_tokens")
     constraints = RoutingConstraints(
         aside.kind,
         eligible,
         aside.session or None,
-        text_length=length,
-        max_tokens=most if isinstance(most, int) and most > 0 else None,
+        size=size_of(params, messages=messages),
         calls=True,
+        token=token,
     )
     call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True)
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"

@@ -13,12 +13,14 @@ from bot_orch.agents.base import CallRequest
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
-from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, record_of
+from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of
 from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
+from bot_orch.service.routing.estimates import size_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.writer import Group
+from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["create", "resume", "show"]
@@ -44,6 +46,7 @@ async def create(request: Request) -> Reply:
         msgspec.json.encode(_plan(body)).decode(),
         body.background,
         body.deadline_s,
+        request.caller.name,
     )
     group = writer.stage(time_us, submitted, submitted.id, key=key, digest=digest)
     round_ = _round(runtime, submitted)
@@ -60,7 +63,7 @@ async def create(request: Request) -> Reply:
 
 async def show(request: Request) -> Reply:
     """``GET /v1/tasks/{id}``."""
-    return json_reply(_view(request.runtime, request.params["id"]))
+    return json_reply(_view(request.runtime, request.params["id"], request.caller))
 
 
 def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
@@ -103,9 +106,9 @@ def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
         record.kind,
         eligible,
         plan["session"],
-        text_length=len(text),
-        max_tokens=_tokens(plan["params"]),
+        size=size_of(plan["params"], text=text),
         calls=True,
+        token=submitted.token,
     )
     call = CallRequest(submitted.id, text, params=plan["params"], deadline_s=submitted.deadline_s)
     return Round(
@@ -121,11 +124,6 @@ def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
 
 def _with_id(record: TaskRecord, task_id: str) -> TaskRecord:
     return record if record.id else msgspec.structs.replace(record, id=task_id)
-
-
-def _tokens(params: dict[str, Any]) -> int | None:
-    value = params.get("max_tokens")
-    return value if isinstance(value, int) and value > 0 else None
 
 
 def _start(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
@@ -192,10 +190,13 @@ async def _known(request: Request, known: tuple[int, bytes, Group | None], diges
     return json_reply(view, 202 if view.status == "running" else 200)
 
 
-def _view(runtime: Runtime, task_id: str) -> TaskView:
+def _view(runtime: Runtime, task_id: str, caller: Caller | None = None) -> TaskView:
+    """The task as its caller sees it; without a caller, it is not checked whose it is."""
     events = [row.event() for row in runtime.writer.log.about(task_id)]
-    if not any(isinstance(event, TaskSubmitted) for event in events):
-        raise Problem(404, "unknown_task", "there is no such task")
+    submitted = next((event for event in events if isinstance(event, TaskSubmitted)), None)
+    if submitted is None or (caller is not None and not may_see(caller, submitted.token)):
+        message = "there is no such task of this token; use the id that was answered, or a token with the scope admin"
+        raise Problem(404, "unknown_task", message, param="id")
     ended = next((event for event in events if isinstance(event, TaskEnded)), None)
     if ended is None:
         return TaskView(id=task_id, status="running")

@@ -9,6 +9,7 @@ import msgspec
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import DecisionMade, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.routing.budget import expected_usd
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
@@ -53,6 +54,9 @@ def decide(
             session=constraints.session,
             task_ref=task_ref,
             by=found.by,
+            token=constraints.token,
+            reserved_usd=(held := _reserved(runtime, made.agent, constraints)),
+            briefly=held is not None and not constraints.calls,
         )
         group = writer.stage(time_us, event, event.id, made=made, key=key, digest=digest)
     except Exception as error:  # it may have been applied, but is not logged
@@ -60,6 +64,13 @@ def decide(
         raise
     runtime.metrics.count("bot_orch_decisions_total", agent=event.agent)
     return event, group
+
+
+def _reserved(runtime: Runtime, agent: str, constraints: RoutingConstraints) -> float | None:
+    """What to set aside until the outcome says what it has cost."""
+    if runtime.config.router.budget.window_usd is None:
+        return None
+    return expected_usd([agent], runtime.guards, constraints.size)[agent]
 
 
 def _encoded(router: Orchestrator, record: TaskRecord, text: str | None) -> Task:

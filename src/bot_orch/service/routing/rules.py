@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from bot_orch.agents.base import Usage
 from bot_orch.agents.guard import Guard
 from bot_orch.errors import UnknownAgentError
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
+from bot_orch.service.routing.budget import affordable, expected_usd
+from bot_orch.service.routing.estimates import RequestSize
 
 __all__ = ["Eligibility", "RoutingConstraints", "narrow"]
 
 _NO_BUDGET = BudgetConfig()
-_EXPECTED_OUTPUT_TOKENS = 500
-_CHARACTERS_PER_TOKEN = 4
+_NO_SIZE = RequestSize()
+_RETRY_S = {"over budget": 60}  # spending leaves the window by the minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +36,24 @@ class RoutingConstraints:
         Agents the request allows; ``None`` for all.
     session
         Requests of one session stay with one agent for a while.
-    text_length, max_tokens
-        For the expected price: characters of the input, limit of the output.
+    size
+        For the expected price: characters of the input, images, limit of the output.
     tried
         Agents that have failed at this task already.
     calls
         Whether the service calls the agent itself, so that its concurrency limit counts.
+    token
+        Name of the caller's token: the decision is shown to it.
     """
 
     kind: str = ""
     eligible: tuple[str, ...] | None = None
     session: str | None = None
     _: KW_ONLY
-    text_length: int = 0
-    max_tokens: int | None = None
+    size: RequestSize = _NO_SIZE
     tried: Collection[str] = ()
     calls: bool = False
+    token: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -115,7 +118,10 @@ def narrow(
 
 def _not_empty(found: Eligibility) -> Eligibility:
     if not found.left:
-        raise Problem(503, "no_agent", "no agent may take this task now", details={"excluded": found.excluded})
+        wait_s = max(_RETRY_S.get(why, 1) for why in found.excluded.values()) if found.excluded else 1
+        message = "no agent may take this task now; details.excluded says why for each"
+        details = {"excluded": found.excluded}
+        raise Problem(503, "no_agent", message, headers={"retry-after": str(wait_s)}, details=details)
     return found
 
 
@@ -135,9 +141,13 @@ def _narrow(
             _apply(found, rule)
     if guards:
         found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
-    left_usd = _left_usd(settings.budget, ledger, now_us)
-    if left_usd is not None:
-        _within_budget(found, constraints, guards, left_usd=left_usd)
+    if settings.budget != _NO_BUDGET:
+        costs = expected_usd(found.left, guards, constraints.size)
+        can = affordable(settings.budget, costs, ledger, now_us)
+        for name, why in can.excluded.items():
+            found.drop([name], why)
+        if can.cheapest:
+            found.by = "budget"
     if constraints.session is not None and settings.sticky_s > 0:
         agent, time_us = ledger.sessions.get(constraints.session, ("", 0))
         if agent in found.left and now_us - time_us <= settings.sticky_s * 1e6:
@@ -161,21 +171,3 @@ def _unavailable(names: Collection[str], guards: Mapping[str, Guard], *, calls: 
         for name in names
         if (guard := guards.get(name)) is not None and not (guard.available if calls else guard.breaker.ready())
     ]
-
-
-def _left_usd(budget: BudgetConfig, ledger: Ledger, now_us: int) -> float | None:
-    """What one request may cost now; ``None`` without a budget."""
-    if budget.per_request_usd is None and budget.window_usd is None:
-        return None
-    left = float("inf") if budget.per_request_usd is None else budget.per_request_usd
-    if budget.window_usd is not None:
-        left = min(left, budget.window_usd - ledger.spending.within(now_us, budget.window_s))
-    return max(left, 0.0)
-
-
-def _within_budget(
-    found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard], *, left_usd: float
-) -> None:
-    tokens = Usage(constraints.text_length // _CHARACTERS_PER_TOKEN, constraints.max_tokens or _EXPECTED_OUTPUT_TOKENS)
-    costs = {name: guards[name].price.cost(tokens) if name in guards else 0.0 for name in found.left}
-    found.drop([name for name, cost in costs.items() if cost > left_usd], "over budget")

@@ -1,0 +1,67 @@
+"""The budget: which agents a request can afford now, and what to set aside for the one chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bot_orch.agents.guard import Guard
+from bot_orch.eventlog.ledger import Ledger
+from bot_orch.service.config import BudgetConfig
+from bot_orch.service.routing.estimates import RequestSize
+
+__all__ = ["Affordable", "affordable", "expected_usd"]
+
+_SLACK_USD = 1e-9  # rounding of sums
+_SLICES = 10
+_SHORTEST_S = 60.0  # spending is known by the minute
+
+
+@dataclass(frozen=True, slots=True)
+class Affordable:
+    """Agents to exclude, with the reason; ``cheapest`` says that only the cheapest one is left for want of money."""
+
+    excluded: dict[str, str]
+    cheapest: bool = False
+
+
+def expected_usd(names: Iterable[str], guards: Mapping[str, Guard], size: RequestSize) -> dict[str, float]:
+    """Expected price of a request by agent."""
+    usage = size.usage()
+    return {name: guards[name].price.cost(usage) if name in guards else 0.0 for name in names}
+
+
+def affordable(budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, now_us: int) -> Affordable:
+    """What the budget says about agents with these expected prices.
+
+    What is left of the window is what was neither spent nor set aside for calls under way.
+    """
+    excluded: dict[str, str] = {}
+    if budget.per_request_usd is not None:
+        most = budget.per_request_usd + _SLACK_USD
+        excluded = {name: "over budget of a request" for name, cost in costs.items() if cost > most}
+    left = {name: cost for name, cost in costs.items() if name not in excluded}
+    if budget.window_usd is None or not left:
+        return Affordable(excluded)
+    window_usd = _left(ledger, now_us, budget.window_usd, budget.window_s)
+    over = [name for name, cost in left.items() if cost > window_usd]
+    least = min(left.values())
+    if len(over) == len(left) and budget.on_exhausted == "cheapest":
+        dear = {name: "over budget" for name, cost in left.items() if cost > least}
+        return Affordable({**excluded, **dear}, cheapest=True)
+    excluded.update(dict.fromkeys(over, "over budget"))
+    if budget.pace and len(over) < len(left) and not _in_pace(budget, budget.window_usd, ledger, now_us):
+        dear = {name: "over the pace of the budget" for name, cost in left.items() if cost > least}
+        return Affordable({**dear, **excluded}, cheapest=True)
+    return Affordable(excluded)
+
+
+def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, now_us: int) -> bool:
+    """Whether the last tenth of the window has used less than its share."""
+    slice_s = min(max(budget.window_s / _SLICES, _SHORTEST_S), budget.window_s)
+    return _left(ledger, now_us, window_usd * slice_s / budget.window_s, slice_s) > _SLACK_USD
+
+
+def _left(ledger: Ledger, now_us: int, usd: float, window_s: float) -> float:
+    used = ledger.spending.within(now_us, window_s) + ledger.reserved.within(now_us, window_s)
+    return max(usd - used, 0.0) + _SLACK_USD
