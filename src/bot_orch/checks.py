@@ -6,9 +6,12 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["check_callable", "check_count", "check_number", "check_seconds", "check_text", "is_number"]
+__all__ = ["check_array", "check_callable", "check_count", "check_number", "check_seconds", "check_text", "is_number"]
 
 
 def is_number(value: Any) -> bool:
@@ -25,7 +28,7 @@ def is_number(value: Any) -> bool:
 
 def check_number(name: str, value: Any, remedy: str, *, low: float = 0.0, high: float = math.inf) -> float:
     """The number as a float if it is finite and in [low, high]."""
-    if not (is_number(value) and low <= value <= high and math.isfinite(value)):  # nan compares false
+    if not (is_number(value) and low <= value <= high and _finite(value)):  # nan compares false
         raise InvalidInputError(name, f"is {_shown(value)}", remedy)
     return float(value)
 
@@ -54,6 +57,34 @@ def check_callable(name: str, value: Any, remedy: str) -> None:
     """Refuse what cannot be called; None means none."""
     if value is not None and not callable(value):
         raise InvalidInputError(name, f"is {_shown(value)}", remedy)
+
+
+def check_array(name: str, value: Any, remedy: str) -> npt.NDArray[np.float64]:
+    """A new array of the numbers; text and None are no numbers.
+
+    Examples
+    --------
+    >>> check_array("values", "0.5", "pass a list of numbers")
+    Traceback (most recent call last):
+    bot_orch.errors.InvalidInputError: values: is '0.5'; pass a list of numbers
+    """
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind == "O":
+            found = np.array([float(each) for each in found.ravel()]).reshape(found.shape)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(name, f"is {_shown(value)}", remedy) from error
+    if found.dtype.kind not in "biuf":
+        raise InvalidInputError(name, f"is {_shown(value)}", remedy)
+    return np.array(found, dtype=float)
+
+
+def _finite(value: Any) -> bool:
+    """Whether a number is finite as a float: integers may be too large."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _shown(value: Any) -> str:

@@ -35,10 +35,11 @@ class InvalidInputError(BotOrchError, ValueError):
 class UnknownDecisionError(BotOrchError, KeyError):
     """The decision id of an outcome is not pending."""
 
-    def __init__(self, decision_id: str) -> None:
-        message = (
-            f"decision_id: no pending decision {decision_id!r}; it was never made by this orchestrator, "
-            "or its outcome was already observed"
+    def __init__(self, decision_id: str, *, audit: bool = False) -> None:
+        message = f"decision_id: no pending decision {decision_id!r}; it was never made by this orchestrator, " + (
+            "it was not marked for an audit, or its audit was already observed"
+            if audit
+            else "or its outcome was already observed"
         )
         super().__init__(message)
         self.decision_id = decision_id

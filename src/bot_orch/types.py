@@ -354,7 +354,8 @@ def check_reward(reward: float, name: str = "outcome.reward") -> float:
     """The reward itself if it lies in [0, 1], else an error that says what to do."""
     number = type(reward) is float or is_number(reward) or isinstance(reward, _BOOLEANS)  # right or wrong is one
     if not (number and 0.0 <= reward <= 1.0):  # also catches nan
-        raise InvalidInputError(name, f"is {reward!r}", "rescale rewards to [0, 1]")
+        remedy = "rescale rewards to [0, 1]" if number else "pass a number in [0, 1]"
+        raise InvalidInputError(name, f"is {reward!r}", remedy)
     return reward
 
 
@@ -380,7 +381,7 @@ def _features(values: Any) -> tuple[float, ...]:
         if isinstance(values, str | bytes | Mapping | set) or not {str, bool}.isdisjoint(map(type, values)):
             raise TypeError
         found = tuple(map(float, values))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError("task.features", f"is {values!r}", "pass a sequence of numbers") from error
     if not all(map(math.isfinite, found)):
         raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")

@@ -11,13 +11,13 @@ from typing import Any, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
-from bot_orch.checks import check_number
+from bot_orch.checks import check_count, check_number
 from bot_orch.core import settling, verdicts
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.capture import CapturedState
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.silences import Silence
-from bot_orch.core.constraints import Constraint, Objective
+from bot_orch.core.constraints import Constraint, Objective, as_constraints
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.restarts import OnAlarm
@@ -147,16 +147,18 @@ class Orchestrator:
             horizon=horizon,
             audit_rate=audit_rate,
             on_alarm=on_alarm,
-            objective=objective or Objective(),
-            constraints=(constraints,) if isinstance(constraints, Constraint) else tuple(constraints),
+            objective=Objective() if objective is None else objective,
+            constraints=as_constraints(constraints),
         )
         self._start(settings, as_agents(agents))
+        self._roster.check_budgets(settings)
 
     @classmethod
     def from_settings(cls, settings: Settings, agents: Iterable[Agent]) -> Self:
         """A new orchestrator with these settings and no learned state."""
+        require_type("settings", settings, Settings, "pass the settings of an orchestrator")
         router = cls.__new__(cls)
-        router._start(settings, agents)
+        router._start(settings, as_agents(agents))
         return router
 
     @property
@@ -226,11 +228,11 @@ class Orchestrator:
 
     def is_pending(self, decision_id: str) -> bool:
         """Whether a decision is among :attr:`pending`."""
-        return decision_id in self._state.pending
+        return isinstance(decision_id, str) and decision_id in self._state.pending
 
     def is_silent(self, decision_id: str) -> bool:
         """Whether a decision is among :attr:`silent`."""
-        return decision_id in self._state.silences
+        return isinstance(decision_id, str) and decision_id in self._state.silences
 
     @property
     def verdicts(self) -> Mapping[str, FirstVerdict]:
@@ -246,6 +248,8 @@ class Orchestrator:
     def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending."""
         engine, task, observed = self._observed(task, eligible)
+        if task.profiles:
+            self._roster.check_profiles(task)
         decision = self._prepared(engine, observed, task)
         self._committed(engine, decision, observed)
         return decision
@@ -253,6 +257,8 @@ class Orchestrator:
     def prepare(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
         engine, task, observed = self._observed(task, eligible)
+        if task.profiles:
+            self._roster.check_profiles(task)
         return self._prepared(engine, observed, task)
 
     derive = prepare
@@ -300,6 +306,8 @@ class Orchestrator:
         Only the decision itself matters, so it may come from an older engine. It must be the next one in order.
         Constraints also read ``eligible``, the agents that it was made among.
         """
+        if type(decision) is not Decision:
+            require_type("decision", decision, Decision, "pass what prepare() returned")
         counter, names = self._state.rounds, self._roster.names
         if decision.key.counter != counter:
             problem = f"is number {decision.key.counter}, number {counter} is next"
@@ -343,7 +351,7 @@ class Orchestrator:
         if state.verdicts and isinstance(decision_id, str) and decision_id in state.verdicts:
             verdicts.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
             return
-        decision = self._awaited(decision_id, outcome)
+        decision = self._awaited(decision_id, outcome, audit=audit)
         if audit:
             verdicts.check_audit(decision)
         if outcome.output is not None:
@@ -379,6 +387,8 @@ class Orchestrator:
 
     def meaning(self, outcome: Outcome) -> OutcomeMeaning:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
+        if type(outcome) is not Outcome:
+            require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         return self._engine.completion.meaning(outcome, self.reward.read(self._state.parts["reward"], 0, outcome))
 
     @exclusive
@@ -388,7 +398,11 @@ class Orchestrator:
         Nothing says how long they were waited for, so they count as far as their agents are silent more often than
         others. A reward may still replace the silence. Returns the ids of the dropped decisions.
         """
-        decisions = [self._pending(decision_id) for decision_id in dict.fromkeys(decision_ids)]
+        if isinstance(decision_ids, str) or not isinstance(decision_ids, Iterable):
+            raise InvalidInputError("decision_ids", f"is {decision_ids!r}", "pass a list of ids of pending decisions")
+        if older_than_round is not None:
+            check_count("older_than_round", older_than_round, "pass the number of a round, or None")
+        decisions = [self._pending(decision_id) for decision_id in dict.fromkeys(map(_id, decision_ids))]
         for decision in decisions:
             self._expire(decision)
         older = () if older_than_round is None else self._expire_before(older_than_round - 1)
@@ -481,7 +495,8 @@ class Orchestrator:
         Remaining agents keep their order; new ones are appended. An alignment chosen from the first measure is kept if
         ``settings`` has none.
         """
-        wanted = Roster(tuple(agents))
+        require_type("settings", settings, Settings, "pass the settings of an orchestrator")
+        wanted = Roster(tuple(as_agents(agents)))
         if settings.alignment is None and self.alignment is not None:
             settings = replace(settings, alignment=replace(self.alignment, units=settings.chosen_units()))
         settings = carried_over(settings, self.settings)
@@ -563,7 +578,9 @@ class Orchestrator:
         return self._tally.table(self._summary(), waiting)
 
     def _summary(self) -> str:
-        policy = f"{self.policy.policy.id} (warm start)" if isinstance(self.policy, WarmStart) else self.policy.id
+        policy = self.policy.id
+        if isinstance(self.policy, WarmStart):
+            policy = self.policy.policy.id + self.policy.phase(self._state.parts["policy"])
         return f"{policy}, {self._state.rounds} rounds"
 
     @exclusive
@@ -665,22 +682,22 @@ class Orchestrator:
         """Whether the policy has learned nothing yet."""
         return not self._state.rounds and not isinstance(self.policy, WarmStart)
 
-    def _pending(self, decision_id: str) -> Decision:
+    def _pending(self, decision_id: str, *, audit: bool = False) -> Decision:
         if type(decision_id) is not str:
             require_type("decision_id", decision_id, str, "pass decision.id")
         decision = self._state.pending.get(decision_id)
         if decision is None:
-            raise UnknownDecisionError(decision_id)
+            raise UnknownDecisionError(decision_id, audit=audit)
         return decision
 
-    def _awaited(self, decision_id: str, outcome: Outcome) -> Decision:
+    def _awaited(self, decision_id: str, outcome: Outcome, *, audit: bool) -> Decision:
         """A pending decision, or a silent one if the outcome brings a lesson."""
         if type(decision_id) is not str:
             require_type("decision_id", decision_id, str, "pass decision.id")
         earlier = self._state.silences.get(decision_id)
         if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
             return earlier.decision
-        return self._pending(decision_id)
+        return self._pending(decision_id, audit=audit)
 
     def _settle(self, decision: Decision) -> Silence | None:
         """Remove a decision from the pending or silent ones; the silence."""
@@ -699,3 +716,8 @@ class Orchestrator:
         if index is None or not self._engine.restarts.wanted:
             return index is not None
         return settling.is_fresh(self._engine, self._state, index, decision=decision)
+
+
+def _id(decision_id: str) -> str:
+    require_type("decision_id", decision_id, str, "pass decision.id")
+    return decision_id

@@ -11,7 +11,7 @@ import numpy as np
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.claims import claims_of
-from bot_orch.core.constraints import Capacity
+from bot_orch.core.constraints import Budget, Capacity
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
@@ -98,6 +98,23 @@ class Roster:
             if isinstance(each, Capacity) and each.agent not in self.index:
                 problem = f"{each.agent!r} is not registered"
                 raise InvalidInputError("constraints.capacity.agent", problem, f"choose from {self.names}")
+
+    def check_profiles(self, task: Task) -> None:
+        """Refuse profiles of agents that are not registered; decisions of older logs may have some."""
+        for name in task.profiles:
+            if name not in self.index:
+                raise UnknownAgentError(f"task.profiles.{name}", "is no agent", f"choose from {self.names}")
+
+    def check_budgets(self, settings: Settings) -> None:
+        """Refuse a budget below every agent's price, where all prices are known."""
+        if self.price is None or not np.isfinite(self.price).all():
+            return
+        least = float(self.price.min())
+        for each in settings.constraints:
+            if isinstance(each, Budget) and each.limit < least:
+                cheapest = self.names[int(np.argmin(self.price))]
+                problem = f"is {each.limit:g} per task, and {cheapest!r}, the cheapest agent, costs {least:g}"
+                raise InvalidInputError("constraints.budget.usd", problem, "raise the budget, or add a cheaper agent")
 
     def comparing(self, engine: Engine) -> Engine:
         """An engine whose alignment fits the agents' configured profiles."""

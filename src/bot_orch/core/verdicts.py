@@ -19,7 +19,8 @@ _MOST = 4096
 def check_audit(decision: Decision) -> None:
     """Refuse the truth about a decision that is not marked for an audit."""
     if not decision.audit:
-        raise InvalidInputError("audit", "was not asked for", "audit the decisions that have decision.audit")
+        problem = f"is True, and decision {decision.id} is not marked for an audit"
+        raise InvalidInputError("audit", problem, "pass audit=True only where decision.audit is True, see audit_rate")
 
 
 def keep(state: State, decision: Decision, reward: float, *, audit: bool) -> None:

@@ -119,7 +119,7 @@ class Journal:
             return "learned" if lesson else "noted"
         if decision_id in self._ledger.silent and lesson:
             return "replaced"
-        raise UnknownDecisionError(decision_id)
+        raise UnknownDecisionError(decision_id, audit=audit)
 
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """A log holds one outcome per decision."""

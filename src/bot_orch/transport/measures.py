@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Floats
+from bot_orch.checks import check_array, check_count
 from bot_orch.errors import InvalidInputError
 from bot_orch.types import Measure
 
 __all__ = ["Cloud", "Gaussian", "Labels", "Samples", "measure_from_dict", "require"]
 
+_MOST_LABELS = 10**8
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # tolerance per entry for a sum of one
 
 
@@ -34,7 +36,7 @@ class Labels:
     kind: ClassVar[str] = "labels"
 
     def __init__(self, probabilities: npt.ArrayLike) -> None:
-        p = np.array(probabilities, dtype=float)
+        p = check_array("probabilities", probabilities, "pass a list of numbers, one per label")
         if p.ndim != 1 or p.size == 0:
             raise InvalidInputError("probabilities", f"has shape {p.shape}", "pass one number per label")
         _set(self, "probabilities", _normalised("probabilities", p))
@@ -42,7 +44,9 @@ class Labels:
     @classmethod
     def one_hot(cls, label: int, n_labels: int) -> Labels:
         """All mass on one label."""
-        if not 0 <= label < n_labels:
+        if check_count("n_labels", n_labels, "pass how many labels there are, 1 or more", low=1) > _MOST_LABELS:
+            raise InvalidInputError("n_labels", "is too large", f"pass {_MOST_LABELS} at most")
+        if check_count("label", label, f"pass a number from 0 to {n_labels - 1}") >= n_labels:
             raise InvalidInputError("label", f"is {label}", f"pass a number from 0 to {n_labels - 1}")
         p = np.zeros(n_labels)
         p[label] = 1.0
@@ -70,7 +74,7 @@ class Samples:
     kind: ClassVar[str] = "samples"
 
     def __init__(self, values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
-        x = np.atleast_1d(np.array(values, dtype=float))
+        x = np.atleast_1d(check_array("values", values, "pass a number or a list of numbers"))
         if x.ndim != 1 or x.size == 0:
             raise InvalidInputError("values", f"has shape {x.shape}", "pass a non-empty list of numbers")
         _set(self, "values", _finite("values", x))
@@ -96,7 +100,7 @@ class Cloud:
     kind: ClassVar[str] = "cloud"
 
     def __init__(self, points: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
-        x = np.array(points, dtype=float)
+        x = check_array("points", points, "pass an n x d array, one point per row")
         if x.ndim != 2 or x.size == 0:
             raise InvalidInputError("points", f"has shape {x.shape}", "pass an n x d array, one point per row")
         _set(self, "points", _finite("points", x))
@@ -129,8 +133,8 @@ class Gaussian:
     kind: ClassVar[str] = "gaussian"
 
     def __init__(self, mean: npt.ArrayLike, covariance: npt.ArrayLike) -> None:
-        m = np.atleast_1d(np.array(mean, dtype=float))
-        s = np.array(covariance, dtype=float)
+        m = np.atleast_1d(check_array("mean", mean, "pass d numbers"))
+        s = check_array("covariance", covariance, "pass d variances or a d x d matrix")
         if m.ndim != 1 or s.shape not in ((m.size,), (m.size, m.size)):
             raise InvalidInputError(
                 "covariance", f"has shape {s.shape} for a mean of shape {m.shape}", "pass d variances or a d x d matrix"
@@ -197,7 +201,7 @@ def _finite(name: str, x: Floats) -> Floats:
 def _weights(weights: npt.ArrayLike | None, n: int) -> Floats:
     if weights is None:
         return np.full(n, 1.0 / n)
-    w = np.array(weights, dtype=float)
+    w = check_array("weights", weights, f"pass {n} numbers, one per sample")
     if w.shape != (n,):
         raise InvalidInputError("weights", f"has shape {w.shape}", f"pass {n} numbers, one per sample")
     return _normalised("weights", w)

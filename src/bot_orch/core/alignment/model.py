@@ -14,11 +14,12 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, finite_rows, row_views
+from bot_orch.checks import check_count, check_number
 from bot_orch.core.alignment.evidence import starving
 from bot_orch.core.alignment.gaps import Gaps
-from bot_orch.core.alignment.reference import Reference, fill_missing
+from bot_orch.core.alignment.reference import Reference, check_spec, fill_missing
 from bot_orch.core.alignment.units import Relative, in_units, own_variability, settled_unit
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.drift import DriftMonitor
 from bot_orch.transport.geometries.base import Geometry, geometry_from_spec
@@ -53,6 +54,11 @@ class Watch:
     recent: int = 32
     older: int = 96
     alpha: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name in ("recent", "older"):
+            check_count(f"watch.{name}", getattr(self, name), "pass a number of outcomes, 1 or more", low=1)
+        check_number("watch.alpha", self.alpha, "pass a level between 0 and 1", high=1.0)
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,13 @@ class Alignment:
     units: Units = "reference"
 
     def __post_init__(self) -> None:
+        geometry = "pass a geometry of bot_orch.transport, such as ZeroOneLabels(2)"
+        require_type("alignment.geometry", self.geometry, Geometry, geometry)
+        require_type("alignment.memory", self.memory, Memory, "pass a Memory, such as Memory.window(100)")
+        require_type("alignment.reference", self.reference, Reference, "pass a Reference")
+        check_number("alignment.level", self.level, "pass a level between 0 and 1", high=1.0)
+        if self.watch is not None:
+            require_type("alignment.watch", self.watch, Watch, "pass Watch(), or None")
         if self.units not in ("native", "reference"):
             raise InvalidInputError("alignment.units", f"is {self.units!r}", "pass 'native' or 'reference'")
         choices = ("lower", "plug_in", "debiased", "upper")
@@ -353,6 +366,7 @@ class Alignment:
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`spec`."""
+        check_spec("alignment", document, ("geometry", "memory", "reference", "distance", "level", "watch"))
         return cls(
             geometry_from_spec(document["geometry"]),
             Memory.from_spec(document["memory"]),

@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, finite_rows
-from bot_orch.errors import InvalidInputError
+from bot_orch.checks import check_number, check_text
+from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.geometries.base import Geometry, LinearGeometry, QuantileGeometry
 from bot_orch.transport.measures import measure_from_dict
@@ -17,7 +18,7 @@ from bot_orch.transport.memory import Memory
 from bot_orch.transport.reference import Barycenter
 from bot_orch.types import Measure
 
-__all__ = ["Reference", "ReferenceSource", "fill_missing", "leave_one_out_mean"]
+__all__ = ["Reference", "ReferenceSource", "check_spec", "fill_missing", "leave_one_out_mean"]
 
 ReferenceSource = Literal["task", "fixed", "tasks", "accepted", "agent"]
 _SOURCES: tuple[ReferenceSource, ...] = ("task", "fixed", "tasks", "accepted", "agent")
@@ -49,6 +50,14 @@ class Reference:
     def __post_init__(self) -> None:
         if self.source not in _SOURCES:
             raise InvalidInputError("reference.source", f"is {self.source!r}", f"pass one of {', '.join(_SOURCES)}")
+        require_type("reference.memory", self.memory, Memory, "pass a Memory, such as Memory.window(100)")
+        if self.measure is not None:
+            require_type(
+                "reference.measure", self.measure, Measure, "pass a measure: Labels, Samples, Cloud or Gaussian"
+            )
+        if self.agent is not None:
+            check_text("reference.agent", self.agent, "pass the name of an agent")
+        check_number("reference.threshold", self.threshold, "pass the least reward of an accepted output")
         if (self.source == "fixed") != (self.measure is not None):
             raise InvalidInputError("reference.measure", "goes with source 'fixed'", "pass both or neither")
         if (self.source == "agent") != (self.agent is not None):
@@ -139,6 +148,7 @@ class Reference:
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`spec`."""
+        check_spec("reference", document, ("source", "memory", "measure", "threshold", "agent"))
         measure = document["measure"]
         return cls(
             document["source"],
@@ -147,6 +157,14 @@ class Reference:
             document["threshold"],
             document["agent"],
         )
+
+
+def check_spec(name: str, document: Any, keys: Sequence[str]) -> None:
+    """Refuse what is not a specification with these keys."""
+    require_type(name, document, Mapping, "pass what spec() returned")
+    missing = [key for key in keys if key not in document]
+    if missing:
+        raise InvalidInputError(name, f"lacks {missing}", "pass what spec() returned")
 
 
 def leave_one_out_mean(profiles: Floats, n: Floats) -> Floats:

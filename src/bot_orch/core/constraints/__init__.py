@@ -7,6 +7,7 @@ from bot_orch.core.constraints.limits import (
     Deadline,
     Objective,
     Quality,
+    as_constraints,
     constraint_from_spec,
     constraint_to_spec,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "Pacing",
     "PacingPlan",
     "Quality",
+    "as_constraints",
     "constraint_from_spec",
     "constraint_to_spec",
 ]

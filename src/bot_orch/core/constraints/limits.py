@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from bot_orch.errors import InvalidInputError
+from bot_orch.checks import check_count, check_number, is_number
+from bot_orch.errors import InvalidInputError, require_type
 
 __all__ = [
     "Budget",
@@ -16,6 +16,7 @@ __all__ = [
     "Deadline",
     "Objective",
     "Quality",
+    "as_constraints",
     "constraint_from_spec",
     "constraint_to_spec",
 ]
@@ -89,8 +90,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "usd", _number("budget.usd", self.usd, low=0.0, strict=True))
-        if not (isinstance(self.per, int) and self.per >= 1):
-            raise InvalidInputError("budget.per", f"is {self.per!r}", "pass a number of tasks, 1 or more")
+        check_number("budget.per", self.per, "pass a number of tasks, 1 or more", low=1.0)
+        check_count("budget.per", self.per, "pass a number of tasks, 1 or more", low=1)
 
     @property
     def limit(self) -> float:
@@ -219,6 +220,21 @@ _KINDS: dict[str, type[Budget] | type[Capacity] | type[Deadline] | type[Quality]
 }
 
 
+def as_constraints(given: Any) -> tuple[Constraint, ...]:
+    """One constraint or several, as a tuple.
+
+    Examples
+    --------
+    >>> as_constraints(Quality(0.1))
+    (Quality(within=0.1),)
+    """
+    if isinstance(given, Constraint):
+        return (given,)
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInputError("constraints", f"is {given!r}", "pass a list of Budget, Capacity, Deadline or Quality")
+    return tuple(given)
+
+
 def constraint_to_spec(constraint: Constraint) -> dict[str, Any]:
     """JSON values; :func:`constraint_from_spec` is the inverse.
 
@@ -247,6 +263,7 @@ def constraint_from_spec(document: Mapping[str, Any]) -> Constraint:
 
 
 def _built(type_: type[Any], document: Mapping[str, Any], where: str) -> Any:
+    require_type(where, document, Mapping, "pass settings by name")
     known = tuple(type_.__dataclass_fields__)
     for key in document:
         if key not in known:
@@ -258,13 +275,14 @@ def _built(type_: type[Any], document: Mapping[str, Any], where: str) -> Any:
 
 
 def _number(name: str, value: Any, *, low: float, strict: bool = False) -> float:
-    fine = isinstance(value, int | float) and math.isfinite(value) and (value > low if strict else value >= low)
-    if not fine:
-        raise InvalidInputError(name, f"is {value!r}", f"pass a number {'above' if strict else 'of at least'} {low:g}")
-    return float(value)
+    remedy = f"pass a number {'above' if strict else 'of at least'} {low:g}"
+    found = check_number(name, value, remedy, low=low)
+    if strict and not found > low:
+        raise InvalidInputError(name, f"is {value!r}", remedy)
+    return found
 
 
 def _share(name: str, value: Any) -> float:
-    if not (isinstance(value, int | float) and 0.0 < value < 1.0):
+    if not (is_number(value) and 0.0 < value < 1.0):
         raise InvalidInputError(name, f"is {value!r}", "pass a share between 0 and 1, such as 0.2")
     return float(value)

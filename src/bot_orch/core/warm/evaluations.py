@@ -120,9 +120,13 @@ def as_evaluations(
     if isinstance(source, Evaluations):
         return source.among(agents)
     if tasks is not None:
-        given = as_evaluations(source, agents, features=_features_of(tasks), weight=weight)
+        if features is not None:
+            raise InvalidInputError("features", "are given beside tasks, which have their own", "pass one of them")
+        given, known = as_evaluations(source, agents, weight=weight), _features_of(tasks)
         if len(tasks) != len(given):
-            raise InvalidInputError("tasks", f"are {len(tasks)}", f"pass one for each of {len(given)} rows")
+            problem = f"are {len(tasks)}, and evaluations have {len(given)} rows"
+            raise InvalidInputError("tasks", problem, "pass one Task per row, in the same order")
+        given = given if known is None else replace(given, features=known)
         return replace(given, encoded=_encoder_of("tasks", [task.encoded for task in tasks]))
     columns = _columns(source)
     if columns is None:
@@ -203,7 +207,12 @@ def _named(columns: Mapping[str, Any], features: Any) -> Any:
     """Features given by names of columns; those of records; or the array itself."""
     if features is None:
         return np.asarray([np.ravel(row) for row in columns["features"]]) if "features" in columns else None
-    if not isinstance(features, str) and isinstance(features, Sequence) and all(isinstance(n, str) for n in features):
+    if (
+        not isinstance(features, str)
+        and isinstance(features, Sequence)
+        and features
+        and all(isinstance(n, str) for n in features)
+    ):
         missing = [name for name in features if name not in columns]
         if missing:
             raise InvalidInputError("features", f"{missing} are no columns", f"choose from {list(columns)}")
@@ -226,7 +235,7 @@ def _long(columns: Mapping[str, Any], agents: Sequence[str], *, features: Any, w
 def _numbers(field: str, values: Any, remedy: str) -> Floats:
     try:
         return np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(field, "does not hold numbers alone", remedy) from error
 
 

@@ -85,6 +85,14 @@ class WarmStart(Policy):
             self.policy.update(part, replace(feedback, t=feedback.t + shift))
             state.update({f"{prefix}_{name}": array for name, array in part.items()})
 
+    @staticmethod
+    def phase(state: Arrays) -> str:
+        """Words for what became of the lessons, to be shown behind the policy's name."""
+        share = float(_warm_share(state))
+        if 0.0 < share < 1.0:
+            return " (warm start)"
+        return " (warm start, lessons dropped)" if share == 0.0 else " (warm start, lessons kept)"
+
     @property
     def can_revise(self) -> bool:
         """Whether the policy can: both states take part."""

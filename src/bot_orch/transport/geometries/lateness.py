@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Floats
+from bot_orch.checks import check_number
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.geometries.base import Geometry
 from bot_orch.transport.geometries.scores import Scores
@@ -46,7 +47,7 @@ class Lateness(Scores):
 
     def __post_init__(self) -> None:
         Scores.__post_init__(self)
-        if not (np.isfinite(self.target_s) and self.target_s > 0.0):
+        if check_number("lateness.target_s", self.target_s, "pass seconds, more than zero") <= 0.0:
             raise InvalidInputError("lateness.target_s", f"is {self.target_s}", "pass seconds, more than zero")
         if self.low != 0.0:
             raise InvalidInputError("lateness.low", f"is {self.low}", "leave it at 0: nobody is rewarded for haste")
