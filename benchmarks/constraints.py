@@ -1,55 +1,96 @@
 """Do limits hold over 5000 rounds while rewards and prices drift? Usage over limit, per policy and constraint.
 
-    python benchmarks/constraints.py [rounds]
+    python benchmarks/constraints.py [rounds] [policy ...]
 
-Rewards move by 0.15 along a sine, prices by 80 %, and one price triples after 60 % of the rounds.
+Rewards move by 0.15 along a sine, prices by 80 %, and one price triples after 60 % of the rounds. Cells are the worst
+of four seeds. Budget, capacity and deadline: usage over limit, which holds up to 1. Quality: mean reward over what is
+demanded, (1 - within) times that of the best single agent, which holds from 1 on; beside it dollars over those of the
+cheapest mix of agents that meets the demand, in a world that does not drift. Rewards are the expected ones of the
+chosen agents, without the noise of their outcomes.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from bot_orch import Budget, Capacity, Deadline
+from bot_orch import Budget, Capacity, Deadline, Quality
 from bot_orch.core.constraints import Constraint
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "constraints"))
-from limited_worlds import World, play  # type: ignore[import-not-found]
+from limited_worlds import Played, World, play  # type: ignore[import-not-found]
 
 _USD, _SHARE, _LATE = 0.0015, 0.1, 0.12
+_POLICIES = ("auto", "ucb1", "thompson-gaussian", "linucb")
 LIMITS: dict[str, list[Constraint]] = {
     "budget": [Budget(_USD)],
     "capacity": [Capacity("3", _SHARE)],
     "deadline": [Deadline(8.0, _LATE)],
-    "all three": [Budget(_USD), Capacity("3", _SHARE), Deadline(8.0, _LATE)],
+    "three": [Budget(_USD), Capacity("3", _SHARE), Deadline(8.0, _LATE)],
+    "four": [Budget(2.0 * _USD), Capacity("3", _SHARE), Deadline(8.0, 2.0 * _LATE), Quality(0.15)],
+    "quality 10 %": [Quality(0.1)],
+    "quality 2 %": [Quality(0.02)],
 }
 
 
-def main(
-    rounds: int = 5000, policies: tuple[str, ...] = ("ucb1", "thompson-gaussian", "bot", "epsilon-greedy")
-) -> None:
-    """Print the largest usage over limit among four seeds."""
-    head = ("policy", "limits", "late by", "budget", "capacity", "deadline", "reward", "ms/round")
-    print("  ".join(f"{name:>17}" for name in head))
+def expected(world: World, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Expected rewards and dollars by round and agent."""
+    values = [world.at(t / rounds) for t in range(rounds)]
+    return np.stack([quality for quality, _ in values]), np.stack([usd for _, usd in values])
+
+
+def cheapest(quality: np.ndarray, usd: np.ndarray, demand: float) -> float:
+    """Dollars of the cheapest mix of two agents whose mean reward is at least ``demand``."""
+    found = [np.inf]
+    for a, b in product(range(len(quality)), repeat=2):
+        if quality[a] >= demand > quality[b]:
+            share = (demand - quality[b]) / (quality[a] - quality[b])
+            found.append(share * usd[a] + (1.0 - share) * usd[b])
+    return float(min([*found, *usd[quality >= demand]]))
+
+
+def cells(found: Played, world: World, limits: list[Constraint]) -> dict[str, str]:
+    """Usage over limit, the worst of the seeds."""
+    rounds = len(found.agent)
+    quality, usd = expected(world, rounds)
+    chosen = np.take_along_axis(quality, found.agent.astype(int), axis=1).mean(axis=0)
+    row = {"reward": f"{chosen.mean():.3f}"}
+    for each in limits:
+        if isinstance(each, Budget):
+            row["budget"] = f"{np.max(found.usd.mean(axis=0) / each.limit):.3f}"
+        elif isinstance(each, Capacity):
+            row["capacity"] = f"{np.max((found.agent == int(each.agent)).mean(axis=0) / each.limit):.3f}"
+        elif isinstance(each, Deadline):
+            row["deadline"] = f"{np.max((found.seconds > each.seconds).mean(axis=0) / each.limit):.3f}"
+        else:
+            demand = (1.0 - each.within) * float(quality.mean(axis=0).max())
+            row["quality"] = f"{np.min(chosen / demand):.3f}"
+            if not world.drift and len(limits) == 1:
+                least = cheapest(quality.mean(axis=0), usd.mean(axis=0), demand)
+                row["usd"] = f"{np.max(found.usd.mean(axis=0)) / least:.2f}"
+    return row
+
+
+def main(rounds: int = 5000, policies: tuple[str, ...] = _POLICIES) -> None:
+    """Print the table."""
+    columns = ("budget", "capacity", "deadline", "quality", "usd", "reward")
+    head = ("policy", "limits", "drift", "late by", *columns, "ms/round")
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for policy in policies:
         for name, limits in LIMITS.items():
-            for late in (0, 50):
+            for drift, late in ((True, 0), (True, 50), (False, 0)):
+                world = World(drift=drift)
                 started = time.process_time()
-                found = play(World(drift=True), policy, limits, rounds=rounds, seeds=4, floor=0.02, late=late)
+                found = play(world, policy, limits, rounds=rounds, seeds=4, floor=0.02, late=late)
                 spent = time.process_time() - started
-                usage = {
-                    "budget": found.usd.mean(axis=0) / _USD,
-                    "capacity": (found.agent == 3).mean(axis=0) / _SHARE,
-                    "deadline": (found.seconds > 8.0).mean(axis=0) / _LATE,
-                }
-                kinds = [each.kind for each in limits]
-                cells = [f"{np.max(usage[kind]):.3f}" if kind in kinds else "" for kind in usage]
-                row = (policy, name, str(late), *cells, f"{found.reward.mean():.3f}", f"{1e3 * spent / rounds:.2f}")
-                print("  ".join(f"{cell:>17}" for cell in row), flush=True)
+                row = cells(found, world, limits)
+                shown = (policy, name, "yes" if drift else "no", str(late), *(row.get(each, "") for each in columns))
+                print("| " + " | ".join(shown) + f" | {1e3 * spent / rounds:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000, tuple(sys.argv[2:]) or _POLICIES)

@@ -127,8 +127,8 @@ class Router:
         check_callable("judge", judge, "pass a function of a task and an answer")
         check_callable("on_alarm", on_alarm, "pass a function of an agent's name and a count")
         self._functions: dict[str, Function] = dict(agents if isinstance(agents, Mapping) else functions or {})
-        if clock is not None:
-            check_callable("clock.now_us", getattr(clock, "now_us", clock), "pass a clock of bot_orch.clock")
+        if clock is not None and not callable(getattr(clock, "now_us", None)):
+            raise InvalidInputError("clock", f"is {clock!r}", "pass a clock of bot_orch.clock, or None")
         self._judge, self._clock, self._on_alarm = judge, clock or SteadyClock(), on_alarm
         self._horizon_s, self._silence, self._ring = horizon_s, silence, Ring(history)
         # re-entrant, so that a signal handler or a policy that calls back gets ConcurrentUseError and not a deadlock
