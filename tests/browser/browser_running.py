@@ -23,8 +23,8 @@ def chromium_path():
     )
 
 
-def serve(database, label="good", answer_within_s=600.0):
-    """``label`` is what the agent called model says; it may be anything."""
+def serve(database, label="good", answer_within_s=600.0, token=""):
+    """``label`` is what the agent called model says; it may be anything. With a ``token`` one must sign in."""
     document = {
         "version": 1,
         "database": str(database),
@@ -35,7 +35,9 @@ def serve(database, label="good", answer_within_s=600.0):
             {"id": "person", "kind": "human", "settings": {"answer_within_s": answer_within_s}},
         ],
     }
-    running = Running(parse_config(json.dumps(document)))
+    if token:
+        document["tokens"] = [{"name": "ada", "scopes": ["queue", "decide"], "env": "TOKEN"}]
+    running = Running(parse_config(json.dumps(document)), environment={"TOKEN": token})
     running.runtime.queue.settings = QueueSettings(lease_s=60.0, undo_s=1.5)
     running.url = f"http://127.0.0.1:{running.port}"
     return running

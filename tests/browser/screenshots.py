@@ -16,7 +16,7 @@ from browser_running import ARGUMENTS, chromium_path, go
 
 OUT = Path(__file__).parents[2] / "docs" / "img"
 LEARN_S = float(os.environ.get("LEARN_S", "55"))
-DESK = {"viewport": {"width": 1240, "height": 860}}
+DESK = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 
 
@@ -43,7 +43,7 @@ def shoot(browser, url):
     page.goto(url)
     page.wait_for_selector("[data-chart=share] .area")
     page.wait_for_timeout(1200)
-    page.screenshot(path=OUT / "dashboard.png", clip={"x": 0, "y": 0, "width": 1240, "height": 1060}, full_page=True)
+    page.screenshot(path=OUT / "dashboard.png", clip={"x": 0, "y": 0, "width": 1280, "height": 1210}, full_page=True)
     page.click(".recent a >> nth=8")
     page.wait_for_selector("text=Terms of every score")
     page.screenshot(path=OUT / "dashboard-why.png")

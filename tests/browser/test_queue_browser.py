@@ -1,6 +1,6 @@
 """The queue in a real Chromium: by keyboard alone, and on a phone."""
 
-from browser_running import go, output, settle, submit
+from browser_running import go, output, serve, settle, submit
 
 from bot_orch.eventlog.events import Noted
 from bot_orch.service.problems import StorageError
@@ -289,3 +289,26 @@ def test_lists_of_tickets_are_paged_and_counts_are_totals(running, page, monkeyp
         expire(running, each["id"])
     go(page, f"{running.url}/queue?closed=2")
     assert page.inner_text(".count >> nth=1") == "3" and page.locator(".closed .ticket").count() == 1
+
+
+def test_typed_text_survives_being_signed_out(tmp_path, page):
+    token = "secret-token-of-ada"  # noqa: S105
+    running = serve(tmp_path / "log.sqlite", token=token)
+    body = {"task": {"id": "t", "text": "who are you?"}, "eligible": ["person"], "background": True}
+    running.post("/v1/tasks", body, headers={"Authorization": f"Bearer {token}"})
+    go(page, f"{running.url}/queue")
+    page.fill("#token", token)
+    page.keyboard.press("Enter")
+    page.click(".ticket")
+    page.click("text=Claim")
+    settle(page, "text=Yours to answer")
+    page.fill("textarea", "it is me")
+    page.context.clear_cookies()
+    page.wait_for_selector("#connection:has-text('signed out')")
+    page.click("[data-submit]")
+    page.click("#unsent a:text-is('Sign in')")
+    page.fill("#token", token)
+    page.keyboard.press("Enter")
+    settle(page, "text=Yours to answer")
+    assert page.input_value("textarea") == "it is me"
+    running.stop()

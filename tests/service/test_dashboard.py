@@ -9,6 +9,7 @@ from service_running import BASE
 from bot_orch.agents.endings import Ending
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import AttemptEnded, Censored, FeedbackGiven, TaskRecord, record_decision
+from bot_orch.service.dashboard.buckets import BucketSeries
 from bot_orch.service.dashboard.charts import chart_data, regret, survival_steps
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.timeline import Ended, Timeline
@@ -98,6 +99,14 @@ def test_ranges_far_in_the_past_are_shown_more_coarsely():
         story.step(lambda agent: 1.0, wait_us=120 * SECOND)  # four days
     day = story.line.series.view(SECOND * 86_400, SECOND * 2 * 86_400)
     assert day.width_us == 1800 * SECOND and day.total("decisions").sum() == pytest.approx(720, abs=16)
+
+
+def test_memory_of_many_agents_is_bounded():
+    series = BucketSeries(400)
+    for second in range(1000):
+        series.at(second * SECOND).decisions[7] += 1
+    assert len(series.tiers[0]) <= 2 * series.kept == 180
+    assert series.view(0, 1000 * SECOND).total("decisions")[7] == 1000
 
 
 def test_a_time_without_data_is_a_gap_and_sparse_traffic_is_none():

@@ -275,7 +275,15 @@ def test_every_route_with_every_scope(secured, route):
         assert status < 500
 
 
-PAGES = {"/": "admin", "/dashboard/live": "admin", "/decisions/x": "admin", "/queue": "queue", "/queue/live": "queue"}
+PAGES = {
+    "/": "admin",
+    "/dashboard/live": "admin",
+    "/decisions/x": "admin",
+    "/decisions": "admin",
+    "/dashboard/cost.csv": "admin",
+    "/queue": "queue",
+    "/queue/live": "queue",
+}
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -14,6 +14,7 @@ __all__ = ["Bucket", "BucketSeries", "BucketView"]
 
 _WIDTHS_S = (1, 10, 120, 1800, 21600)  # with 720 of each: 12 minutes, 2 hours, a day, 15 days, half a year
 _KEPT = 720
+_KEPT_NUMBERS = 36_000  # with more than fifty agents fewer buckets, so that memory is bounded
 _SHOWN_S = (1, 2, 5, 10, 20, 30, 60, 120, 240, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _MOST_SHOWN = 90
 _SUMS = (
@@ -40,6 +41,8 @@ class Bucket:
     ----------
     start_us
         Begin of the interval.
+    sums
+        All sums below that have an entry per agent, one row each.
     decisions, propensity, distance
         Decisions for the agent, and sums of its propensities and distances over all decisions.
     reward, rewarded
@@ -57,6 +60,7 @@ class Bucket:
     """
 
     start_us: int
+    sums: Floats
     _: KW_ONLY
     decisions: Floats
     propensity: Floats
@@ -76,12 +80,12 @@ class Bucket:
     @classmethod
     def empty(cls, start_us: int, n: int) -> Bucket:
         """A bucket of zeros for ``n`` agents."""
-        return cls(start_us, **{name: np.zeros(n) for name in _SUMS}, earned=0.0, settled=0.0)
+        sums = np.zeros((len(_SUMS), n))
+        return cls(start_us, sums, **dict(zip(_SUMS, sums, strict=True)), earned=0.0, settled=0.0)
 
     def add(self, other: Bucket) -> None:
         """Add the sums of another bucket."""
-        for name in _SUMS:
-            getattr(self, name)[:] += getattr(other, name)
+        self.sums += other.sums
         self.earned += other.earned
         self.settled += other.settled
 
@@ -110,6 +114,11 @@ class BucketSeries:
     dropped: list[bool] = field(default_factory=lambda: [False for _ in _WIDTHS_S])
     first_us: int = 0
     _now: Bucket | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many buckets of each width are kept at least."""
+        return max(_MOST_SHOWN, min(_KEPT, _KEPT_NUMBERS // max(self.n, 1)))
 
     def at(self, time_us: int) -> Bucket:
         """The bucket of a moment; an earlier moment than the last one counts for that."""
@@ -141,8 +150,8 @@ class BucketSeries:
             if not buckets or buckets[-1].start_us < start_us:
                 buckets.append(Bucket.empty(start_us, self.n))
             buckets[-1].add(self._now)
-            if len(buckets) > 2 * _KEPT:  # in halves, because dropping one by one moves the whole list
-                del buckets[:_KEPT]
+            if len(buckets) > 2 * self.kept:  # in halves, because dropping one by one moves the whole list
+                del buckets[: self.kept]
                 self.dropped[tier] = True
         self._now = None
 

@@ -52,7 +52,7 @@ async def decision_page(request: Request) -> Reply:
         answer=_answer(runtime, event),
         waiting="An outcome is still due." if decision_id in runtime.ledger.pending else "",
     )
-    return document("Decision", body, here="/", caller=request.caller)
+    return document("Decision", body, here="/decisions", caller=request.caller)
 
 
 _STEP = "<li><time>{at}</time> <b>{what}</b> {detail}</li>"

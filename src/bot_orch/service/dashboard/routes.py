@@ -10,6 +10,7 @@ import msgspec
 from starlette.routing import BaseRoute
 
 from bot_orch.service.dashboard.agents import AgentRow, agent_rows, agents_csv, agents_head, agents_part
+from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import chart_data
 from bot_orch.service.dashboard.decision import decision_page
 from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
@@ -17,6 +18,7 @@ from bot_orch.service.dashboard.download import CHARTS, chart_csv
 from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
+from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.pages import CONNECTION, Safe, document, html, page, render, reply
@@ -101,7 +103,7 @@ class _Dashboard:
     async def _look(self, request: Request, shown: TimeRange) -> _Look:
         now_us = self._runtime.writer.now_us()
         async with self._reader.current() as timeline:
-            view = timeline.series.view(shown.from_us, shown.to_us)
+            view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
             agents = agent_rows(self._runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
             parts = {
@@ -110,10 +112,15 @@ class _Dashboard:
                 "recent": decisions_part(newest, timeline.agents, now_us),
                 "alarms": alarms_part(timeline, now_us),
             }
-            return _Look(parts, chart_data(timeline, view), agents)
+            return _Look(parts, charts, agents)
 
     def _range(self, request: Request) -> TimeRange:
         return parse_range(request.query, self._runtime.writer.now_us())
+
+
+def _charts(timeline: Timeline, shown: TimeRange) -> tuple[BucketView, dict[str, Any]]:
+    view = timeline.series.view(shown.from_us, shown.to_us)
+    return view, chart_data(timeline, view)
 
 
 def _query(request: Request) -> dict[str, str]:
