@@ -43,7 +43,7 @@ def shoot(browser, url):
     page.goto(url)
     page.wait_for_selector("[data-chart=share] .area")
     page.wait_for_timeout(1200)
-    page.screenshot(path=OUT / "dashboard.png", clip={"x": 0, "y": 0, "width": 1280, "height": 1210}, full_page=True)
+    page.screenshot(path=OUT / "dashboard.png", clip={"x": 0, "y": 0, "width": 1280, "height": 1100}, full_page=True)
     page.click(".recent a >> nth=8")
     page.wait_for_selector("text=Terms of every score")
     page.screenshot(path=OUT / "dashboard-why.png")
