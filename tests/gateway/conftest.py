@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # for service_running
 sys.path.insert(0, str(Path(__file__).parent))
 
+from remote import Endpoint
 from service_running import Running
 from upstream import Upstream
 
@@ -19,7 +20,7 @@ CONFIG = """
 version: 1
 database: {database}
 listen: {{port: 0}}
-router: {{policy: bot, max_attempts: 3, success_reward: 1.0}}
+router: {{policy: bot, {router}}}
 agents:
 """
 
@@ -30,14 +31,22 @@ def upstream():
         yield made
 
 
+@pytest.fixture(scope="session")
+def endpoint():
+    """An endpoint in a process of its own."""
+    made = Endpoint()
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def serve(tmp_path):
     """Starts a service with these agents (lines of configuration); it is stopped at the end of the test."""
     with ExitStack() as stack:
 
-        def begin(*agents):
+        def begin(*agents, router="max_attempts: 3, success_reward: 1.0"):
             path = tmp_path / f"log-{len(list(tmp_path.iterdir()))}.sqlite"
-            text = CONFIG.format(database=path) + "".join(f"  - {agent}\n" for agent in agents)
+            text = CONFIG.format(database=path, router=router) + "".join(f"  - {agent}\n" for agent in agents)
             running = Running(parse_config(text))
             stack.callback(running.stop)
             return running
@@ -50,9 +59,10 @@ def client():
     """The official client of any base URL."""
     with ExitStack() as stack:
 
-        def connect(where):
+        def connect(where, **options):
             url = where if isinstance(where, str) else f"http://127.0.0.1:{where.port}/v1"
-            return stack.enter_context(openai.OpenAI(base_url=url, api_key="unused", max_retries=0, timeout=60))
+            options = {"max_retries": 0, "timeout": 60, **options}
+            return stack.enter_context(openai.OpenAI(base_url=url, api_key="unused", **options))
 
         yield connect
 
@@ -61,8 +71,9 @@ def client():
 def agent():
     """One line of configuration: an openai agent at this address."""
 
-    def line(url, name="upstream", limits="first_byte_s: 60, total_s: 60"):
-        where = f'{{base_url: "{url}", model: m, allow_private: true}}'
-        return f"{{id: {name}, kind: openai, limits: {{{limits}}}, retry: {{tries: 1}}, settings: {where}}}"
+    def line(url, name="upstream", limits="first_byte_s: 60, total_s: 60", *, tries=1, price="", extra=""):
+        where = f'{{base_url: "{url}", model: m, allow_private: true{extra}}}'
+        guard = f"limits: {{{limits}}}, retry: {{tries: {tries}, pause_s: 0.01}}, price: {{{price}}}"
+        return f"{{id: {name}, kind: openai, {guard}, settings: {where}}}"
 
     return line

@@ -129,7 +129,7 @@ def test_tool_calls_survive(upstream, serve, agent, client):
 
 
 def test_counts_are_known_here_even_if_the_caller_did_not_ask(upstream, serve, agent, client):
-    service = serve(agent(upstream.script("answer", said("Yes"))).replace("retry:", "price: {per_call_usd: 1}, retry:"))
+    service = serve(agent(upstream.script("answer", said("Yes")), price="per_call_usd: 1"))
     for options in ({}, {"stream_options": {"include_usage": False}}, {"stream_options": {"include_usage": True}}):
         pieces = chunks(client(service), **options)
         assert upstream.requests[-1][1]["stream_options"]["include_usage"] is True

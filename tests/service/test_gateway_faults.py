@@ -26,7 +26,9 @@ agents:
 PATIENT = "{{first_byte_s: 60, total_s: 60, max_reply_bytes: 200000}}"
 HURRIED = "{{first_byte_s: 20, total_s: 0.5}}"
 FIRST = "{{first_byte_s: 0.5, total_s: 60}}"
-SOON = "{{first_byte_s: 20, total_s: 2}}"  # the first piece has arrived by then
+SOON = "{{first_byte_s: 20, idle_s: 0.5}}"
+LONG = "{{first_byte_s: 20, stream_total_s: 1}}"
+BRIEF = "{{first_byte_s: 20, total_s: 1.5}}"  # of a whole answer; the stream takes two seconds
 BODY = {"model": "auto", "messages": [{"role": "user", "content": "2 + 2"}]}
 
 #: fault, limits, status of a call, code of its error (the label of the attempt), breaker afterwards
@@ -34,6 +36,12 @@ CELLS = [
     ("ok", PATIENT, 200, None, "closed"),
     ("rate_limited", PATIENT, 429, "rate_limited", "closed"),
     ("bad_request", PATIENT, 400, "upstream_4xx", "closed"),
+    ("context_length", PATIENT, 400, "context_length_exceeded", "closed"),
+    ("content_filter", PATIENT, 400, "unsuited", "closed"),
+    ("unsupported", PATIENT, 400, "unsuited", "closed"),
+    ("unknown_model", PATIENT, 404, "model_not_found", "closed"),
+    ("too_long_elsewhere", PATIENT, 413, "unsuited", "closed"),
+    ("no_credit", PATIENT, 502, "upstream_denied", "closed"),
     ("error", PATIENT, 502, "upstream_5xx", "open"),
     ("hang", HURRIED, 504, "timeout_total", "open"),
     ("slow_drip", HURRIED, 504, "timeout_total", "open"),
@@ -88,7 +96,11 @@ def test_call(start, faults, fault, limits, status, code, state):
     if code is None:
         assert answer.json()["choices"][0]["message"]["content"] == "The answer is 4."
     else:
-        assert answer.json()["error"]["code"] == code
+        error = answer.json()["error"]
+        assert error["code"] == code
+        assert answer.headers["x-should-retry"] == "false", "the official client would multiply the calls"
+        assert ("retry-after" in answer.headers) == (status in (429, 503) or fault == "no_credit")
+        code = error["details"]["ending"]
     assert breaker(service) == state
     assert ending_of(service, answer.headers["x-bot-orch-decision-id"]) == (code or "completed")
 
@@ -99,7 +111,9 @@ def test_call(start, faults, fault, limits, status, code, state):
         ("ok", PATIENT, "The answer is 4.", "[DONE]"),
         ("truncated", PATIENT, "The answer ", "truncated_stream"),
         ("malformed", PATIENT, "The ", "malformed"),
-        ("hang_midstream", SOON, "The ", "timeout_total"),
+        ("hang_midstream", SOON, "The ", "timeout_idle"),
+        ("slow_drip", LONG, "drip ", "timeout_total"),
+        ("steady", BRIEF, "tick " * 20, "[DONE]"),
         ("half_of_two", PATIENT, "The Four ", "truncated_stream"),
     ],
 )
@@ -112,9 +126,11 @@ def test_stream(start, faults, fault, limits, text, ends):
     for event in events:
         with contextlib.suppress(json.JSONDecodeError, KeyError, IndexError):
             said += json.loads(event)["choices"][0]["delta"].get("content") or ""
-    assert said == text or (fault != "ok" and said and text.startswith(said)), "what broke off may lose its last piece"
+    whole = ends == "[DONE]"
+    said = said[: len(text)] if fault == "slow_drip" else said
+    assert said == text or (not whole and said and text.startswith(said)), "what broke off may lose its last piece"
     assert ends in events[-1]
-    assert ("[DONE]" in body) == (fault == "ok")
+    assert ("[DONE]" in body) == whole
 
 
 @pytest.mark.parametrize(
@@ -126,6 +142,7 @@ def test_stream(start, faults, fault, limits, text, ends):
         ("empty_drip", FIRST, 504, "timeout_first_byte", "open"),
         ("role_then_close", PATIENT, 502, "truncated_stream", "open"),
         ("role_then_error", PATIENT, 502, "upstream_5xx", "open"),
+        ("role_then_too_long", PATIENT, 400, "unsuited", "closed"),
         ("end_mark_alone", PATIENT, 502, "malformed", "open"),
         ("rate_limited", PATIENT, 429, "rate_limited", "closed"),
         ("error", PATIENT, 502, "upstream_5xx", "open"),

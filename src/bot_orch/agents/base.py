@@ -35,6 +35,10 @@ class CallRequest:
         The *caller's* deadline, in seconds from now; ``None`` leaves only the agent's own timeouts.
     stream
         Whether the caller wants a streamed answer.
+    headers
+        Trace headers of the caller (``traceparent``, ``x-request-id``), passed on to endpoints.
+    most_calls
+        Most attempts for this request; ``None`` leaves it to the agent's ``retry.tries``.
 
     Examples
     --------
@@ -48,6 +52,8 @@ class CallRequest:
     params: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     deadline_s: float | None = None
     stream: bool = False
+    headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    most_calls: int | None = None
 
     def __post_init__(self) -> None:
         if self.deadline_s is not None and not (math.isfinite(self.deadline_s) and self.deadline_s > 0):
@@ -64,10 +70,11 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts reported by the agent; zero if it reports none."""
+    """Token counts reported by the agent, or ``estimated`` from what was sent and received; else zero."""
 
     input_tokens: int = 0
     output_tokens: int = 0
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +165,8 @@ class Chunk:
         The complete answer, in the last chunk.
     more
         Whether ``raw`` has content other than ``text``: a tool call, a finish reason, another choice.
+    usage
+        Tokens used up to this chunk, if the runner knows or can estimate them: the usage of a stream that is cut here.
 
     Examples
     --------
@@ -169,6 +178,7 @@ class Chunk:
     raw: bytes | None = None
     reply: CallReply | None = None
     more: bool = False
+    usage: Usage | None = None
 
     @property
     def begins(self) -> bool:

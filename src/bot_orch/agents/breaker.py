@@ -148,6 +148,11 @@ class Breaker:
         elif ending is Ending.COMPLETED:
             self._succeed(permit.probe)
 
+    def reset(self) -> None:
+        """Close the breaker and forget past failures."""
+        self._open_until, self._failures, self._reopened, self._last = None, 0, 0, None
+        self._new_era()
+
     def _succeed(self, probe: bool) -> None:
         self._failures = 0
         if not probe:

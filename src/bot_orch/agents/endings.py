@@ -23,12 +23,14 @@ class Ending(StrEnum):
     COMPLETED = "completed"
     TIMEOUT_FIRST_BYTE = "timeout_first_byte"
     TIMEOUT_TOTAL = "timeout_total"
+    TIMEOUT_IDLE = "timeout_idle"
     CANCELLED_BY_CALLER = "cancelled_by_caller"
     CALLER_DEADLINE = "caller_deadline"
     SHUTDOWN = "shutdown"
     UNANSWERED = "unanswered"
     REJECTED = "rejected"
     UPSTREAM_4XX = "upstream_4xx"
+    UNSUITED = "unsuited"
     UPSTREAM_DENIED = "upstream_denied"
     RATE_LIMITED = "rate_limited"
     UPSTREAM_5XX = "upstream_5xx"
@@ -90,13 +92,15 @@ MEANING: Mapping[Ending, Meaning] = MappingProxyType(
         Ending.COMPLETED: _m("completed", "a whole answer came back"),
         Ending.TIMEOUT_FIRST_BYTE: _m("timeout", "no part of an answer came within the first-byte timeout", trips=True),
         Ending.TIMEOUT_TOTAL: _m("timeout", "not finished within the agent's total timeout", trips=True),
+        Ending.TIMEOUT_IDLE: _m("timeout", "the stream went silent for longer than the idle timeout", trips=True),
         Ending.CANCELLED_BY_CALLER: _m("cancelled", "the caller went away"),
         Ending.CALLER_DEADLINE: _m("deadline", "the caller's own deadline, shorter than the agent's timeout, passed"),
         Ending.SHUTDOWN: _m("shutdown", "this process was stopping"),
         Ending.UNANSWERED: _m("unanswered", "no person answered in time"),
         Ending.REJECTED: _m("failed", "a person declined the task"),
         Ending.UPSTREAM_4XX: _m("not_applicable", "the agent found fault with the request"),
-        Ending.UPSTREAM_DENIED: _m("failed", "wrong key, address or model (401, 403, 404, 405, 407, 410)"),
+        Ending.UNSUITED: _m("failed", "the agent cannot serve this request; another one may"),
+        Ending.UPSTREAM_DENIED: _m("failed", "wrong key, address or model, or no credit (401 to 405, 407, 410)"),
         Ending.RATE_LIMITED: _m("not_applicable", "the agent asked to slow down (429)", retryable=True),
         Ending.UPSTREAM_5XX: _m("failed", "the agent reported an error of its own", trips=True, retryable=True),
         Ending.REDIRECTED: _m("failed", "the agent pointed elsewhere; redirects are not followed", trips=True),

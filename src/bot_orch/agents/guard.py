@@ -1,4 +1,4 @@
-"""The guard around every agent: timeouts, concurrency limit, retries, price and circuit breaker."""
+"""The guard around every agent: timeouts, admission, retries, price and circuit breaker."""
 
 from __future__ import annotations
 
@@ -8,28 +8,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk
-from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerView, Clock, Permit
+from bot_orch.agents.admission import Admission
+from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
+from bot_orch.agents.breaker import Breaker, BreakerSettings, Clock, Permit
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
+from bot_orch.agents.views import GuardView, log_failure
 from bot_orch.agents.watch import AttemptTimer
 
-__all__ = ["Guard", "GuardView"]
-
-_LONGEST_HOLD_S = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class GuardView:
-    """Snapshot of one agent for the dashboard."""
-
-    agent: str
-    breaker: BreakerView
-    in_flight: int
-    _: KW_ONLY
-    concurrency: int
-    held_s: float
-    available: bool
+__all__ = ["Guard"]
 
 
 @dataclass(slots=True)
@@ -50,6 +37,7 @@ class _Try:
     permit: Permit
     _: KW_ONLY
     settled: bool = False
+    usage: Usage | None = None  # of a stream, so far
 
 
 class Guard:
@@ -89,28 +77,45 @@ class Guard:
         self.retry, self.price = retry or Retry(), price or Price()
         self.breaker = Breaker(breaker or BreakerSettings(), clock)
         self._clock, self._sleep, self.observer = clock, sleep, observer
-        self._places = asyncio.Semaphore(self.limits.concurrency)
+        self._admission = Admission(self.limits, clock)
         self._active: set[_Try] = set()
-        self._held_until = -float("inf")
         self._closing = False
 
     @property
     def available(self) -> bool:
-        """Whether a call would be admitted now; routers exclude agents that are not available."""
-        open_to_calls = self.breaker.ready() and self._clock() >= self._held_until and not self._closing
-        return open_to_calls and (self.limits.wait_s > 0 or not self._places.locked())
+        """Whether a call would be admitted now, or may wait; routers exclude agents that are not available."""
+        return self.breaker.ready() and not self._closing and self._admission.open
+
+    @property
+    def free(self) -> bool:
+        """Whether a call would not have to wait for a slot."""
+        return self._admission.free
+
+    @property
+    def retry_in_s(self) -> float:
+        """Seconds until an agent that takes no calls may take one again; 0 if that is not known."""
+        return max(self.breaker.view().retry_in_s, self._admission.held_s)
 
     def view(self) -> GuardView:
         """Snapshot of the current state."""
-        held = max(0.0, self._held_until - self._clock())
+        breaker = self.breaker.view()
+        reason = "stopping" if self._closing else "" if self.breaker.ready() else f"circuit {breaker.state}"
         return GuardView(
             self.agent_id,
-            self.breaker.view(),
+            breaker,
             len(self._active),
             concurrency=self.limits.concurrency,
-            held_s=held,
+            waiting=self._admission.waiting,
+            held_s=self._admission.held_s,
             available=self.available,
+            reason=reason or self._admission.reason,
+            retry_in_s=self.retry_in_s,
         )
+
+    def reset(self) -> None:
+        """Forget a hold that the agent asked for, and close its circuit breaker."""
+        self._admission.hold(0.0)
+        self.breaker.reset()
 
     async def call(self, request: CallRequest) -> CallReply:
         """Call the agent, with retries; returns the complete answer."""
@@ -165,6 +170,7 @@ class Guard:
         with self._settling(attempt):
             async with aclosing(self.runner.stream(run.request)) as source:
                 while (chunk := await self._next(attempt.watch, source)).reply is None:
+                    attempt.usage = chunk.usage or attempt.usage or (Usage() if chunk.begins else None)
                     held.append(chunk)
                     if attempt.watch.first_byte_s is not None:
                         for piece in held:
@@ -186,11 +192,11 @@ class Guard:
             raise failure from error
         finally:
             self._active.discard(attempt)
-            self._places.release()
+            self._admission.leave()
 
     async def _next(self, watch: AttemptTimer, source: AsyncGenerator[Chunk, None]) -> Chunk:
         try:
-            chunk = await watch.wait(source.__anext__, first=watch.first_byte_s is None)
+            chunk = await watch.wait(source.__anext__, streams=True)
         except StopAsyncIteration:
             raise CallFailure(Ending.TRUNCATED_STREAM) from None
         if chunk.begins:
@@ -201,25 +207,18 @@ class Guard:
         """Acquire a concurrency slot and a permit, or raise a refusal."""
         if self._closing:
             raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: this process is stopping")
-        if not run.attempts and self._clock() < self._held_until:
+        if not run.attempts and self._admission.held_s:
             raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: the agent asked to slow down")
-        await self._take_place(run)
-        permit = self.breaker.acquire()
+        if not await self._admission.enter(run.deadline_at):
+            late = run.deadline_at is not None and asyncio.get_running_loop().time() >= run.deadline_at
+            raise self._refuse(run, Ending.CALLER_DEADLINE if late else Ending.REFUSED_BUSY)
+        permit = None if self._closing else self.breaker.acquire()
         if permit is None:
-            self._places.release()
-            raise self._refuse(run, Ending.REFUSED_BREAKER)
+            self._admission.leave()
+            raise self._refuse(run, Ending.REFUSED_BUSY if self._closing else Ending.REFUSED_BREAKER)
         attempt = _Try(run, AttemptTimer(self.limits, run.deadline_at), permit)
         self._active.add(attempt)
         return attempt
-
-    async def _take_place(self, run: _Run) -> None:
-        if self._places.locked() and self.limits.wait_s == 0:
-            raise self._refuse(run, Ending.REFUSED_BUSY)
-        try:
-            async with asyncio.timeout(self.limits.wait_s or None):
-                await self._places.acquire()
-        except TimeoutError:
-            raise self._refuse(run, Ending.REFUSED_BUSY) from None
 
     def _complete(self, attempt: _Try, reply: CallReply) -> CallReply:
         """Add cost, times and attempts to the reply, and report it."""
@@ -238,11 +237,13 @@ class Guard:
         failure = self._failure(error)
         watch = attempt.watch
         first = failure.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
-        self._report(attempt, failure.ending, first, status=failure.status)
+        if failure.retry_after_s:
+            failure.retry_after_s = self._admission.hold(failure.retry_after_s)
+        used = attempt.usage
+        part = None if used is None else CallReply(usage=used, cost_usd=self.price.cost(used))
+        self._report(attempt, failure.ending, first, status=failure.status, reply=part)
         failure.elapsed_s, failure.first_byte_s = watch.waited_s, first
         failure.attempts = tuple(attempt.run.attempts)
-        if failure.ending is Ending.RATE_LIMITED and failure.retry_after_s:
-            self._held_until = self._clock() + min(failure.retry_after_s, _LONGEST_HOLD_S)
         is_cancellation = not isinstance(error, Exception)  # must propagate unchanged
         return None if is_cancellation or failure is error else failure
 
@@ -267,7 +268,8 @@ class Guard:
 
     def _refuse(self, run: _Run, ending: Ending, message: str = "") -> CallFailure:
         self._note(run, ending, 0.0, first=None, status=None, reply=CallReply())
-        return CallFailure(ending, message, started=False, attempts=tuple(run.attempts))
+        wait_s = self.retry_in_s or None
+        return CallFailure(ending, message, started=False, retry_after_s=wait_s, attempts=tuple(run.attempts))
 
     def _note(
         self, run: _Run, ending: Ending, elapsed_s: float, *, first: float | None, status: int | None, reply: CallReply
@@ -285,6 +287,7 @@ class Guard:
             cost_usd=reply.cost_usd,
         )
         run.attempts.append(entry)
+        log_failure(entry)
         if self.observer is not None:
             self.observer(entry)
 
@@ -292,7 +295,8 @@ class Guard:
         """Seconds before the next attempt, or ``None`` to give up."""
         number, retry = len(run.attempts), self.retry
         safe = failure.ending.meaning.retryable and (retry.idempotent or not failure.started)
-        if not safe or number >= retry.tries or not self.breaker.ready() or self._closing:
+        most = retry.tries if run.request.most_calls is None else min(retry.tries, run.request.most_calls)
+        if not safe or number >= most or not self.breaker.ready() or self._closing:
             return None
         pause = retry.pause(number, f"{self.agent_id}/{run.request.id}", failure.retry_after_s)
         if pause is None or run.deadline_at is None:

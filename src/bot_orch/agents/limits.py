@@ -19,11 +19,18 @@ class Limits:
     Parameters
     ----------
     first_byte_s, total_s
-        Timeouts of one attempt; ``None`` for none (people have their own deadline).
+        Timeouts of one attempt; ``None`` for none (people have their own deadline). ``total_s`` is for whole answers,
+        and for a stream until its first content.
+    idle_s, stream_total_s
+        For a stream with content: longest silence between two pieces, and longest duration (``None``, the default: as
+        long as pieces arrive).
     concurrency
         Maximal number of concurrent calls.
-    wait_s
-        Maximal wait for a concurrency slot; 0 rejects at once, so that another agent can be called.
+    wait_s, max_waiting
+        Maximal wait for a concurrency slot, and how many calls may wait for one; beyond either, another agent is
+        called. ``wait_s=0`` rejects at once.
+    max_hold_s
+        Longest time for which an agent's ``Retry-After`` keeps calls away from it.
     max_request_bytes, max_reply_bytes
         Size limits; the reply is measured as it arrives.
     """
@@ -31,20 +38,25 @@ class Limits:
     first_byte_s: float | None = 30.0
     total_s: float | None = 120.0
     concurrency: int = 16
-    wait_s: float = 0.0
-    max_request_bytes: int = 1_000_000
+    wait_s: float = 10.0
+    max_request_bytes: int = 20_000_000
     max_reply_bytes: int = 8_000_000
+    idle_s: float | None = 60.0
+    stream_total_s: float | None = None
+    max_waiting: int = 128
+    max_hold_s: float = 60.0
 
     def __post_init__(self) -> None:
-        for name in ("first_byte_s", "total_s"):
+        for name in ("first_byte_s", "total_s", "idle_s", "stream_total_s"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InvalidInputError(name, f"is {value}", "set seconds, more than zero, or null")
         for name in ("concurrency", "max_request_bytes", "max_reply_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(name, f"is {getattr(self, name)}", "set 1 or more")
-        if not (math.isfinite(self.wait_s) and self.wait_s >= 0):
-            raise InvalidInputError("wait_s", f"is {self.wait_s}", "set seconds, zero or more")
+        for name in ("wait_s", "max_waiting", "max_hold_s"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise InvalidInputError(name, f"is {getattr(self, name)}", "set zero or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,5 +68,5 @@ def make_agent(
     """
     limits = limits or Limits()
     if isinstance(settings, HumanSettings):
-        limits = replace(limits, first_byte_s=None, total_s=None)
+        limits = replace(limits, first_byte_s=None, total_s=None, idle_s=None)
     return Guard(agent_id, make_runner(agent_id, settings, limits, queue=queue), limits, **options)

@@ -1,4 +1,4 @@
-"""Timeouts of one attempt: total, first byte and the caller's deadline."""
+"""Timeouts of one attempt: total, first byte, silence in a stream and the caller's deadline."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class AttemptTimer:
         self.waited_s = 0.0
         self.first_byte_s: float | None = None
 
-    async def wait(self, ask: Callable[[], Awaitable[T]], *, first: bool = False) -> T:
-        """Await ``ask()`` under the timeouts; with ``first`` the first-byte timeout applies too."""
+    async def wait(self, ask: Callable[[], Awaitable[T]], *, streams: bool = False) -> T:
+        """Await ``ask()``, the whole answer or (``streams``) its next piece, under the timeouts."""
         if self._ended:
             raise CallFailure(Ending.SHUTDOWN)
-        bound, ending = self._bound(first)
+        bound, ending = self._bound(streams)
         begun = self._now()
         self._timer = timer = asyncio.timeout(bound)
         try:
@@ -67,12 +67,16 @@ class AttemptTimer:
         if self.first_byte_s is None:
             self.first_byte_s = self.waited_s
 
-    def _bound(self, first: bool) -> tuple[float | None, Ending]:
+    def _bound(self, streams: bool) -> tuple[float | None, Ending]:
+        limits, live = self._limits, streams and self.first_byte_s is not None
         rest: list[tuple[float, Ending]] = []
-        if self._limits.total_s is not None:
-            rest.append((self._limits.total_s - self.waited_s, Ending.TIMEOUT_TOTAL))
-        if first and self._limits.first_byte_s is not None:
-            rest.append((self._limits.first_byte_s - self.waited_s, Ending.TIMEOUT_FIRST_BYTE))
+        total_s = limits.stream_total_s if live else limits.total_s
+        if total_s is not None:
+            rest.append((total_s - self.waited_s, Ending.TIMEOUT_TOTAL))
+        if live and limits.idle_s is not None:
+            rest.append((limits.idle_s, Ending.TIMEOUT_IDLE))
+        if streams and not live and limits.first_byte_s is not None:
+            rest.append((limits.first_byte_s - self.waited_s, Ending.TIMEOUT_FIRST_BYTE))
         if self._deadline_at is not None:
             rest.append((self._deadline_at - self._now(), Ending.CALLER_DEADLINE))
         return min(rest, key=lambda pair: pair[0]) if rest else (None, Ending.TIMEOUT_TOTAL)

@@ -115,8 +115,9 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     ``numbers`` holds one row of M little-endian doubles for each of ``columns``. ``features`` holds the numbers that
     the choice was made on, of the type ``feature_type``; single precision where that loses nothing. Columns and fields
     are added, the format stays. A decision on which agents made claims has a column ``claim``, NaN for those that made
-    none. ``audit`` marks the decision for an audit, drawn with ``audit_probability``. ``token`` names the caller,
-    ``reserved_usd`` is set aside from a budget until the outcome is known, or ``briefly``.
+    none. ``round`` is the first decision of a round in which this agent took over. ``audit`` marks the decision for an
+    audit, drawn with ``audit_probability``. ``token`` names the caller, ``reserved_usd`` is set aside from a budget
+    until the outcome is known, or ``briefly``.
     """
 
     id: str
@@ -309,7 +310,7 @@ class TaskSubmitted(_Event, tag="task@1", frozen=True):
 
 
 class AttemptEnded(_Event, tag="attempt@1", frozen=True):
-    """One attempt at one agent ended."""
+    """One attempt at one agent ended. Tokens are ``estimated`` where a stream was cut before the agent told them."""
 
     decision_id: str
     task_id: str
@@ -322,6 +323,7 @@ class AttemptEnded(_Event, tag="attempt@1", frozen=True):
     cost_usd: float = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
+    estimated: bool = False
 
 
 class TaskEnded(_Event, tag="task-ended@1", frozen=True):
@@ -410,6 +412,7 @@ def record_decision(
     excluded: dict[str, str] | None = None,
     session: str | None = None,
     task_ref: str | None = None,
+    round_id: str = "",
     by: str = "policy",
     token: str = "",
     reserved_usd: float | None = None,
@@ -440,6 +443,7 @@ def record_decision(
         excluded=excluded or None,
         session=session,
         task_ref=task_ref,
+        round=round_id,
         by=by,
         token=token,
         audit=decision.audit,

@@ -143,6 +143,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     patience_s: float | None = None
     sticky_s: float = 0.0
     max_attempts: int = 3
+    max_calls: int = 4
     success_reward: float | None = None
     kill_switch: str | None = None
     budget: BudgetConfig = BudgetConfig()
@@ -227,7 +228,15 @@ def load_config(
     _check_numbers(config)
     if "://" not in config.database and config.database != ":memory:":
         config = msgspec.structs.replace(config, database=str(file.resolve().parent / config.database))
-    return config
+    return msgspec.structs.replace(config, agents=tuple(_beside(file, agent) for agent in config.agents))
+
+
+def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
+    """An agent of kind python finds its module beside the file."""
+    if agent.kind != "python":
+        return agent
+    folder = str(file.resolve().parent / agent.settings.get("folder", ""))
+    return msgspec.structs.replace(agent, settings={**agent.settings, "folder": folder})
 
 
 def parse_config(text: str, environment: Mapping[str, str] | None = None, *, name: str = "config") -> Config:
@@ -347,6 +356,7 @@ def _check_numbers(config: Config) -> None:
         ("router.sticky_s", r.sticky_s, 0.0, most),
         ("router.n_features", r.n_features, 0, 10_000),
         ("router.max_attempts", r.max_attempts, 1, 100),
+        ("router.max_calls", r.max_calls, 1, 1000),
         ("router.success_reward", r.success_reward, 0.0, 1.0),
         ("router.budget.per_request_usd", r.budget.per_request_usd, 0.0, most),
         ("router.budget.window_usd", r.budget.window_usd, 0.0, most),

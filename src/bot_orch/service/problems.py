@@ -39,6 +39,10 @@ class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
         Headers of the answer.
     details
         More for programs; ``None`` for nothing.
+    kind
+        The ``type`` of the error; by default it follows from the status.
+
+    A 429 or 503 always says when to try again: after a second, unless ``headers`` say otherwise.
     """
 
     def __init__(
@@ -50,10 +54,12 @@ class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
         param: str | None = None,
         headers: dict[str, str] | None = None,
         details: dict[str, Any] | None = None,
+        kind: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.param, self.headers, self.details = param, dict(headers or {}), details
+        self.kind = kind
         if status in _LATER:
             self.headers.setdefault("retry-after", "1")
 
@@ -61,7 +67,7 @@ class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
         """The body as a JSON-compatible object."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(self.status, kind)
-        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        error = {"message": self.message, "type": self.kind or kind, "param": self.param, "code": self.code}
         return {"error": error if self.details is None else {**error, "details": self.details}}
 
 

@@ -26,6 +26,7 @@ from bot_orch.service.build import make_guard, make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.problems import Problem, StorageError
+from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
@@ -81,6 +82,7 @@ class Runtime:
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
+        self.repeats = Repeats()
         self.stopping = self.loaded = False
         self._log: Log | None = None
         self._loading: asyncio.Future[None] | None = None
@@ -243,6 +245,7 @@ class Runtime:
             attempt.cost_usd,
             attempt.usage.input_tokens,
             attempt.usage.output_tokens,
+            attempt.usage.estimated,
         )
         self.metrics.count("bot_orch_attempts_total", agent=attempt.agent, ending=event.ending)
         if self.ready:

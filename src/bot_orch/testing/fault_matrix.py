@@ -27,6 +27,8 @@ _PATIENT = Limits(first_byte_s=60.0, total_s=60.0, max_reply_bytes=200_000)
 # Long enough for a request to arrive, and for the first piece of an answer, on a slow machine.
 _QUICK_FIRST = Limits(first_byte_s=1.0, total_s=60.0)
 _QUICK_TOTAL = Limits(first_byte_s=60.0, total_s=1.5)
+_QUICK_STREAM = Limits(first_byte_s=60.0, total_s=60.0, stream_total_s=1.5)
+_QUICK_IDLE = Limits(first_byte_s=60.0, total_s=60.0, idle_s=1.0)
 _HEARD_S = 60.0
 
 
@@ -67,6 +69,12 @@ MATRIX: tuple[FaultCase, ...] = (
     FaultCase("ok", "call", E.COMPLETED, breaker=_CLOSED, cause=C.COMPLETED, text="The answer is 4."),
     FaultCase("ok", "stream", E.COMPLETED, breaker=_CLOSED, cause=C.COMPLETED, text="The answer is 4."),
     *_both("bad_request", E.UPSTREAM_4XX, _CLOSED, C.CENSORED),
+    *_both("context_length", E.UNSUITED, _CLOSED, C.OTHER_FAILURE),
+    *_both("content_filter", E.UNSUITED, _CLOSED, C.OTHER_FAILURE),
+    *_both("unsupported", E.UNSUITED, _CLOSED, C.OTHER_FAILURE),
+    *_both("unknown_model", E.UNSUITED, _CLOSED, C.OTHER_FAILURE),
+    *_both("too_long_elsewhere", E.UNSUITED, _CLOSED, C.OTHER_FAILURE),
+    *_both("no_credit", E.UPSTREAM_DENIED, _CLOSED, C.OTHER_FAILURE),
     *_both("denied", E.UPSTREAM_DENIED, _CLOSED, C.OTHER_FAILURE),
     *_both("rate_limited", E.RATE_LIMITED, _CLOSED, C.CENSORED),
     *_both("error", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
@@ -76,16 +84,20 @@ MATRIX: tuple[FaultCase, ...] = (
     *_both("hang", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
     FaultCase("hang_midstream", "call", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
     FaultCase(
-        "hang_midstream", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, text="The ", limits=_QUICK_TOTAL
+        "hang_midstream", "stream", E.TIMEOUT_IDLE, breaker=_OPEN, cause=C.CENSORED, text="The ", limits=_QUICK_IDLE
     ),
     FaultCase("slow_drip", "call", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
     FaultCase(
-        "slow_drip", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, text="drip ", limits=_QUICK_TOTAL
+        "slow_drip", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, text="drip ", limits=_QUICK_STREAM
+    ),
+    FaultCase(
+        "steady", "stream", E.COMPLETED, breaker=_CLOSED, cause=C.COMPLETED, text="tick " * 20, limits=_QUICK_TOTAL
     ),
     FaultCase("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_FIRST),
     FaultCase("role_then_hang", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
     FaultCase("role_then_close", "stream", E.TRUNCATED_STREAM, breaker=_OPEN, cause=C.OTHER_FAILURE),
     FaultCase("role_then_error", "stream", E.UPSTREAM_5XX, breaker=_OPEN, cause=C.OTHER_FAILURE),
+    FaultCase("role_then_too_long", "stream", E.UNSUITED, breaker=_CLOSED, cause=C.OTHER_FAILURE),
     FaultCase("empty_drip", "stream", E.TIMEOUT_FIRST_BYTE, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_FIRST),
     FaultCase("end_mark_alone", "stream", E.MALFORMED, breaker=_OPEN, cause=C.OTHER_FAILURE),
     FaultCase("half_of_two", "stream", E.TRUNCATED_STREAM, breaker=_OPEN, cause=C.OTHER_FAILURE, text="The "),

@@ -95,9 +95,10 @@ async def _ok(x: _Exchange) -> None:
     return await x.send(b"0\r\n\r\n")
 
 
-def _status(status: int, *headers: str) -> Callable[[_Exchange], Awaitable[None]]:
+def _status(status: int, *headers: str, **error: str) -> Callable[[_Exchange], Awaitable[None]]:
     async def answer(x: _Exchange) -> None:
-        await x.document(status, {"error": {"message": "no", "type": "fault", "code": status}}, *headers)
+        document = {"message": "no", "type": "fault", "code": status, **error}
+        await x.document(status, {"error": document}, *headers)
 
     return answer
 
@@ -129,6 +130,17 @@ async def _slow_drip(x: _Exchange) -> None:
     x.server.gone.set()
 
 
+async def _steady(x: _Exchange) -> None:
+    """A stream that takes two seconds, with a piece every tenth of a second."""
+    await x.chunked()
+    for _ in range(20):
+        await x.words("tick ")
+        await asyncio.sleep(0.1)
+    await x.event(_delta({}, "stop"))
+    await x.event("[DONE]")
+    await x.send(b"0\r\n\r\n")
+
+
 async def _role(x: _Exchange) -> None:
     """What most endpoints send before the model has said anything."""
     await x.chunked()
@@ -148,6 +160,11 @@ async def _role_then_close(x: _Exchange) -> None:
 async def _role_then_error(x: _Exchange) -> None:
     await _role(x)
     await x.event(json.dumps({"error": {"message": "late", "code": 500}}))
+
+
+async def _role_then_too_long(x: _Exchange) -> None:
+    await _role(x)
+    await x.event(json.dumps({"error": {"message": "the prompt is too long", "code": 400}}))
 
 
 async def _empty_drip(x: _Exchange) -> None:
@@ -245,6 +262,12 @@ FAULTS: Mapping[str, Callable[[_Exchange], Awaitable[None]]] = MappingProxyType(
     {
         "ok": _ok,
         "bad_request": _status(400),
+        "context_length": _status(400, message="too long", code="context_length_exceeded", param="messages"),
+        "content_filter": _status(403, message="The input was flagged by the moderation", code="403"),
+        "unsupported": _status(400, message="Unrecognized request argument supplied: top_k"),
+        "unknown_model": _status(404, message="The model `m` does not exist", code="model_not_found"),
+        "too_long_elsewhere": _status(413, message="Request Entity Too Large"),
+        "no_credit": _status(429, "Retry-After: 7", message="check your plan", code="insufficient_quota"),
         "denied": _status(401),
         "rate_limited": _status(429, "Retry-After: 7"),
         "error": _status(500),
@@ -253,9 +276,11 @@ FAULTS: Mapping[str, Callable[[_Exchange], Awaitable[None]]] = MappingProxyType(
         "hang": _hang,
         "hang_midstream": _hang_midstream,
         "slow_drip": _slow_drip,
+        "steady": _steady,
         "role_then_hang": _role_then_hang,
         "role_then_close": _role_then_close,
         "role_then_error": _role_then_error,
+        "role_then_too_long": _role_then_too_long,
         "empty_drip": _empty_drip,
         "end_mark_alone": _end_mark_alone,
         "half_of_two": _half_of_two,

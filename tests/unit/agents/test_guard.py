@@ -183,7 +183,7 @@ def test_retry_over_http():
 def test_concurrency_cap_refuses_or_waits():
     async def scenario():
         runner = Scripted(pause_s=0.01)
-        refusing, _ = guard_of(runner, Limits(concurrency=3))
+        refusing, _ = guard_of(runner, Limits(concurrency=3, wait_s=0.0))
         results = await asyncio.gather(*(refusing.call(CallRequest(str(n))) for n in range(10)), return_exceptions=True)
         refused = [result for result in results if isinstance(result, CallFailure)]
         assert (runner.most_at_once, len(refused)) == (3, 7)

@@ -139,7 +139,7 @@ def test_threads_left_behind_keep_their_place():
     release = threading.Event()
 
     async def scenario():
-        limits = Limits(total_s=0.02, concurrency=2)
+        limits = Limits(total_s=0.02, concurrency=2, wait_s=0.0)
         guard = Guard("a", PythonRunner(lambda request: release.wait(60) and "x", limits), limits)
         endings = []
         for number in range(4):

@@ -14,8 +14,11 @@ from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.streamed import StreamedAnswer, asks_for_counts
 from bot_orch.agents.limits import Limits
+from bot_orch.agents.rejections import ending_of, read_error
 from bot_orch.agents.replies import encode, reply_from_completion
+from bot_orch.agents.retry_after import retry_after_s
 from bot_orch.agents.sse import EventReader
+from bot_orch.agents.tokens import prompt_tokens
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIRunner", "OpenAISettings"]
 
 _OURS = frozenset({"model", "messages", "stream"})
-_DENIED = frozenset({401, 403, 404, 405, 407, 410})
 _ERROR_BODY_BYTES = 16_384
 _ERROR_BODY_S = 1.0
 _DRAIN_S = 0.05
@@ -91,7 +93,8 @@ class OpenAIRunner:
         payload = self._payload(request, stream=False)
         now = asyncio.get_running_loop().time
         begun = now()
-        async with self._exchange(payload, first_byte_s=self._limits.first_byte_s) as (response, pieces):
+        first_s = self._limits.first_byte_s
+        async with self._exchange(payload, request.headers, first_byte_s=first_s) as (response, pieces):
             first_byte_s = now() - begun
             data = b"".join([piece async for piece in pieces])
         reply = reply_from_completion(data, response.status)
@@ -100,8 +103,8 @@ class OpenAIRunner:
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """Call with streaming. The answer is complete after ``[DONE]`` or a finish reason in every choice."""
         payload = self._payload(request, stream=True)
-        answer = StreamedAnswer(counts=asks_for_counts(request.params))
-        async with self._exchange(payload, accept="text/event-stream") as (response, pieces):
+        answer = StreamedAnswer(counts=asks_for_counts(request.params), prompt_tokens=prompt_tokens(request))
+        async with self._exchange(payload, request.headers, accept="text/event-stream") as (response, pieces):
             if response.content_type != "text/event-stream":
                 raise CallFailure(Ending.MALFORMED, "the answer is not an event stream", status=response.status)
             reader = EventReader()
@@ -140,7 +143,12 @@ class OpenAIRunner:
 
     @asynccontextmanager
     async def _exchange(
-        self, payload: bytes, *, accept: str = "application/json", first_byte_s: float | None = None
+        self,
+        payload: bytes,
+        passed_on: Mapping[str, str],
+        *,
+        accept: str = "application/json",
+        first_byte_s: float | None = None,
     ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]], None]:
         """Send the request, check the status and yield the body; always release the connection."""
         connection = _connection()
@@ -149,7 +157,7 @@ class OpenAIRunner:
         with connection.translated():
             try:
                 async with timer:
-                    headers = {**self._headers, "Accept": accept}
+                    headers = {**passed_on, **self._headers, "Accept": accept}
                     response = await session.post(self._url, data=payload, headers=headers, allow_redirects=False)
             except TimeoutError:
                 if not timer.expired():
@@ -187,13 +195,9 @@ async def _check_status(response: aiohttp.ClientResponse) -> None:
     if status < 400:
         raise CallFailure(Ending.REDIRECTED, status=status)
     raw = await _error_body(response)
-    if status == 429:
-        after = _retry_after_s(response.headers.get("Retry-After", ""))
-        raise CallFailure(Ending.RATE_LIMITED, started=False, status=status, retry_after_s=after, raw=raw)
-    label = (
-        Ending.UPSTREAM_5XX if status >= 500 else Ending.UPSTREAM_DENIED if status in _DENIED else Ending.UPSTREAM_4XX
-    )
-    raise CallFailure(label, f"status {status}", status=status, raw=raw)
+    label, after = ending_of(status, read_error(raw)), retry_after_s(response.headers)
+    started = label is not Ending.RATE_LIMITED
+    raise CallFailure(label, f"status {status}", started=started, status=status, retry_after_s=after, raw=raw)
 
 
 async def _error_body(response: aiohttp.ClientResponse) -> bytes | None:
@@ -203,11 +207,6 @@ async def _error_body(response: aiohttp.ClientResponse) -> bytes | None:
             return await response.content.read(_ERROR_BODY_BYTES)
     except (TimeoutError, OSError, _connection().aiohttp.ClientError):
         return None
-
-
-def _retry_after_s(text: str) -> float | None:
-    """Parse ``Retry-After`` in seconds; the rare date form, which needs a wall clock, is ignored."""
-    return float(text) if text.isascii() and text.isdecimal() and len(text) < 8 else None
 
 
 def _connection() -> Any:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import importlib
 import inspect
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
@@ -26,11 +27,14 @@ __all__ = ["PythonRunner", "PythonSettings", "load_function"]
 class PythonSettings:
     """The function, as ``package.module:function``; it takes a :class:`CallRequest`.
 
+    ``folder`` is where to look for the module if it is not installed; in the service that of the configuration file.
+
     It returns a string, an object with ``text`` or ``output``, or a :class:`CallReply`. It may be ``async``; an
     ``async`` generator of strings streams.
     """
 
     path: str
+    folder: str | None = None
 
     def __post_init__(self) -> None:
         module, colon, name = self.path.partition(":")
@@ -38,8 +42,8 @@ class PythonSettings:
             raise InvalidInputError("path", f"is {self.path!r}", "write package.module:function")
 
 
-def load_function(path: str) -> Callable[[CallRequest], Any]:
-    """Import a function by its path ``package.module:function``.
+def load_function(path: str, folder: str | None = None) -> Callable[[CallRequest], Any]:
+    """Import a function by its path ``package.module:function``; ``folder`` is searched last, from now on.
 
     Examples
     --------
@@ -47,6 +51,8 @@ def load_function(path: str) -> Callable[[CallRequest], Any]:
     'dedent'
     """
     module, _, name = path.partition(":")
+    if folder is not None and folder not in sys.path:
+        sys.path.append(folder)
     try:
         found = reduce(getattr, name.split("."), importlib.import_module(module))
     except (ImportError, AttributeError) as error:
@@ -65,7 +71,9 @@ class PythonRunner:
     """
 
     def __init__(self, settings: PythonSettings | Callable[[CallRequest], Any], limits: Limits | None = None) -> None:
-        self._function = load_function(settings.path) if isinstance(settings, PythonSettings) else settings
+        self._function = (
+            load_function(settings.path, settings.folder) if isinstance(settings, PythonSettings) else settings
+        )
         self._limits = limits or Limits()
         self._threads = 0
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from bot_orch.agents.base import CallFailure, CallReply, Chunk, Usage
 from bot_orch.agents.endings import Ending
+from bot_orch.agents.rejections import ending_of, read_error
 from bot_orch.agents.replies import load_json, usage_from
+from bot_orch.agents.tokens import letters_in, tokens_of
 
 __all__ = ["StreamedAnswer", "asks_for_counts"]
 
@@ -27,6 +29,8 @@ class StreamedAnswer:
     ----------
     counts
         Whether the caller requested token counts; if not, an event with only token counts is not forwarded.
+    prompt_tokens
+        Estimated tokens of the request, for a stream whose endpoint does not tell its token counts.
 
     Examples
     --------
@@ -39,13 +43,20 @@ class StreamedAnswer:
     '4'
     """
 
-    def __init__(self, *, counts: bool = False) -> None:
+    def __init__(self, *, counts: bool = False, prompt_tokens: int = 0) -> None:
         self._counts = counts
         self._text: list[str] = []
-        self._usage = Usage()
+        self._told: Usage | None = None
+        self._prompt_tokens, self._pieces, self._letters = prompt_tokens, 0, 0
         self._seen: set[int] = set()
         self._finished: set[int] = set()
         self.done = False
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far: as told, else estimated; every piece with content is one token or more."""
+        written = max(self._pieces, tokens_of(self._letters))
+        return self._told or Usage(self._prompt_tokens, written, estimated=True)
 
     def add(self, event: bytes) -> Chunk | None:
         """The chunk for one event; ``None`` for ``[DONE]``, for later events, and for token counts not requested."""
@@ -56,17 +67,18 @@ class StreamedAnswer:
         if not isinstance(document, dict):
             raise CallFailure(Ending.MALFORMED)
         if document.get("error"):
-            raise CallFailure(Ending.UPSTREAM_5XX, "an error inside the stream", raw=event[:_ERROR_BYTES])
+            raise _failure(event)
         choices = document.get("choices")
         if not isinstance(choices, list):
             raise CallFailure(Ending.MALFORMED, "an event has no choices")
         counts = document.get("usage")
         if counts:
-            self._usage = usage_from(counts)
+            self._told = usage_from(counts)
             if not (choices or self._counts):
                 return None
         begun = [self._read(choice) for choice in choices]
-        return Chunk("".join(text for text, _ in begun), raw=event, more=any(more for _, more in begun))
+        text, more = "".join(text for text, _ in begun), any(more for _, more in begun)
+        return Chunk(text, raw=event, more=more, usage=self.usage)
 
     def reply(self, status: int) -> CallReply:
         """The complete answer; raises ``TRUNCATED_STREAM`` without ``[DONE]`` or a finish reason in every choice."""
@@ -74,7 +86,7 @@ class StreamedAnswer:
             raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
         if not self._seen:
             raise CallFailure(Ending.MALFORMED, "the answer has no choices", status=status)
-        return CallReply("".join(self._text), usage=self._usage, status=status)
+        return CallReply("".join(self._text), usage=self.usage, status=status)
 
     def _read(self, choice: Any) -> tuple[str, bool]:
         """Text of one choice (only of the first choice), and whether the choice has content."""
@@ -90,4 +102,15 @@ class StreamedAnswer:
         content = delta.get("content")
         text = content if index == 0 and isinstance(content, str) else ""
         self._text.append(text)
+        letters = letters_in(delta)
+        self._letters += letters
+        self._pieces += letters > 0
         return text, finished or any(value for name, value in delta.items() if name != "role")
+
+
+def _failure(event: bytes) -> CallFailure:
+    """The failure that an ``error`` event reports."""
+    error = read_error(event)
+    status = error.status if error is not None else None
+    ending = Ending.UPSTREAM_5XX if error is None else ending_of(status or 500, error)
+    return CallFailure(ending, "an error inside the stream", status=status, raw=event[:_ERROR_BYTES])

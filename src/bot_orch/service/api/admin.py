@@ -1,13 +1,14 @@
-"""Health, metrics, agents, state and the kill switch."""
+"""Health, metrics, agents and their reset, state and the kill switch."""
 
 from __future__ import annotations
 
+from bot_orch.eventlog.events import Noted
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, StateView
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.web.endpoint import Request
 
-__all__ = ["agents", "kill_switch", "live", "metrics", "ready", "state"]
+__all__ = ["agents", "kill_switch", "live", "metrics", "ready", "reset", "state"]
 
 
 async def live(_: Request) -> Reply:
@@ -42,10 +43,27 @@ async def agents(request: Request) -> Reply:
                 available=view.available,
                 in_flight=view.in_flight,
                 concurrency=view.concurrency,
+                waiting=view.waiting,
+                held_s=view.held_s,
+                reason=view.reason,
+                retry_in_s=view.retry_in_s,
             )
             for view in views
         ]
     )
+
+
+async def reset(request: Request) -> Reply:
+    """``POST /v1/admin/agents/{id}/reset``: end a hold and close the circuit breaker, at this replica."""
+    runtime, name = request.runtime, request.params["id"]
+    guard = runtime.guards.get(name)
+    if guard is None:
+        raise Problem(404, "unknown_agent", "there is no such agent; see /v1/agents")
+    await runtime.writer.turn()
+    note = Noted("agent.reset", name, {"by": request.caller.name})
+    await runtime.writer.stage(runtime.writer.stamp(), note, name).durable()
+    guard.reset()
+    return json_reply({"agent": name, "available": guard.available})
 
 
 async def kill_switch(request: Request) -> Reply:

@@ -158,6 +158,9 @@ class AttemptView(ResponseView, frozen=True, kw_only=True):
     first_byte_s: float | None = None
     status: int | None = None
     cost_usd: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    estimated: bool = False
 
 
 class OutcomeView(ResponseView, frozen=True, kw_only=True):
@@ -175,7 +178,11 @@ class OutcomeView(ResponseView, frozen=True, kw_only=True):
 
 
 class Explanation(ResponseView, frozen=True, kw_only=True):
-    """A decision with its attempts and outcomes."""
+    """A decision with its attempts and outcomes.
+
+    ``round`` names all decisions of its round, in order, and ``attempts`` lists the attempts of all of them: after a
+    failure the next agent is another decision.
+    """
 
     decision: DecisionView
     time_us: int
@@ -187,6 +194,7 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
     outcomes: list[OutcomeView]
     pending: bool
     why: str
+    round: list[str] = []
 
 
 class FeedbackView(ResponseView, frozen=True, kw_only=True):
@@ -214,7 +222,11 @@ class TaskView(ResponseView, frozen=True, kw_only=True):
 
 
 class AgentView(ResponseView, frozen=True, kw_only=True):
-    """An agent and the state of its circuit breaker."""
+    """An agent and the state of its circuit breaker.
+
+    ``reason`` says why it takes no calls, ``retry_in_s`` for how long (0: not known). ``held_s`` is what is left of a
+    ``Retry-After`` of its own; ``waiting`` calls wait for one of its slots.
+    """
 
     id: str
     kind: str
@@ -222,6 +234,10 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
     available: bool
     in_flight: int
     concurrency: int
+    waiting: int = 0
+    held_s: float = 0.0
+    reason: str = ""
+    retry_in_s: float = 0.0
 
 
 class StateView(ResponseView, frozen=True, kw_only=True):

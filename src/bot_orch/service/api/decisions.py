@@ -19,6 +19,7 @@ from bot_orch.service.api.bodies import (
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.estimates import size_of
+from bot_orch.service.routing.linked import rows_of_round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import digest_of
 from bot_orch.service.web.auth import Caller
@@ -36,6 +37,7 @@ class KeySpace(StrEnum):
     DECISION = "d"
     FEEDBACK = "f"
     TASK = "t"
+    CHAT = "c"
 
 
 async def create(request: Request) -> Reply:
@@ -84,6 +86,7 @@ async def explain(request: Request) -> Reply:
     if not may_see(request.caller, event.token):
         raise _unknown()
     events = [(row, row.event()) for row in rows]
+    asked = [each.event() for each in rows_of_round(runtime.writer.log, event)]
     return json_reply(
         Explanation(
             decision=decision_view(event),
@@ -92,10 +95,11 @@ async def explain(request: Request) -> Reply:
             kind=event.task.kind,
             session=event.session,
             excluded=event.excluded or {},
-            attempts=[attempt_view(each) for _, each in events if isinstance(each, AttemptEnded)],
+            attempts=[attempt_view(each) for each in asked if isinstance(each, AttemptEnded)],
             outcomes=[_outcome(row, each) for row, each in events if isinstance(each, FeedbackGiven | Censored)],
             pending=decision_id in runtime.ledger.pending,
             why=event.decision().explain(),
+            round=[each.id for each in asked if isinstance(each, DecisionMade)],
         )
     )
 
@@ -145,6 +149,9 @@ def attempt_view(event: AttemptEnded) -> AttemptView:
         first_byte_s=event.first_byte_s,
         status=event.status,
         cost_usd=event.cost_usd,
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        estimated=event.estimated,
     )
 
 

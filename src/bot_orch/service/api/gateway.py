@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ from bot_orch.agents.kinds.streamed import asks_for_counts
 from bot_orch.eventlog.events import TaskRecord
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import ChatAside, ChatHints
+from bot_orch.service.api.decisions import KeySpace
+from bot_orch.service.api.repeating import answer_once
+from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, json_reply, problem_of
 from bot_orch.service.routing.estimates import size_of
 from bot_orch.service.routing.rounds import Round
@@ -37,21 +41,25 @@ async def models(request: Request) -> Reply:
 
 async def complete(request: Request) -> Reply | StreamedReply:
     """``POST /v1/chat/completions``."""
+    trace = trace_headers(request)
+    return await answer_once(request, KeySpace.CHAT, partial(_complete, trace))
+
+
+async def _complete(trace: dict[str, str], request: Request) -> Reply | StreamedReply:
     body = request.body
-    round_ = _round(request.runtime, body, request.caller.name)
+    round_ = _round(request.runtime, body, request.caller.name, trace=trace)
     if body.get("stream") is True:
         return await _streamed(request, round_)
     try:
         reply = await round_.run()
     finally:
         request.headers_out |= _headers(request, round_)
-    request.headers_out["x-bot-orch-overhead-ms"] = _overhead(request, reply)
     if reply.raw is not None:
         return Reply(200, reply.raw, [(b"content-type", b"application/json")])
     return json_reply(_document(round_, reply))
 
 
-def _round(runtime: Runtime, body: dict[str, Any], token: str) -> Round:
+def _round(runtime: Runtime, body: dict[str, Any], token: str, *, trace: dict[str, str]) -> Round:
     model, messages = body.get("model"), body.get("messages")
     if not isinstance(model, str) or not model:
         raise Problem(400, "missing_model", "model: is missing; write auto or the name of an agent", param="model")
@@ -70,7 +78,7 @@ def _round(runtime: Runtime, body: dict[str, Any], token: str) -> Round:
         calls=True,
         token=token,
     )
-    call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True)
+    call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True, headers=trace)
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
     record = TaskRecord(task_id, aside.kind, aside.features, aside.reference, aside.profiles, aside.claims)
     return Round(runtime, record, constraints, call=call)
@@ -168,10 +176,6 @@ def _frame(round_: Round, kind: str) -> dict[str, Any]:
 
 
 def _headers(request: Request, round_: Round) -> dict[str, str]:
-    elapsed_ms = 1e3 * (time.perf_counter() - request.started)
-    return {**round_.headers(), "x-bot-orch-overhead-ms": f"{elapsed_ms:.2f}"}
-
-
-def _overhead(request: Request, reply: CallReply) -> str:
-    """Time spent in the service: all but waiting for the agent."""
-    return f"{max(0.0, 1e3 * (time.perf_counter() - request.started - reply.elapsed_s)):.2f}"
+    """Headers about the round; the overhead is the time spent in the service, all but waiting for agents."""
+    elapsed_s = time.perf_counter() - request.started - round_.waited_s
+    return {**round_.headers(), "x-bot-orch-overhead-ms": f"{max(0.0, 1e3 * elapsed_s):.2f}"}

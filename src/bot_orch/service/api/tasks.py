@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, Task
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of
+from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
 from bot_orch.service.routing.estimates import size_of
 from bot_orch.service.routing.rounds import Round
@@ -50,6 +52,7 @@ async def create(request: Request) -> Reply:
     )
     group = writer.stage(time_us, submitted, submitted.id, key=key, digest=digest)
     round_ = _round(runtime, submitted)
+    round_.call = replace(round_.call, headers=trace_headers(request))
     if body.background:
         await group.durable()
         _start(runtime, submitted, round_)

@@ -16,6 +16,7 @@ from bot_orch.eventlog.events import (
 )
 from bot_orch.eventlog.log import Row
 from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.routing.linked import rows_of_round
 from bot_orch.service.routing.why import why_view
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
@@ -34,6 +35,7 @@ async def decision_page(request: Request) -> Reply:
     if made is None:
         raise Problem(404, "unknown_decision", "there is no such decision")
     row, event = made
+    told = [(each, each.event()) for each in rows_of_round(runtime.writer.log, event)]
     why = why_view(event)
     body = render(
         "decision.html",
@@ -48,7 +50,7 @@ async def decision_page(request: Request) -> Reply:
         kind=event.task.kind or "–",
         state_seq=event.state_seq,
         terms=terms_table(why, event.agent),
-        history=_history(events, runtime.writer.now_us()),
+        history=_history(told, runtime.writer.now_us()),
         answer=_answer(runtime, event),
         waiting="An outcome is still due." if decision_id in runtime.ledger.pending else "",
     )

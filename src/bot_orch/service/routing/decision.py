@@ -28,11 +28,12 @@ def decide(
     key: str | None = None,
     digest: bytes | None = None,
     task_ref: str | None = None,
+    round_id: str = "",
 ) -> tuple[DecisionMade, Group]:
     """Choose an agent now; await the group before acknowledging the decision.
 
     ``text`` is context if the router has an encoder; its numbers are logged, not the text. ``key`` and ``digest`` are
-    those of an idempotent request; ``task_ref`` is the task of a whole round.
+    those of an idempotent request; ``task_ref`` is the task of a whole round, ``round_id`` the round's first decision.
     """
     writer = runtime.writer
     if record.reference is None and runtime.reference is not None:
@@ -53,6 +54,7 @@ def decide(
             excluded=found.excluded,
             session=constraints.session,
             task_ref=task_ref,
+            round_id=round_id,
             by=found.by,
             token=constraints.token,
             reserved_usd=(held := _reserved(runtime, made.agent, constraints)),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import NoReturn
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
-from bot_orch.agents.endings import Ending
+from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskRecord
+from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.decision import decide
+from bot_orch.service.routing.failures import FINAL, problem_of_round
+from bot_orch.service.routing.linked import NEXT_DECISION
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
@@ -24,21 +28,6 @@ from bot_orch.types import Measure, Outcome
 __all__ = ["Round"]
 
 _log = logging.getLogger("bot_orch.rounds")
-
-# The request is at fault, or the caller no longer waits: another agent would not help.
-_FINAL = frozenset({Ending.UPSTREAM_4XX, Ending.CALLER_DEADLINE, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
-_STATUS = {
-    Ending.UPSTREAM_4XX: 400,
-    Ending.REFUSED_REQUEST: 413,
-    Ending.RATE_LIMITED: 429,
-    Ending.CALLER_DEADLINE: 504,
-    Ending.TIMEOUT_FIRST_BYTE: 504,
-    Ending.TIMEOUT_TOTAL: 504,
-    Ending.UNANSWERED: 504,
-    Ending.SHUTDOWN: 503,
-    Ending.REFUSED_BREAKER: 503,
-    Ending.REFUSED_BUSY: 503,
-}
 
 
 @dataclass(slots=True)
@@ -57,8 +46,10 @@ class Round:
         Whether a restart continues the round, so that stopping the service must not censor its decision.
     again
         A decision made before a restart, whose agent is to be called again.
-    decisions, tried, last, failure
-        How far the round has come: ids of decisions, agents called, the last decision and failure.
+    decisions, tried, last, failures
+        How far the round has come: ids of decisions, agents called, the last decision, and how the calls failed.
+    calls, waited_s
+        Attempts at agents so far, and the time spent on them: waiting for a slot, for the agent, between attempts.
     """
 
     runtime: Runtime
@@ -73,71 +64,97 @@ class Round:
     decisions: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
     last: DecisionMade | None = None
-    failure: CallFailure | None = None
+    failures: list[CallFailure] = field(default_factory=list)
+    calls: int = 0
+    waited_s: float = 0.0
+    _group: Group | None = None
+    _known: DecisionMade | None = None  # the last decision, once it is on disk
 
     async def run(self) -> CallReply:
         """Call agents until one answers; its answer."""
         while True:
-            await self.runtime.writer.turn()
-            decision, group = self._decide()
+            decision = await self._next()
+            begun = time.perf_counter()
             try:
                 with self._watching(decision):
                     reply = await self.runtime.guards[decision.agent].call(self._request(decision))
             except CallFailure as failure:
-                self._failed(decision, failure)
+                self.waited_s += time.perf_counter() - begun
+                await self._failed(decision, failure)
                 continue
+            self.waited_s += time.perf_counter() - begun
             self._succeeded(decision, reply)
-            await group.durable()  # the commit ran while the agent worked
+            await self._on_disk()  # the commit ran while the agent worked
             return reply
 
     async def stream(self) -> AsyncIterator[Chunk]:
         """The answer in chunks; falls back to another agent only before the first chunk."""
         while True:
-            await self.runtime.writer.turn()
-            decision, group = self._decide()
-            passed_on = False
+            decision = await self._next()
+            passed_on, begun = False, time.perf_counter()
             try:
                 with self._watching(decision):
                     chunks = self.runtime.guards[decision.agent].stream(self._request(decision))
                     async with aclosing(chunks):
                         async for chunk in chunks:
                             if not passed_on:
-                                await group.durable()
+                                self.waited_s += time.perf_counter() - begun
+                                await self._on_disk()
                             passed_on = True
                             if chunk.reply is not None:
                                 self._succeeded(decision, chunk.reply)
                             yield chunk
                 return
             except CallFailure as failure:
-                self._failed(decision, failure, final=passed_on)
+                self.waited_s += 0.0 if passed_on else time.perf_counter() - begun
+                await self._failed(decision, failure, final=passed_on)
 
     def headers(self) -> dict[str, str]:
-        """Response headers about the round."""
-        if self.last is None:
+        """Response headers about the round: nothing of a decision that is not on disk."""
+        if self._known is None:
             return {}
         return {
-            "x-bot-orch-decision-id": self.last.id,
-            "x-bot-orch-agent": self.last.agent,
-            "x-bot-orch-propensity": repr(self.last.propensity),
-            "x-bot-orch-policy": self.last.policy,
+            "x-bot-orch-decision-id": self._known.id,
+            "x-bot-orch-agent": self._known.agent,
+            "x-bot-orch-propensity": repr(self._known.propensity),
+            "x-bot-orch-policy": self._known.policy,
             "x-bot-orch-attempts": str(len(self.decisions)),
         }
 
-    def _decide(self) -> tuple[DecisionMade, Group]:
-        """The next decision, or after a restart the last one; await the group before the caller sees it."""
+    async def _next(self) -> DecisionMade:
+        """The next decision, or after a restart the last one."""
+        await self.runtime.writer.turn()
         if self.again is not None and self.again.agent in self.runtime.guards:
             event, self.again = self.again, None
             self._remember(event)
-            return event, _on_disk()
+            return event
         try:
             constraints = replace(self.constraints, tried=self.tried)
-            event, group = decide(self.runtime, self.record, constraints, text=self.text, task_ref=self.task_id)
+            first = self.decisions[0] if self.decisions else ""
+            event, self._group = decide(
+                self.runtime, self.record, constraints, text=self.text, task_ref=self.task_id, round_id=first
+            )
         except Problem as problem:
-            if self.failure is not None and problem.code == "no_agent":
-                raise _problem(self.failure) from self.failure
+            if self.failures and problem.code == "no_agent":
+                await self._give_up()
             raise
+        if first:
+            note = Noted(NEXT_DECISION, first, {"decision": event.id})
+            self._group = self.runtime.writer.stage(self.runtime.writer.stamp(), note, first)
         self._remember(event)
-        return event, group
+        return event
+
+    async def _on_disk(self) -> None:
+        """Return once the last decision is on disk, and may be named to the caller."""
+        if self._group is not None:
+            await self._group.durable()
+        self._known = self.last
+
+    async def _give_up(self) -> NoReturn:
+        """Raise the failure to answer with, once the round with all its attempts is on disk."""
+        await self._on_disk()
+        await self.runtime.writer.barrier()
+        raise problem_of_round(self.failures, self.tried[-len(self.failures) :]) from self.failures[-1]
 
     def _remember(self, event: DecisionMade) -> None:
         self.last = event
@@ -145,7 +162,11 @@ class Round:
         self.tried.append(event.agent)
 
     def _request(self, decision: DecisionMade) -> CallRequest:
-        return replace(self.call, id=decision.id)
+        """What the agent is asked; it is retried only with calls that are not needed for other agents."""
+        settings = self.runtime.config.router
+        others = min(settings.max_attempts - len(self.decisions), len(decision.eligible or decision.agents) - 1)
+        spare = settings.max_calls - self.calls - max(0, others)
+        return replace(self.call, id=decision.id, most_calls=max(1, spare))
 
     @contextmanager
     def _watching(self, decision: DecisionMade) -> Iterator[None]:
@@ -162,21 +183,25 @@ class Round:
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
         reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
-        if reward is not None:  # otherwise feedback is expected, or the horizon passes
+        timed = isinstance(self.runtime.ledger.router.reward, SurvivalReward)  # it learns from times alone
+        if reward is not None or timed:  # otherwise feedback is expected, or the horizon passes
             self._report(decision.id, reply.outcome(reward))
         elif reply.measure is not None:
             self._show(decision.id, reply.measure)
 
-    def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
+    async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise if no other agent should be called."""
         meaning = failure.ending.meaning
         failed = meaning.attempted and meaning.cause not in (Cause.CENSORED, Cause.COMPLETED)
         # a failure earns 0; for a censored call the reward model decides by the reason
         reward = 0.0 if failed else None
         self._report(decision.id, Outcome(False, reward, failure.elapsed_s, meaning.reason))
-        self.failure = failure
-        if final or failure.ending in _FINAL or len(self.decisions) >= self.runtime.config.router.max_attempts:
-            raise _problem(failure) from failure
+        self.failures.append(failure)
+        self.calls += sum(attempt.ending.meaning.attempted for attempt in failure.attempts)
+        settings = self.runtime.config.router
+        spent = len(self.decisions) >= settings.max_attempts or self.calls >= settings.max_calls
+        if final or spent or failure.ending in FINAL:
+            await self._give_up()
 
     def _report(self, decision_id: str, outcome: Outcome) -> None:
         if not self.runtime.ready or decision_id not in self.runtime.ledger.pending:
@@ -218,15 +243,3 @@ class Round:
             None if outcome.output is None else outcome.output.to_dict(),
         )
         self.runtime.writer.stage(self.runtime.writer.stamp(), event, decision_id)
-
-
-def _on_disk() -> Group:
-    group = Group()
-    group.done.set()
-    return group
-
-
-def _problem(failure: CallFailure) -> Problem:
-    status = _STATUS.get(failure.ending, 502)
-    headers = {} if failure.retry_after_s is None else {"retry-after": str(max(1, round(failure.retry_after_s)))}
-    return Problem(status, str(failure.ending), str(failure), headers=headers)

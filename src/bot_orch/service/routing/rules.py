@@ -6,6 +6,7 @@ again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -101,7 +102,7 @@ def narrow(
     switch = ledger.kill_switch or settings.kill_switch
     if constraints.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
         found.drop(_unavailable(agents, guards, calls=constraints.calls), "circuit open or busy")
-        return _not_empty(found)
+        return _not_empty(_prefer_free(found, constraints, guards), guards)
     if constraints.eligible is not None:
         for name in constraints.eligible:
             if name not in agents:
@@ -113,16 +114,33 @@ def narrow(
         _narrow(found, constraints, settings, ledger=ledger, guards=guards, now_us=now_us)
     if constraints.tried:
         found.drop(constraints.tried, "already tried")
-    return _not_empty(found)
+    return _not_empty(_prefer_free(found, constraints, guards), guards)
 
 
-def _not_empty(found: Eligibility) -> Eligibility:
-    if not found.left:
-        wait_s = max(_RETRY_S.get(why, 1) for why in found.excluded.values()) if found.excluded else 1
-        message = "no agent may take this task now; details.excluded says why for each"
-        details = {"excluded": found.excluded}
-        raise Problem(503, "no_agent", message, headers={"retry-after": str(wait_s)}, details=details)
+def _prefer_free(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> Eligibility:
+    """Exclude agents whose slots are all taken, unless that holds for all: then the call waits for a slot."""
+    busy = [name for name in found.left if name in guards and not guards[name].free] if constraints.calls else []
+    if len(busy) < len(found.left):
+        found.drop(busy, "busy")
     return found
+
+
+def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
+    if not found.left:
+        message = "no agent may take this task now; details.excluded says why for each"
+        headers = {"retry-after": str(_retry_after_s(found, guards))}
+        raise Problem(503, "no_agent", message, headers=headers, details={"excluded": found.excluded})
+    return found
+
+
+def _retry_after_s(found: Eligibility, guards: Mapping[str, Guard]) -> int:
+    """When the first of the excluded agents may take a task again, as far as that is known."""
+    waits = [max(_RETRY_S.get(why, 1), _held_s(guards.get(name))) for name, why in found.excluded.items()]
+    return math.ceil(min(waits, default=1))
+
+
+def _held_s(guard: Guard | None) -> float:
+    return 0.0 if guard is None else guard.retry_in_s
 
 
 def _narrow(

@@ -1,0 +1,80 @@
+"""Admission to one agent: concurrency slots, a bounded number of waiting calls, and holds that the agent asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from bot_orch.agents.limits import Limits
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """Slots of one agent; a call enters, maybe after a wait, and leaves.
+
+    Parameters
+    ----------
+    limits
+        ``concurrency``, ``wait_s``, ``max_waiting`` and ``max_hold_s`` count.
+    clock
+        Monotonic clock of holds.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self._limits, self._clock = limits, clock
+        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._held_until = -float("inf")
+        self.waiting = 0
+
+    @property
+    def held_s(self) -> float:
+        """Seconds for which the agent has asked not to be called."""
+        return max(0.0, self._held_until - self._clock())
+
+    @property
+    def free(self) -> bool:
+        """Whether a call would get a slot at once."""
+        return not self._slots.locked()
+
+    @property
+    def open(self) -> bool:
+        """Whether a call would get a slot, or may wait for one."""
+        return not self.held_s and (self.free or self._may_wait)
+
+    @property
+    def reason(self) -> str:
+        """Why a call would be refused; empty if it would not."""
+        if self.open:
+            return ""
+        return "the agent asked to slow down" if self.held_s else "at its concurrency limit"
+
+    def hold(self, seconds: float) -> float:
+        """Refuse calls for so long, but no longer than ``max_hold_s``; returns the seconds. Zero ends a hold."""
+        seconds = min(seconds, self._limits.max_hold_s)
+        self._held_until = self._clock() + seconds
+        return seconds
+
+    async def enter(self, deadline_at: float | None = None) -> bool:
+        """Take a slot, at once or after a wait until ``wait_s`` or the caller's deadline; whether there was one."""
+        if self.free:
+            return await self._slots.acquire()  # does not wait
+        if not self._may_wait:
+            return False
+        until = asyncio.get_running_loop().time() + self._limits.wait_s
+        self.waiting += 1
+        try:
+            async with asyncio.timeout_at(until if deadline_at is None else min(until, deadline_at)):
+                return await self._slots.acquire()
+        except TimeoutError:
+            return False
+        finally:
+            self.waiting -= 1
+
+    def leave(self) -> None:
+        """Give the slot back."""
+        self._slots.release()
+
+    @property
+    def _may_wait(self) -> bool:
+        return self._limits.wait_s > 0 and self.waiting < self._limits.max_waiting

@@ -1,0 +1,28 @@
+"""Headers that follow a request through the service to the agents: W3C trace context and ``X-Request-Id``."""
+
+from __future__ import annotations
+
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.web.endpoint import Request
+
+__all__ = ["REQUEST_ID", "trace_headers"]
+
+REQUEST_ID = "x-request-id"
+_PASSED_ON = ("traceparent", "tracestate", REQUEST_ID)
+_LONGEST = 512
+
+
+def trace_headers(request: Request) -> dict[str, str]:
+    """What to pass on to agents; the answer gets the request's id, a new one if the caller gave none.
+
+    A value that is not printable ASCII, or too long, is left out.
+    """
+    given = {name: request.headers.get(name.encode(), b"").decode("latin-1") for name in _PASSED_ON}
+    found = {name: value for name, value in given.items() if value and _is_plain(value)}
+    found.setdefault(REQUEST_ID, f"req-{time_ordered_id(request.runtime.writer.now_us())}")
+    request.headers_out[REQUEST_ID] = found[REQUEST_ID]
+    return found
+
+
+def _is_plain(value: str) -> bool:
+    return len(value) <= _LONGEST and value.isascii() and value.isprintable()

@@ -1,0 +1,135 @@
+"""An OpenAI-compatible endpoint in a process of its own.
+
+``python endpoint.py`` prints its port. ``PUT /_script/NAME`` says what ``/NAME/v1/chat/completions`` answers: a list of
+answers, the last is repeated. An answer is an object:
+
+- ``status``, ``headers``, ``error``: an error document instead of an answer
+- ``delay_s``: wait before anything is sent
+- ``words``, ``pace_s``: the pieces of a stream (joined, the content of a whole answer) and the pause after each
+- ``message``, ``finish``: the message of a whole answer, the finish reason
+- ``counts``: token counts at the end (``end``, if asked for), in ``every`` piece, or ``never``
+- ``then``: after the pieces ``end`` properly, ``hang``, or ``drop`` the connection
+
+``GET /_seen/NAME`` lists requests: headers, document, and whether the client went away.
+"""
+
+import json
+import select
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+SCRIPTS, SEEN, LOCK = {}, {}, threading.Lock()
+FRAME = {"id": "chatcmpl-1", "created": 1_700_000_000, "model": "m-1"}
+
+
+def usage(output):
+    return {"prompt_tokens": 11, "completion_tokens": output, "total_tokens": 11 + output}
+
+
+class Exchange(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_PUT(self):
+        with LOCK:
+            name = self.path.split("/")[2]
+            SCRIPTS[name], SEEN[name] = self.body(), []
+        self.reply(200, {})
+
+    def do_GET(self):
+        with LOCK:
+            self.reply(200, SEEN.get(self.path.split("/")[2], []))
+
+    def do_POST(self):
+        name, document = self.path.split("/")[1], self.body()
+        seen = {"headers": {key.lower(): value for key, value in self.headers.items()}, "document": document}
+        with LOCK:
+            SEEN[name].append(seen)
+            answers = SCRIPTS[name]
+            answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        try:
+            time.sleep(answer.get("delay_s", 0.0))
+            if "error" in answer:
+                self.reply(answer.get("status", 400), {"error": answer["error"]}, answer.get("headers", {}))
+            elif document.get("stream"):
+                self.stream(answer, document)
+            else:
+                self.whole(answer)
+            if answer.get("then") == "hang":
+                self.wait_for_departure()
+                seen["gone"] = True
+        except OSError:
+            seen["gone"] = self.close_connection = True
+
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers["content-length"])))
+
+    def whole(self, answer):
+        if answer.get("then") == "hang":
+            return
+        words = answer.get("words", ["The ", "answer"])
+        message = {"role": "assistant", "content": "".join(words), **answer.get("message", {})}
+        choice = {"index": 0, "message": message, "finish_reason": answer.get("finish", "stop")}
+        document = {**FRAME, "object": "chat.completion", "choices": [choice], "usage": usage(len(words))}
+        self.reply(200, document, answer.get("headers", {}))
+
+    def stream(self, answer, document):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        counts, words = answer.get("counts", "end"), answer.get("words", ["The ", "answer"])
+        self.event({"role": "assistant", "content": ""})
+        for number, word in enumerate(words, 1):
+            told = {"usage": usage(number)} if counts == "every" else {}
+            self.event({"content": word} if isinstance(word, str) else word, **told)
+            time.sleep(answer.get("pace_s", 0.0))
+        if answer.get("then") == "drop":
+            self.close_connection = True
+        if answer.get("then", "end") != "end":
+            return
+        self.event({}, answer.get("finish", "stop"))
+        if counts == "end" and (document.get("stream_options") or {}).get("include_usage"):
+            self.piece({**FRAME, "object": "chat.completion.chunk", "choices": [], "usage": usage(len(words))})
+        self.data(b"data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def event(self, delta, finish=None, **fields):
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        self.piece({**FRAME, "object": "chat.completion.chunk", "choices": [choice], **fields})
+
+    def piece(self, document):
+        self.data(b"data: " + json.dumps(document).encode() + b"\n\n")
+
+    def data(self, data):
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def reply(self, status, document, headers=None):
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": len(body), **(headers or {})}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def wait_for_departure(self):
+        self.close_connection = True
+        while not select.select([self.connection], [], [], 0.05)[0]:
+            pass
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+if __name__ == "__main__":
+    server = Server(("127.0.0.1", 0), Exchange)
+    threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()  # ends with its parent
+    sys.stdout.write(f"{server.server_address[1]}\n")
+    sys.stdout.flush()
+    server.serve_forever(0.05)
