@@ -41,8 +41,6 @@ class Problem(BotOrchError):  # noqa: N818  an answer, not always an error
         More for programs; ``None`` for nothing.
     kind
         The ``type`` of the error; by default it follows from the status.
-
-    A 429 or 503 always says when to try again: after a second, unless ``headers`` say otherwise.
     """
 
     def __init__(
