@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ _OURS = frozenset({"model", "messages", "stream"})
 _ERROR_BODY_BYTES = 16_384
 _ERROR_BODY_S = 1.0
 _DRAIN_S = 0.05
+_IN_PIECES_BYTES = 500_000  # a larger body is written in pieces, so that it does not block the event loop
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -158,7 +160,8 @@ class OpenAIRunner:
             try:
                 async with timer:
                     headers = {**passed_on, **self._headers, "Accept": accept}
-                    response = await session.post(self._url, data=payload, headers=headers, allow_redirects=False)
+                    data = payload if len(payload) < _IN_PIECES_BYTES else io.BytesIO(payload)
+                    response = await session.post(self._url, data=data, headers=headers, allow_redirects=False)
             except TimeoutError:
                 if not timer.expired():
                     raise

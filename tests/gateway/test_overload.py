@@ -1,0 +1,141 @@
+"""Too much at once: bounded waiting, when to come back, and how many calls one request may cost."""
+
+import asyncio
+import time
+
+import openai
+import pytest
+from remote import GOOD, HELLO, attempts, metric
+from service_running import until
+
+DOWN = {"status": 500, "error": {"message": "down", "type": "server_error"}}
+LIMITED = {"status": 429, "headers": {"Retry-After": "900"}, "error": {"message": "slow down"}}
+
+
+def ask(client, **options):
+    return client.chat.completions.create(model="auto", messages=HELLO, **options)
+
+
+def at_once(service, number, **options):
+    """The answers to so many simultaneous chats, exceptions included."""
+
+    async def main():
+        url = f"http://127.0.0.1:{service.port}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="unused", max_retries=0, timeout=60) as client:
+            return await asyncio.gather(*(ask(client, **options) for _ in range(number)), return_exceptions=True)
+
+    return asyncio.run(main())
+
+
+def test_a_hundred_chats_at_once_on_three_agents(endpoint, serve, agent):
+    """With default limits."""
+    url = endpoint.script({"delay_s": 0.1})
+    service = serve(*(agent(url, name, "total_s: 60") for name in ("one", "two", "three")))
+    answers = at_once(service, 100)
+    assert [type(each).__name__ for each in answers if isinstance(each, Exception)] == []
+    made = attempts(service, 100)
+    assert {attempt.ending for attempt in made} == {"completed"}
+    done = [
+        metric(service, "bot_orch_attempts_total", agent=name, ending="completed") for name in ("one", "two", "three")
+    ]
+    assert sum(done) == len(endpoint.seen(url)) == 100
+    assert min(done) >= 16, "all slots of all agents were used"
+
+
+def test_the_line_is_bounded_and_says_when_to_come_back(endpoint, serve, agent):
+    url = endpoint.script({"delay_s": 0.5})
+    service = serve(agent(url, limits="concurrency: 1, wait_s: 20, max_waiting: 2"))
+    answers = at_once(service, 8)
+    refused = [each for each in answers if isinstance(each, openai.APIStatusError)]
+    assert (len(refused), len(endpoint.seen(url))) == (5, 3)
+    for error in refused:
+        assert (error.status_code, error.body["code"]) == (503, "no_agent")
+        assert int(error.response.headers["retry-after"]) >= 1
+        assert "x-should-retry" not in error.response.headers, "it cost no call: the client may try again"
+
+
+def test_waiting_has_an_end(endpoint, serve, agent, client):
+    url = endpoint.script({"delay_s": 1.0})
+    service = serve(agent(url, limits="concurrency: 1, wait_s: 0.05"))
+    refused = [each for each in at_once(service, 2) if isinstance(each, openai.APIStatusError)]
+    assert [(each.status_code, each.body["code"]) for each in refused] == [(503, "refused_busy")]
+    assert refused[0].response.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(("limits", "most"), [("total_s: 60", 60), ("max_hold_s: 5", 5)])
+def test_retry_after_holds_an_agent_back_no_longer_than_the_setting(endpoint, serve, agent, client, limits, most):
+    url = endpoint.script(LIMITED, GOOD)
+    service = serve(agent(url, limits=limits))
+    with pytest.raises(openai.RateLimitError) as caught:
+        ask(client(service))
+    assert caught.value.response.headers["retry-after"] == str(most)
+    assert caught.value.body["message"] == "slow down"
+    (view,) = service.get("/v1/agents").json()
+    assert most - 5 < view["held_s"] <= most and view["retry_in_s"] == pytest.approx(view["held_s"], abs=0.5)
+    assert (view["available"], view["circuit"]) == (False, "closed") and "slow down" in view["reason"]
+    with pytest.raises(openai.InternalServerError) as caught:
+        ask(client(service))
+    assert caught.value.body["code"] == "no_agent"
+    assert most - 5 < int(caught.value.response.headers["retry-after"]) <= most
+    assert len(endpoint.seen(url)) == 1
+
+
+def test_an_agent_that_is_held_back_can_be_reset(endpoint, serve, agent, client):
+    url = endpoint.script(LIMITED, GOOD)
+    service = serve(agent(url))
+    with pytest.raises(openai.RateLimitError):
+        ask(client(service))
+    assert service.post("/v1/admin/agents/nobody/reset").status == 404
+    assert service.post("/v1/admin/agents/upstream/reset").json() == {"agent": "upstream", "available": True}
+    (view,) = service.get("/v1/agents").json()
+    assert (view["held_s"], view["reason"], view["available"]) == (0.0, "", True)
+    assert ask(client(service)).choices[0].message.content == "The answer"
+
+
+def test_reset_closes_the_circuit(endpoint, serve, agent, client):
+    url = endpoint.script(*[DOWN] * 5, GOOD)
+    service = serve(agent(url))
+    for _ in range(5):
+        with pytest.raises(openai.InternalServerError):
+            ask(client(service))
+    (view,) = service.get("/v1/agents").json()
+    assert view["circuit"] == "open" and "circuit" in view["reason"] and 25 < view["retry_in_s"] <= 30
+    service.post("/v1/admin/agents/upstream/reset")
+    assert ask(client(service)).choices[0].message.content == "The answer"
+
+
+@pytest.mark.parametrize("answer", [DOWN, {**LIMITED, "headers": {}}], ids=["500", "429"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_one_call_of_the_client_makes_few_calls_of_agents(endpoint, serve, agent, client, answer, streams):
+    """The official client retries twice by itself, the service fails over, the guard retries."""
+    url = endpoint.script(answer)
+    service = serve(*(agent(url, name, tries=3) for name in ("one", "two", "three")))
+    with pytest.raises(openai.APIStatusError) as caught:
+        ask(client(service, max_retries=2), stream=streams)
+    assert caught.value.response.headers["x-should-retry"] == "false"
+    assert len(endpoint.seen(url)) == len(attempts(service, 4)) == 4, "router.max_calls"
+    assert {attempt.agent for attempt in attempts(service, 4)} == {"one", "two", "three"}, "others before repetitions"
+    assert (
+        metric(service, "bot_orch_requests_total", route="/v1/chat/completions", status=str(caught.value.status_code))
+        == 1
+    )
+
+
+def test_an_agent_alone_is_retried(endpoint, serve, agent, client):
+    url = endpoint.script(DOWN, GOOD)
+    service = serve(agent(url, tries=2))
+    assert ask(client(service)).choices[0].message.content == "The answer"
+    assert [attempt.ending for attempt in attempts(service, 2)] == ["upstream_5xx", "completed"]
+
+
+def test_a_client_comes_back_when_it_was_told_to(endpoint, serve, agent, client):
+    """A refusal that cost no call is retried by the official client, after Retry-After."""
+    url = endpoint.script({**LIMITED, "headers": {"Retry-After": "1"}}, GOOD)
+    service = serve(agent(url))
+    with pytest.raises(openai.RateLimitError):
+        ask(client(service))
+    begun = time.monotonic()
+    assert ask(client(service, max_retries=2)).choices[0].message.content == "The answer"
+    assert time.monotonic() - begun < 20
+    assert until(lambda: metric(service, "bot_orch_requests_total", route="/v1/chat/completions", status="503") >= 1)
+    assert len(endpoint.seen(url)) == 2
