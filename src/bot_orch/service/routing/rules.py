@@ -22,7 +22,7 @@ __all__ = ["Eligibility", "RoutingConstraints", "narrow"]
 
 _NO_BUDGET = BudgetConfig()
 _NO_SIZE = RequestSize()
-_RETRY_S = {"over budget": 60}  # spending leaves the window by the minute
+_RETRY_S = {"over budget": 60, "circuit open or busy": 1}  # spending leaves the window by the minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,8 @@ def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
 
 def _retry_after_s(found: Eligibility, guards: Mapping[str, Guard]) -> int:
     """When the first of the excluded agents may take a task again, as far as that is known."""
-    waits = [max(_RETRY_S.get(why, 1), _held_s(guards.get(name))) for name, why in found.excluded.items()]
+    passing = [(name, _RETRY_S[why]) for name, why in found.excluded.items() if why in _RETRY_S]
+    waits = [max(least, _held_s(guards.get(name))) for name, least in passing]
     return math.ceil(min(waits, default=1))
 
 
