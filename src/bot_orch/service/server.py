@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -48,6 +49,8 @@ def make_server(config: Config, *, environment: Mapping[str, str] | None = None,
         date_header=False,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
         http=_protocol(config),
+        ws="none",  # no route takes a WebSocket, and its protocol has none of these limits
+        timeout_keep_alive=math.ceil(config.limits.idle_s),
         h11_max_incomplete_event_size=config.limits.head_bytes,
     )
     server = uvicorn.Server(settings)
