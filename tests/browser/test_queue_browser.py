@@ -267,7 +267,8 @@ def test_after_e_the_keyboard_is_in_the_box_at_its_end(running, page):
     page.keyboard.type(" and more")
     page.reload()
     assert page.input_value("textarea") == "the draft and more"
-    page.click("text=Hold longer")
+    with page.expect_navigation():  # it waits for the load of the next page, and so for its scripts
+        page.click("text=Hold longer")
     settle(page, "text=Edit the draft of model")
     assert page.input_value("textarea") == "the draft and more"
     page.keyboard.press("Control+Enter")
