@@ -133,6 +133,15 @@ def test_errors_about_the_services_own_key_are_not_quoted(endpoint, serve, agent
     assert "secret" not in caught.value.response.text
 
 
+def test_a_key_in_an_error_is_left_out(endpoint, serve, agent, client, monkeypatch):
+    monkeypatch.setenv("KEY", "sk-secret")
+    url = endpoint.script(rejecting(400, {"message": "sk-secret may not do that"}))
+    service = serve(agent(url, extra=", api_key: '${KEY}'"))
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client(service))
+    assert caught.value.body["message"] == "*** may not do that"
+
+
 def test_an_error_of_the_agents_own_reaches_the_client(endpoint, serve, agent, client):
     error = {"message": "The engine is overloaded", "type": "overloaded_error", "code": "engine_overloaded"}
     service = serve(agent(endpoint.script(rejecting(503, error))))

@@ -11,6 +11,7 @@ import bot_orch.agents as agents
 from bot_orch.agents import KINDS, MEANING, Attempt, CallFailure, CallRequest, Ending, Guard, SimulatedRunner
 from bot_orch.agents import SimulatedSettings as Sim
 from bot_orch.agents.base import AgentRunner
+from bot_orch.agents.rejections import CODES, OWN_FAULT, PHRASES
 from bot_orch.survival.causes import REASONS, Cause, cause_of
 
 PAGE = (Path(__file__).parents[3] / "docs/concepts/agents.md").read_text()
@@ -81,6 +82,14 @@ def test_page_has_a_true_row_for_every_ending(ending):
     cells = [cell.strip() for cell in row.group().strip("|").split("|")]
     learned = "nothing" if not meaning.attempted else meaning.cause.name.lower()
     assert cells[2:5] == [learned, "yes" if meaning.trips else "", "yes" if meaning.retryable else ""]
+
+
+def test_page_lists_what_a_rejection_is_read_from():
+    section = PAGE.split("## Rejections")[1].split("\n## ")[0]
+    for code, why in CODES.items():
+        row = re.search(rf"^\| {why} \|.*$", section, re.MULTILINE)
+        assert row and f"`{code}`" in row.group(), code
+    assert set(CODES.values()) == set(PHRASES) and all(f"`{code}`" in section for code in OWN_FAULT)
 
 
 def test_page_names_every_kind():

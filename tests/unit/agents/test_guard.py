@@ -439,3 +439,58 @@ def test_oversized_answer_of_any_runner_is_refused():
 def test_settings_are_checked(make, options):
     with pytest.raises(InvalidInputError):
         make(**options)
+
+
+def test_a_call_that_waits_for_a_slot_ends_at_the_callers_deadline():
+    async def scenario():
+        guard, _ = guard_of(Scripted(pause_s=60.0), Limits(concurrency=1, wait_s=60.0))
+        first = asyncio.ensure_future(guard.call(CallRequest("1")))
+        await asyncio.sleep(0)
+        failure = await ending_of(guard.call(CallRequest("2", deadline_s=0.02)))
+        assert (failure.ending, guard.view().waiting) == (Ending.CALLER_DEADLINE, 0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_closing_lets_nobody_in_who_waited():
+    async def scenario():
+        runner = Scripted(pause_s=60.0)
+        guard, _ = guard_of(runner, Limits(concurrency=1, wait_s=60.0))
+        calls = [asyncio.ensure_future(guard.call(CallRequest(str(number)))) for number in range(3)]
+        await asyncio.sleep(0)
+        assert guard.view().waiting == 2
+        await guard.close()
+        endings = [failure.ending for failure in await asyncio.gather(*calls, return_exceptions=True)]
+        assert endings == [Ending.SHUTDOWN, Ending.REFUSED_BUSY, Ending.REFUSED_BUSY] and runner.calls == 1
+
+    asyncio.run(scenario())
+
+
+def test_most_calls_of_a_request_bound_the_retries():
+    async def scenario():
+        for most, calls in ((None, 3), (1, 1), (2, 2), (9, 3)):
+            runner = Scripted(*[Ending.UPSTREAM_5XX] * 9)
+            guard, _ = guard_of(runner, breaker=BreakerSettings(failures=9))
+            await ending_of(guard.call(CallRequest("r", most_calls=most)))
+            assert runner.calls == calls
+
+    asyncio.run(scenario())
+
+
+def test_a_hold_of_a_503_is_bounded_and_can_be_reset():
+    async def scenario():
+        now = [0.0]
+        runner = Scripted(Ending.UPSTREAM_5XX, retry_after_s=900.0)
+        guard, _ = guard_of(runner, Limits(max_hold_s=30.0), clock=lambda: now[0])
+        failure = await ending_of(guard.call(CallRequest("1")))
+        assert (failure.retry_after_s, guard.view().held_s, guard.view().reason) == (
+            30.0,
+            30.0,
+            "the agent asked to slow down",
+        )
+        guard.reset()
+        assert guard.available and (await guard.call(CallRequest("2"))).text == "yes"
+
+    asyncio.run(scenario())

@@ -167,7 +167,7 @@ class OpenAIRunner:
                     raise
                 raise CallFailure(Ending.TIMEOUT_FIRST_BYTE) from None
             try:
-                await _check_status(response)
+                await _check_status(response, self._settings.api_key)
                 async with aclosing(connection.body(response, self._limits.max_reply_bytes)) as pieces:
                     yield response, pieces
             finally:
@@ -191,13 +191,16 @@ async def _drain(pieces: AsyncGenerator[bytes, None]) -> None:
                 pass
 
 
-async def _check_status(response: aiohttp.ClientResponse) -> None:
+async def _check_status(response: aiohttp.ClientResponse, secret: str) -> None:
+    """Raise for anything but 2xx; an error document that quotes our key loses it."""
     status = response.status
     if 200 <= status < 300:
         return
     if status < 400:
         raise CallFailure(Ending.REDIRECTED, status=status)
     raw = await _error_body(response)
+    if raw is not None and secret:
+        raw = raw.replace(secret.encode(), b"***")
     label, after = ending_of(status, read_error(raw)), retry_after_s(response.headers)
     started = label is not Ending.RATE_LIMITED
     raise CallFailure(label, f"status {status}", started=started, status=status, retry_after_s=after, raw=raw)
