@@ -1,5 +1,7 @@
 """Agents of the operator's own, as functions."""
 
+import asyncio
+
 from bot_orch import Labels
 from bot_orch.agents import CallReply
 
@@ -22,3 +24,13 @@ def overrated(request):
 def measured(request):
     """An answer that was measured and is to be judged by somebody else."""
     return CallReply("yes", measure=Labels([0.0, 1.0]))
+
+
+async def one_word_then_nothing(request):
+    yield "One "
+    await asyncio.sleep(3600)
+
+
+async def slow(request):
+    await asyncio.sleep(0.5)
+    return "done"

@@ -35,12 +35,14 @@ def refused(done, *parts):
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert all(part in line for part in ("bot-orch: ", *parts))
+    assert "http://" not in done.stdout, "an address is printed once the log is held and the port is open"
 
 
 def test_a_port_in_use(start, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused(start(tmp_path / "log", port), f"listen: 127.0.0.1:{port} cannot be used", "in use", "--port")
+    assert not (tmp_path / "log.lock").exists()
 
 
 def test_a_log_in_use(start, tmp_path):

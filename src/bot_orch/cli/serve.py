@@ -8,7 +8,7 @@ from typing import Any
 
 _DESCRIPTION = """\
 Serve decisions, feedback, whole rounds and an OpenAI-compatible gateway over HTTP. Acknowledged events are on disk; a
-restart continues from the same state."""
+restart continues from the same state. SIGHUP (or bot-orch reload) applies a changed FILE, SIGTERM drains and stops."""
 _EXAMPLE = """\
 examples:
   bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
@@ -32,12 +32,13 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.eventlog.stores.postgres.connect import hidden
+    from functools import partial
+
     from bot_orch.service.build import check
     from bot_orch.service.config import load_config
     from bot_orch.service.server import serve
 
-    config = load_config(arguments.config, host=arguments.host, port=arguments.port)
+    read = partial(load_config, arguments.config, host=arguments.host, port=arguments.port)
+    config = read()
     check(config)
-    print(f"bot-orch: http://{config.listen.host}:{config.listen.port} ({hidden(config.database)})", flush=True)  # noqa: T201
-    return serve(config)
+    return serve(config, read, lambda address: print(f"bot-orch: {address}", flush=True))  # noqa: T201

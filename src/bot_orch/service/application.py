@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from bot_orch.service.dashboard.routes import dashboard_pages
 from bot_orch.service.people.pages import queue_pages
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.desk import open_queue
+from bot_orch.service.reloading import Reloader
 from bot_orch.service.runtime import Runtime, StartCancelledError
 from bot_orch.service.web.app import asgi_app
 from bot_orch.service.web.auth import Gate
@@ -38,10 +39,13 @@ def make_runtime(config: Config, **options: Any) -> Runtime:
     return Runtime(config, open_queue=open_queue, **options)
 
 
-def make_app(runtime: Runtime, environment: Mapping[str, str] | None = None) -> Starlette:
+def make_app(
+    runtime: Runtime, environment: Mapping[str, str] | None = None, *, read: Callable[[], Config] | None = None
+) -> Starlette:
     """The application around a runtime; starting and stopping it starts and stops the runtime.
 
-    Tokens are read from ``environment``, by default that of the process.
+    Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
+    reload.
     """
 
     @asynccontextmanager
@@ -60,6 +64,8 @@ def make_app(runtime: Runtime, environment: Mapping[str, str] | None = None) -> 
 
     limits = runtime.config.limits
     site = Site(runtime, Gate(runtime.config.tokens, environment, limits), BodyRoom(limits.bodies_bytes))
+    if read is not None:
+        runtime.reload = Reloader(runtime, site.gate, read, environment)
     app = asgi_app(_routes(site), lifespan)
     app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
     return app

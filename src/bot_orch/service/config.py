@@ -197,6 +197,7 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
     early_feedback: int = 10_000
     open_tasks: int = 10_000
     snapshot_every: int = 50_000
+    grace_s: float = 5.0
 
 
 class Config(_Part, frozen=True, kw_only=True):
@@ -381,6 +382,7 @@ def _check_numbers(config: Config) -> None:
         ("limits.early_feedback", config.limits.early_feedback, 0, most),
         ("limits.open_tasks", config.limits.open_tasks, 1, most),
         ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
+        ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
     ]
     for name, value, low, high in bounds:
         if value is not None and not (low <= value <= high and value < most):

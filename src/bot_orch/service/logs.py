@@ -7,7 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-__all__ = ["JsonFormatter", "configure_logs"]
+__all__ = ["JsonFormatter", "configure_logs", "set_level"]
 
 
 class JsonFormatter(logging.Formatter):
@@ -44,4 +44,10 @@ def configure_logs(level: str) -> None:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(level.upper() if name == "bot_orch" else logging.WARNING)
+        logger.setLevel(logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Log messages of this level and above."""
+    logging.getLogger("bot_orch").setLevel(level.upper())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -33,7 +33,7 @@ from bot_orch.service.storage.replica import ReplicaWriter, make_writer
 from bot_orch.service.storage.writer import Group, Writer
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
-__all__ = ["Runtime", "StartCancelledError", "TicketQueue", "digest_of"]
+__all__ = ["Reloaded", "Runtime", "StartCancelledError", "TicketQueue", "digest_of"]
 
 _log = logging.getLogger("bot_orch.service")
 _SWEEP_AT_ONCE = 500
@@ -42,6 +42,13 @@ _SWEEP_AT_ONCE = 500
 def digest_of(body: bytes | bytearray) -> bytes:
     """A digest that tells a repeated request from another one with the same key."""
     return hashlib.blake2b(body, digest_size=16).digest()
+
+
+class Reloaded(NamedTuple):
+    """Settings that were changed in a running service, and those that only a restart changes."""
+
+    changed: list[str]
+    after_restart: list[str]
 
 
 class StartCancelledError(BotOrchError):
@@ -84,6 +91,7 @@ class Runtime:
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
         self.repeats = Repeats()
         self.stopping = self.loaded = False
+        self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
         self._loading: asyncio.Future[None] | None = None
         self._folded = self._to_fold = 0
@@ -150,13 +158,37 @@ class Runtime:
             await self.writer.stage(self.writer.stamp(), change, "").durable()
         self.replica = self._join()  # subscribes to the writer before the queue does
         self.queue = None if self._open_queue is None else self._open_queue(self)
-        for agent in self.config.agents:
-            self.guards[agent.id] = make_guard(agent, queue=self.queue, observer=self._on_attempt)
+        self.adopt(self.config, self.guards_for(self.config))
         if self.replica is not None:
             self.replica.start()
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="sweeper")
         self.loaded = True
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
+
+    def guards_for(self, config: Config) -> dict[str, Guard]:
+        """The guarded agents of a configuration; those whose settings are the current ones stay as they are."""
+        known = {agent.id: agent for agent in self.config.agents if agent.id in self.guards}
+        return {
+            agent.id: self.guards[agent.id]
+            if known.get(agent.id) == agent
+            else make_guard(agent, queue=self.queue, observer=self._on_attempt)
+            for agent in config.agents
+        }
+
+    def adopt(self, config: Config, guards: dict[str, Guard]) -> dict[str, Guard]:
+        """Go on with other settings and guards; the guards so far."""
+        before = dict(self.guards)
+        self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
+        self.guards.clear()
+        self.guards.update(guards)
+        return before
+
+    async def end_calls(self) -> None:
+        """End the calls of agents, for a stop: rounds in the background continue after the restart."""
+        self.stopping = True
+        await self.background.stop()
+        for guard in self.guards.values():
+            await guard.close()
 
     async def stop(self) -> None:
         """Cancel background work, close the agents, commit everything, close the log."""
@@ -165,9 +197,7 @@ class Runtime:
             await self._loading
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await self.background.stop()  # rounds continue after the restart
-        for guard in self.guards.values():
-            await guard.close()
+        await self.end_calls()
         if self._writer is not None:
             await self._writer.close()
         elif self._log is not None:
@@ -256,9 +286,8 @@ class Runtime:
         return self.sweep()
 
     async def _sweep_forever(self) -> None:
-        pause_s = min(1.0, self.config.router.horizon_s / 4)
         while True:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(min(1.0, self.config.router.horizon_s / 4))
             if not self.ready:
                 continue
             with suppress(StorageError):

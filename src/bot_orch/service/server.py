@@ -7,7 +7,7 @@ import importlib.util
 import logging
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,25 +17,32 @@ from bot_orch.eventlog.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtime
 from bot_orch.service.config import Config
 from bot_orch.service.logs import configure_logs
-from bot_orch.service.web.auth import is_loopback
+from bot_orch.service.reloading import check_exposed
 
 __all__ = ["make_server", "one_reason", "serve"]
 
 
-def make_server(config: Config, *, environment: Mapping[str, str] | None = None, **options: Any) -> Any:
+def make_server(
+    config: Config,
+    *,
+    environment: Mapping[str, str] | None = None,
+    read: Callable[[], Config] | None = None,
+    **options: Any,
+) -> Any:
     """A uvicorn server; ``options`` are those of :class:`bot_orch.service.runtime.Runtime`.
 
-    Tokens are read from ``environment``, by default that of the process.
+    Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
+    reload.
     """
     try:
         import uvicorn
+
+        from bot_orch.service.process import ServiceProcess
     except ImportError as error:
         raise MissingExtraError("the service", "service") from error
-    if not config.tokens and not is_loopback(config.listen.host):
-        raise InvalidInputError(
-            "config.listen.host", f"is {config.listen.host} and there are no tokens", "add tokens, or use 127.0.0.1"
-        )
-    app = make_app(make_runtime(config, **options), environment)
+    check_exposed(config)
+    runtime = make_runtime(config, **options)
+    app = make_app(runtime, environment, read=read)
     settings = uvicorn.Config(
         app,
         host=config.listen.host,
@@ -43,7 +50,6 @@ def make_server(config: Config, *, environment: Mapping[str, str] | None = None,
         access_log=False,
         log_config=None,
         lifespan="on",
-        timeout_graceful_shutdown=5,
         server_header=False,
         proxy_headers=False,  # nothing depends on the client's address
         date_header=False,
@@ -53,7 +59,7 @@ def make_server(config: Config, *, environment: Mapping[str, str] | None = None,
         timeout_keep_alive=math.ceil(config.limits.idle_s),
         h11_max_incomplete_event_size=config.limits.head_bytes,
     )
-    server = uvicorn.Server(settings)
+    server = ServiceProcess(settings, runtime)
     app.state.stop = partial(setattr, server, "should_exit", True)
     return server
 
@@ -67,14 +73,15 @@ def _protocol(config: Config) -> Any:
     return limited(config.limits)
 
 
-def serve(config: Config) -> int:
-    """Serve until a signal; the exit status."""
+def serve(config: Config, read: Callable[[], Config], say: Callable[[str], None]) -> int:
+    """Serve until a signal; the exit status. ``say`` gets the address once the log is held and the port is open."""
     configure_logs(config.log_level)
     # Thousands of pending decisions stay in memory; a full garbage collection over them would stall answers.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    server = make_server(config)
+    server = make_server(config, read=read)
+    server.announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")
     with one_reason(server, config):
         server.run()
     return 0 if server.started else 3

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bot_orch.eventlog.events import Noted
-from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, StateView
+from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.web.endpoint import Request
 
-__all__ = ["agents", "kill_switch", "live", "metrics", "ready", "reset", "state"]
+__all__ = ["agents", "kill_switch", "live", "metrics", "ready", "reload", "reset", "state"]
 
 
 async def live(_: Request) -> Reply:
@@ -74,6 +74,14 @@ async def kill_switch(request: Request) -> Reply:
         raise Problem(422, "unknown_agent", f"agent: is not an agent; choose from {names}", param="agent")
     await request.runtime.kill_switch(body.agent, request.caller.name).durable()
     return json_reply({"kill_switch": body.agent})
+
+
+async def reload(request: Request) -> Reply:
+    """``POST /v1/admin/reload``: apply the configuration file as it is now."""
+    if request.runtime.reload is None:
+        raise Problem(409, "no_file", "this service was not started from a file; restart it")
+    found = await request.runtime.reload()
+    return json_reply(ReloadView(changed=found.changed, after_restart=found.after_restart))
 
 
 async def state(request: Request) -> Reply:

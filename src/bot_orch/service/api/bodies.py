@@ -19,6 +19,7 @@ __all__ = [
     "FeedbackView",
     "KillSwitchRequest",
     "OutcomeView",
+    "ReloadView",
     "RequestBody",
     "ResponseView",
     "StateView",
@@ -238,6 +239,13 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
     held_s: float = 0.0
     reason: str = ""
     retry_in_s: float = 0.0
+
+
+class ReloadView(ResponseView, frozen=True, kw_only=True):
+    """Settings that were changed, and those that only a restart changes."""
+
+    changed: list[str]
+    after_restart: list[str]
 
 
 class StateView(ResponseView, frozen=True, kw_only=True):

@@ -100,6 +100,15 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=dict[str, Any],
         statuses=(200, 404, 503),
     ),
+    RouteSpec(
+        "POST",
+        "/v1/admin/reload",
+        admin.reload,
+        scope="admin",
+        summary="Apply the changed configuration file",
+        answer=bodies.ReloadView,
+        statuses=(200, 409, 422, 503),
+    ),
     RouteSpec("GET", "/health/live", admin.live, scope=None, summary="The process answers", answer=dict[str, str]),
     RouteSpec(
         "GET",

@@ -82,6 +82,10 @@ class Gate:
             raise InvalidInputError("config.tokens", "holds a token twice", "give every caller its own")
         self._logins = Logins((limits or LimitsConfig()).failed_logins)
 
+    def adopt(self, other: Gate) -> None:
+        """From now on admit the callers of another gate."""
+        self._callers = other._callers
+
     @property
     def open(self) -> bool:
         """Whether no tokens are configured."""

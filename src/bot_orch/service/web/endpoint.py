@@ -193,6 +193,10 @@ class Endpoint:
                 await _send(answer, self._headers(request), send)
         except ClientGoneError:
             pass
+        except asyncio.CancelledError:
+            if not self._runtime.stopping:
+                raise
+            status = 503  # the grace is over, and the client does not read its answer: uvicorn closes the connection
         except Exception as error:  # the last line of defence: every request gets an answer
             reply = self._face.problem(self._problem(error), scope["method"], _target(scope))
             status = reply.status

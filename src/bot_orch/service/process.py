@@ -1,0 +1,77 @@
+"""The server process: says where it listens once it does, reloads on SIGHUP, drains requests when it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from bot_orch.errors import BotOrchError
+from bot_orch.service.runtime import Runtime
+
+__all__ = ["ServiceProcess"]
+
+_log = logging.getLogger("bot_orch.service")
+_LAST_S = 5.0
+
+
+class ServiceProcess(uvicorn.Server):
+    """A uvicorn server around a runtime.
+
+    After a signal no connection is accepted, and requests go on for ``limits.grace_s``. Then calls of agents are ended:
+    streams get an ``error`` event, other requests 503; rounds in the background continue after the restart.
+
+    Parameters
+    ----------
+    settings
+        Those of uvicorn.
+    runtime
+        The service.
+    """
+
+    def __init__(self, settings: uvicorn.Config, runtime: Runtime) -> None:
+        self._grace_s = runtime.config.limits.grace_s
+        settings.timeout_graceful_shutdown = max(1, round(self._grace_s + _LAST_S))
+        super().__init__(settings)
+        self._runtime = runtime
+        self._reloading: asyncio.Task[None] | None = None
+        self.announce: Callable[[int], None] | None = None
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Open the log, listen, and announce the port."""
+        self._heed_reloads()
+        await super().startup(sockets)
+        if self.started and self.announce is not None:
+            self.announce(self.servers[0].sockets[0].getsockname()[1])
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Drain, then stop."""
+        ending = asyncio.create_task(self._end_calls(), name="drain")
+        try:
+            await super().shutdown(sockets)
+        finally:
+            ending.cancel()
+
+    async def _end_calls(self) -> None:
+        await asyncio.sleep(self._grace_s)
+        await self._runtime.end_calls()
+
+    def _heed_reloads(self) -> None:
+        if self._runtime.reload is not None and threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._start_reload)
+
+    def _start_reload(self) -> None:
+        self._reloading = asyncio.create_task(self._reload(), name="reload")
+
+    async def _reload(self) -> None:
+        if self._runtime.reload is None:
+            return
+        try:
+            await self._runtime.reload()  # it logs what has changed
+        except (BotOrchError, OSError) as error:
+            _log.error("reload refused; the old configuration goes on", extra={"fields": {"detail": str(error)}})

@@ -1,0 +1,112 @@
+"""Apply a changed configuration to a running service, without dropping a request in flight.
+
+Agents, router and tokens change at one moment, between two requests. An agent whose settings did not change keeps its
+guard; one that changed or went away ends the calls that it has begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+
+from bot_orch.agents.guard import Guard
+from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.reconfigure import change_to
+from bot_orch.service.build import check, make_orchestrator
+from bot_orch.service.config import Config
+from bot_orch.service.logs import set_level
+from bot_orch.service.problems import StorageError
+from bot_orch.service.runtime import Reloaded, Runtime
+from bot_orch.service.web.auth import Gate, is_loopback
+
+__all__ = ["Reloader", "check_exposed"]
+
+_log = logging.getLogger("bot_orch.service")
+_FIXED = ("database", "listen", "queue", "limits")  # read once, at the start
+_LIVE = ("agents", "router", "tokens", "log_level")
+_LOOK_S = 0.05
+
+
+def check_exposed(config: Config) -> None:
+    """Refuse to listen for others without tokens."""
+    if not config.tokens and not is_loopback(config.listen.host):
+        raise InvalidInputError(
+            "config.listen.host", f"is {config.listen.host} and there are no tokens", "add tokens, or use 127.0.0.1"
+        )
+
+
+class Reloader:
+    """Reads the configuration again and applies it.
+
+    Parameters
+    ----------
+    runtime, gate
+        The running service and its tokens.
+    read
+        Reads the configuration.
+    environment
+        Variables that hold tokens; by default those of the process.
+    """
+
+    def __init__(
+        self, runtime: Runtime, gate: Gate, read: Callable[[], Config], environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._runtime, self._gate, self._read, self._environment = runtime, gate, read, environment
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __call__(self) -> Reloaded:
+        """Apply the configuration as it is now, or raise and leave everything as it was."""
+        async with self._one_at_a_time:
+            runtime = self._runtime
+            runtime.check_loaded()
+            wanted = await asyncio.to_thread(self._read)
+            new = msgspec.structs.replace(wanted, **{name: getattr(runtime.config, name) for name in _FIXED})
+            check_exposed(new)
+            await asyncio.to_thread(check, new)
+            gate = Gate(new.tokens, self._environment, new.limits)
+            after_restart = _differences(runtime.config, wanted, _FIXED)
+            changed = _differences(runtime.config, new, _LIVE)
+            if changed:
+                await _apply(runtime, new)
+                self._gate.adopt(gate)
+                set_level(new.log_level)
+            fields = {"changed": changed, "after_restart": after_restart}
+            _log.info("reloaded", extra={"fields": fields})
+            return Reloaded(**fields)
+
+
+def _differences(old: Config, new: Config, names: Collection[str]) -> list[str]:
+    return [name for name in names if getattr(old, name) != getattr(new, name)]
+
+
+async def _apply(runtime: Runtime, new: Config) -> None:
+    """Change router and agents between two requests; the change is in the log, or it is undone."""
+    old, guards = runtime.config, runtime.guards_for(new)
+    if runtime.replica is not None and set(guards) != set(runtime.guards):
+        remedy = "restart the replicas with the same file, one after the other"
+        raise InvalidInputError("config.agents", "were added or removed while several replicas may run", remedy)
+    await runtime.writer.turn()
+    change = change_to(runtime.ledger.router, make_orchestrator(new), runtime.ledger.engine)
+    group = None if change is None else runtime.writer.stage(runtime.writer.stamp(), change, "")
+    before = runtime.adopt(new, guards)  # no request runs between the last line and this one
+    if group is not None:
+        try:
+            await group.durable()
+        except StorageError:
+            runtime.adopt(old, before)
+            raise
+    for name, guard in before.items():
+        if guards.get(name) is not guard:
+            runtime.background.start(f"retired {name} {id(guard)}", _retire(runtime, guard, set(runtime.in_flight)))
+
+
+async def _retire(runtime: Runtime, guard: Guard, begun: set[str]) -> None:
+    """Close a guard once the rounds that may have begun with it are over, retries included."""
+    try:
+        while guard.view().in_flight or begun.intersection(runtime.in_flight):
+            await asyncio.sleep(_LOOK_S)
+    finally:
+        await guard.close()
