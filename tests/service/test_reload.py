@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -60,10 +61,12 @@ class Files:
 
 @pytest.fixture
 def files(tmp_path):
-    made = Files(tmp_path)
+    made, logger = Files(tmp_path), logging.getLogger("bot_orch")
+    level = logger.level
     yield made
     if made.running is not None:
         made.running.stop()
+    logger.setLevel(level)  # a reload sets it
 
 
 def reload(service, **options):
