@@ -68,7 +68,7 @@ def test_the_text_of_a_task_is_context_and_only_its_numbers_are_logged(start, tm
     log.close()
     again = start(WITH_TEXT, database=tmp_path / "log.sqlite")
     assert again.get("/v1/admin/state").json()["fingerprint"] == state["fingerprint"]
-    assert again.post("/v1/decisions", {"task": {"text": "more"}}).status == 422  # a feature is missing
+    assert again.post("/v1/decisions", {"task": {"text": "more"}}).status == 200  # features that are missing are zero
 
 
 def test_an_unknown_encoder_is_refused_before_the_start():
@@ -548,3 +548,29 @@ def test_whoever_is_to_come_back_is_told_when(status):
     assert (b"retry-after", b"1") in problem_reply(Problem(status, "x", "x")).headers
     assert (b"retry-after", b"7") in problem_reply(Problem(status, "x", "x", headers={"retry-after": "7"})).headers
     assert not any(name == b"retry-after" for name, _ in problem_reply(Problem(422, "x", "x")).headers)
+
+
+@pytest.mark.parametrize("encoder", ["", ", encoder: builtin"])
+def test_a_caller_without_features_is_served(start, encoder):
+    service = start(BASE.replace("policy: bot,", f"policy: linucb, n_features: 2{encoder},"))
+    made = service.post("/v1/decisions", {"task": {"text": "x"}})
+    assert made.status == 200, made
+    assert service.post("/v1/chat/completions", CHAT).status == 200
+    assert service.post("/v1/tasks", {"task": {"text": "x"}}).status == 200
+    assert service.post("/v1/decisions", {"task": {"features": [1.0]}}).status == 422
+    row = service.runtime.writer.log.about(made.json()["id"])[0]
+    assert row.event().seen()[:2] == (0.0, 0.0)
+
+
+def test_an_early_report_says_which_ids_it_takes(service):
+    answer = service.post("/v1/feedback", {"decision_id": "mine-1", "reward": 1})
+    assert answer.status == 404 and "UUID of version 7 in lower case" in answer.json()["error"]["message"]
+    early = {"decision_id": "018bcfe5-6800-707b-8000-00000000aaaa", "reward": 1}
+    assert service.post("/v1/feedback", early).json()["effect"] == "early"
+
+
+def test_a_task_tells_its_times_and_decisions(service):
+    made = service.post("/v1/tasks", {"task": {"id": "t-7", "kind": "refund", "text": "x"}}).json()
+    shown = service.get(f"/v1/tasks/{made['id']}").json()
+    assert (shown["task_id"], shown["kind"]) == ("t-7", "refund")
+    assert shown["decisions"] == [shown["decision_id"]] and shown["submitted_us"] < shown["ended_us"]

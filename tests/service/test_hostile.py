@@ -96,3 +96,68 @@ def test_prompts_and_secrets_are_not_logged(start, caplog):
     assert "my-private-prompt" not in caplog.text and "my-secret" not in caplog.text
     decisions = [row.body for row in service.runtime.writer.log.read() if row.kind == "decision@2"]
     assert decisions and not any(b"my-private-prompt" in body for body in decisions)
+
+
+LARGE = {"kind": "labels", "probabilities": [1 / 1001] * 1001}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/decisions", {"task": {"reference": LARGE}}, "task.reference"),
+        ("/v1/decisions", {"task": {"profiles": {"quick": LARGE}}}, "task.profiles.quick"),
+        ("/v1/tasks", {"task": {"reference": LARGE}}, "task.reference"),
+        ("/v1/feedback", {"decision_id": "x", "reward": 1, "output": LARGE}, "output"),
+    ],
+)
+def test_measures_that_would_fill_the_memory_are_refused(service, path, body, param):
+    """Distances take memory that grows with the square: 40 000 labels in 300 kB would take 13 GB."""
+    answer = service.post(path, body)
+    assert answer.status == 422 and answer.json()["error"]["param"] == param, answer
+    assert "limits.points" in answer.json()["error"]["message"]
+
+
+def test_a_chat_with_such_a_measure_is_refused_too(service):
+    chat = {"model": "auto", "messages": [{"role": "user", "content": "x"}], "bot_orch": {"reference": LARGE}}
+    assert service.post("/v1/chat/completions", chat).status == 422
+
+
+RAW = {
+    "half a request line": b"GET",
+    "not http": b"\x00" * 200,
+    "tls": b"\x16\x03\x01\x02\x00\x01\x00",
+    "two lengths": b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+    b"Content-Length: 3\r\n\r\n{}",
+    "negative length": b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    "length and chunks": b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "bad chunk": b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
+    "huge chunk": b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"ffffffffffffffffff\r\n{}",
+    "nul in a header": b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nx: \x00\r\n\r\n",
+    "latin-1 in a header": b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n",
+    "bad escape in a path": b"GET /v1/decisions/%ff%zz%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "absolute form": b"GET http://[::1/v1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "connect": b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "star": b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "version": b"GET /health/live HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    "duplicate keys": b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 22\r\n\r\n"
+    b'{"task":{},"task":{} }',
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+@pytest.mark.parametrize("half_closed", [False, True])
+def test_raw_bytes_never_lead_to_a_server_error(service, caplog, name, half_closed):
+    with socket.create_connection(("127.0.0.1", service.port), PATIENCE_S) as s:
+        s.sendall(RAW[name])
+        s.settimeout(0.5)
+        if half_closed:
+            s.shutdown(socket.SHUT_WR)
+        try:
+            said = s.recv(65536)
+        except OSError:  # it waits for more, or has cut the connection
+            said = b""
+    assert not said.startswith(b"HTTP/1.1 5"), said
+    assert service.get("/health/live").status == 200
+    assert not [record for record in caplog.records if record.exc_info]

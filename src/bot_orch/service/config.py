@@ -193,6 +193,7 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
     bodies_bytes: int = 400_000_000
     body_timeout_s: float = 10.0
     values: int = 50_000
+    points: int = 1_000
     depth: int = 32
     early_feedback: int = 10_000
     open_tasks: int = 10_000
@@ -378,6 +379,7 @@ def _check_numbers(config: Config) -> None:
         ("limits.bodies_bytes", config.limits.bodies_bytes, 1, most),
         ("limits.values", config.limits.values, 100, most),
         ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),
+        ("limits.points", config.limits.points, 1, most),
         ("limits.depth", config.limits.depth, 4, 500),
         ("limits.early_feedback", config.limits.early_feedback, 0, most),
         ("limits.open_tasks", config.limits.open_tasks, 1, most),

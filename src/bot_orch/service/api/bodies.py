@@ -211,10 +211,15 @@ class FeedbackView(ResponseView, frozen=True, kw_only=True):
 
 
 class TaskView(ResponseView, frozen=True, kw_only=True):
-    """A round and its status: running, completed or failed."""
+    """A round and its status: running, completed or failed; ``decisions`` are those made in it, in order."""
 
     id: str
     status: str
+    task_id: str = ""
+    kind: str = ""
+    submitted_us: int = 0
+    ended_us: int | None = None
+    decisions: list[str] = []
     agent: str = ""
     decision_id: str = ""
     output: str = ""

@@ -172,7 +172,9 @@ def idempotency_key(request: Request, space: KeySpace) -> str | None:
 
 async def _check_own_id(request: Request, decision_id: str) -> None:
     if not is_id(decision_id):
-        raise Problem(422, "invalid_value", "id: is not a version 7 UUID in lower case", param="id")
+        raise Problem(
+            422, "invalid_value", "id: is not a UUID of version 7 in lower case; send one, or leave it out", param="id"
+        )
     rows = await request.runtime.writer.settled(decision_id)
     if any(row.holds(DecisionMade) for row in rows):
         raise Problem(409, "id_taken", "this decision id is taken", param="id")

@@ -13,6 +13,7 @@ from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView
 from bot_orch.service.api.decisions import KeySpace
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
+from bot_orch.service.routing.measures import check_measure
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.writer import Group
 from bot_orch.service.web.endpoint import Request
@@ -37,6 +38,7 @@ async def learn(runtime: Runtime, body: FeedbackRequest) -> tuple[FeedbackView, 
 
     A report without an id is identified by its content: the same content again counts once, another is a revision.
     """
+    check_measure(body.output, "output", runtime.config.limits.points)
     digest = digest_of(_encoder.encode(body))
     known_as = body.id or feedback_id(ReportSource.CONTENT, digest.hex())
     key = None if body.id is None else f"{KeySpace.FEEDBACK}:{body.id}"
@@ -130,7 +132,16 @@ def _judge(runtime: Runtime, body: FeedbackRequest, rows: list[Row], *, known_as
         censored = any(isinstance(event, Censored) for event in events)
         return _Judgement("late" if censored and not reports else "revision")
     if not is_id(body.decision_id):
-        raise Problem(404, "unknown_decision", "there is no such decision", param="decision_id")
+        message = (
+            "decision_id: there is no such decision; a report may come before its decision if the id is a UUID of "
+            "version 7 in lower case, which the decision is then asked for with"
+        )
+        raise Problem(404, "unknown_decision", message, param="decision_id")
     if len(runtime.ledger.early) >= runtime.config.limits.early_feedback:
-        raise Problem(429, "too_much_early", "too much feedback waits for decisions that are not known", param="id")
+        raise Problem(
+            429,
+            "too_much_early",
+            "too much feedback waits for decisions that are not known; ask for those first",
+            param="decision_id",
+        )
     return _Judgement("early" if not reports else "revision")

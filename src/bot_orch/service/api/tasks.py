@@ -195,17 +195,24 @@ async def _known(request: Request, known: tuple[int, bytes, Group | None], diges
 
 def _view(runtime: Runtime, task_id: str, caller: Caller | None = None) -> TaskView:
     """The task as its caller sees it; without a caller, it is not checked whose it is."""
-    events = [row.event() for row in runtime.writer.log.about(task_id)]
+    rows = runtime.writer.log.about(task_id)
+    events = [row.event() for row in rows]
     submitted = next((event for event in events if isinstance(event, TaskSubmitted)), None)
     if submitted is None or (caller is not None and not may_see(caller, submitted.token)):
         message = "there is no such task of this token; use the id that was answered, or a token with the scope admin"
         raise Problem(404, "unknown_task", message, param="id")
     ended = next((event for event in events if isinstance(event, TaskEnded)), None)
+    record, begun_us = submitted.task, rows[0].time_us
     if ended is None:
-        return TaskView(id=task_id, status="running")
+        return TaskView(id=task_id, status="running", task_id=record.id, kind=record.kind, submitted_us=begun_us)
     return TaskView(
         id=task_id,
         status=ended.status,
+        task_id=record.id,
+        kind=record.kind,
+        submitted_us=begun_us,
+        ended_us=rows[-1].time_us,
+        decisions=list(ended.decisions),
         agent=ended.agent,
         decision_id=ended.decision_id,
         output=ended.output,

@@ -10,6 +10,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import DecisionMade, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.routing.budget import expected_usd
+from bot_orch.service.routing.measures import check_measures
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
@@ -36,8 +37,12 @@ def decide(
     those of an idempotent request; ``task_ref`` is the task of a whole round, ``round_id`` the round's first decision.
     """
     writer = runtime.writer
+    check_measures(record, runtime.config.limits.points)
     if record.reference is None and runtime.reference is not None:
         record = msgspec.structs.replace(record, reference=runtime.reference)
+    width = runtime.ledger.router.n_features
+    if width and not record.features:  # a caller that knows nothing of features
+        record = msgspec.structs.replace(record, features=(0.0,) * width)
     found = narrow(constraints, runtime.config.router, runtime.ledger, guards=runtime.guards, now_us=writer.now_us())
     router = runtime.ledger.router
     task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
