@@ -14,7 +14,7 @@ from bot_orch.types import Decision
 
 __all__ = ["CapturedState"]
 
-_AT_ONCE = 100
+_AT_ONCE = 25
 T = TypeVar("T")
 
 
@@ -34,7 +34,7 @@ class CapturedState:
     state: State
 
     def pieces(self) -> Iterator[str]:
-        """The JSON document in pieces, each of about a millisecond's work."""
+        """The JSON document in pieces, each of less than a millisecond's work."""
         state = self.state
         yield _dumped(self.head)[:-1] + ', "state": {"agents": '
         yield _dumped([agent_to_dict(agent) for agent in state.agents]) + ', "parts": {'

@@ -14,20 +14,20 @@ from bot_orch.eventlog.log import Snapshot
 __all__ = ["fingerprint", "in_slices", "take_snapshot"]
 
 
-async def in_slices(slices: Slices) -> bytes:
-    """Do the work; other tasks run between slices."""
+async def in_slices(slices: Slices, pause_s: float = 0.0) -> bytes:
+    """Do the work; other tasks run between slices, for ``pause_s`` at least."""
     while True:
         try:
             next(slices)
         except StopIteration as done:
             return bytes(done.value)
-        await asyncio.sleep(0)
+        await asyncio.sleep(pause_s)
 
 
-async def take_snapshot(ledger: Ledger) -> Snapshot:
+async def take_snapshot(ledger: Ledger, pause_s: float = 0.0) -> Snapshot:
     """The state as of now; the ledger may change while it is written down."""
     captured = ledger.capture()
-    body = await in_slices(captured.slices())
+    body = await in_slices(captured.slices(), pause_s)
     return Snapshot(captured.seq, await asyncio.to_thread(compressed, body))  # zlib releases the interpreter's lock
 
 

@@ -31,6 +31,7 @@ _log = logging.getLogger("bot_orch.writer")
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _MANY_REFS = 10_000
+_PAUSE_S = 0.002  # between slices of a snapshot: requests keep most of the processor
 _MUCH_AHEAD_US = 1_000_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
@@ -89,7 +90,7 @@ class Writer:
         self.failed: Exception | None = None
         self._distrusted: Exception | None = None
         self.groups = 0
-        self._rollbacks = 0
+        self._rollbacks, self._pause_s = 0, _PAUSE_S
         self._saving: asyncio.Task[None] | None = None
         self.rebuilt: Observers[[]] = Observers()
         self.followed: Observers[[Row]] = Observers()
@@ -183,7 +184,7 @@ class Writer:
 
     async def _save(self) -> None:
         rollbacks = self._rollbacks
-        snapshot = await take_snapshot(self.ledger)
+        snapshot = await take_snapshot(self.ledger, self._pause_s)
         if self._rollbacks != rollbacks or self.failed is not None:  # it may hold events that were never committed
             raise StorageError("storage: the state was rolled back while it was saved; try again later")
         await self._put_snapshot(snapshot).durable()
@@ -200,8 +201,9 @@ class Writer:
         """Commit what is staged, with a snapshot, and close the log."""
         if self._task is not None:
             if self.failed is None and self.ledger.configured:
-                if self._saving is not None:
+                if self._saving is not None and self._saving.cancel():
                     await asyncio.wait({self._saving})
+                self._pause_s = 0.0
                 with suppress(StorageError):  # it only saves time at the next start
                     await self.save()
             self._closing = True
