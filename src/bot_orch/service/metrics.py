@@ -1,26 +1,29 @@
-"""Metrics in the text format of Prometheus: counters, one histogram, and gauges read at the time of the scrape."""
+"""Metrics in the text format of Prometheus: counters, histograms, and gauges read at the time of the scrape."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+from bot_orch.agents.base import Attempt
+from bot_orch.agents.endings import Ending
+from bot_orch.service.operations.catalogue import CATALOGUE
+from bot_orch.service.operations.histograms import CALL_BOUNDS_S, REQUEST_BOUNDS_S, Histogram
 
 __all__ = ["Metrics", "render"]
-
-_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """Counters and a histogram of request durations.
+    """Counters and histograms.
 
     Examples
     --------
     >>> metrics = Metrics()
     >>> metrics.count("bot_orch_decisions_total", agent="a")
     >>> print(metrics.text({}))
+    # HELP bot_orch_decisions_total Decisions by chosen agent.
     # TYPE bot_orch_decisions_total counter
     bot_orch_decisions_total{agent="a"} 1
     <BLANKLINE>
@@ -28,39 +31,64 @@ class Metrics:
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
-        self._seconds: dict[str, list[int]] = {}
-        self._sums: dict[str, float] = defaultdict(float)
+        self._histograms: dict[str, dict[Labels, Histogram]] = defaultdict(dict)
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Add to a counter."""
         self._counters[name][tuple(labels.items())] += by
 
+    def observe(self, name: str, value: float, bounds: tuple[float, ...], **labels: str) -> None:
+        """Count a value in a histogram, which has these bounds."""
+        series, key = self._histograms[name], tuple(labels.items())
+        if key not in series:
+            series[key] = Histogram(bounds)
+        series[key].observe(value)
+
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count one request and its duration."""
         self._counters["bot_orch_requests_total"][(("route", route), ("status", str(status)))] += 1
-        buckets = self._seconds.setdefault(route, [0] * (len(_BOUNDS_S) + 1))
-        buckets[bisect_left(_BOUNDS_S, seconds)] += 1
-        self._sums[route] += seconds
+        self.observe("bot_orch_request_seconds", seconds, REQUEST_BOUNDS_S, route=route)
+
+    def attempt(self, attempt: Attempt) -> None:
+        """Count one attempt at an agent: ending, tokens, dollars and times."""
+        agent, ending, usage = attempt.agent, str(attempt.ending), attempt.usage
+        self.count("bot_orch_attempts_total", agent=agent, ending=ending)
+        self.count("bot_orch_agent_cost_usd_total", attempt.cost_usd, agent=agent)
+        self.count("bot_orch_agent_tokens_total", usage.input_tokens, agent=agent, direction="input")
+        self.count("bot_orch_agent_tokens_total", usage.output_tokens, agent=agent, direction="output")
+        if attempt.ending is not Ending.COMPLETED:
+            self.count("bot_orch_agent_errors_total", agent=agent, kind=ending)
+        if attempt.ending.meaning.attempted:
+            self.observe("bot_orch_agent_call_seconds", attempt.elapsed_s, CALL_BOUNDS_S, agent=agent)
+        if attempt.first_byte_s is not None:
+            self.observe("bot_orch_agent_first_token_seconds", attempt.first_byte_s, CALL_BOUNDS_S, agent=agent)
 
     def text(self, gauges: Mapping[str, Iterable[tuple[Mapping[str, str], float]]]) -> str:
         """All metrics in the text format of Prometheus."""
         lines: list[str] = []
         for name, series in sorted(self._counters.items()):
-            lines.append(f"# TYPE {name} counter")
+            lines += _head(name, "counter")
             lines += [render(name, dict(labels), value) for labels, value in sorted(series.items())]
-        if self._seconds:
-            lines.append("# TYPE bot_orch_request_seconds histogram")
-        for route, buckets in sorted(self._seconds.items()):
-            total = 0
-            for bound, count in zip((*map(str, _BOUNDS_S), "+Inf"), buckets, strict=True):
-                total += count
-                lines.append(render("bot_orch_request_seconds_bucket", {"route": route, "le": bound}, total))
-            lines.append(render("bot_orch_request_seconds_sum", {"route": route}, self._sums[route]))
-            lines.append(render("bot_orch_request_seconds_count", {"route": route}, total))
+        for name, histograms in sorted(self._histograms.items()):
+            lines += _head(name, "histogram")
+            for labels, histogram in sorted(histograms.items(), key=lambda entry: entry[0]):
+                lines += _series(name, dict(labels), histogram)
         for name, entries in sorted(gauges.items()):
-            lines.append(f"# TYPE {name} gauge")
+            lines += _head(name, "gauge")
             lines += [render(name, labels, value) for labels, value in entries]
         return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str) -> list[str]:
+    known = CATALOGUE.get(name)
+    return [*([] if known is None else [f"# HELP {name} {known[1]}"]), f"# TYPE {name} {kind}"]
+
+
+def _series(name: str, labels: Mapping[str, str], histogram: Histogram) -> Iterator[str]:
+    for bound, count in histogram.buckets():
+        yield render(f"{name}_bucket", {**labels, "le": bound}, count)
+    yield render(f"{name}_sum", labels, histogram.total)
+    yield render(f"{name}_count", labels, histogram.count)
 
 
 def render(name: str, labels: Mapping[str, str], value: float) -> str:

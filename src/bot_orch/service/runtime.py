@@ -277,7 +277,7 @@ class Runtime:
             attempt.usage.output_tokens,
             attempt.usage.estimated,
         )
-        self.metrics.count("bot_orch_attempts_total", agent=attempt.agent, ending=event.ending)
+        self.metrics.attempt(attempt)
         if self.ready:
             self.writer.stage(self.writer.stamp(), event, attempt.request_id)
 

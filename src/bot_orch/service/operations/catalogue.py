@@ -1,0 +1,46 @@
+"""Every metric of ``/metrics``: its type and what it means, said in the exposition's ``HELP`` lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["CATALOGUE"]
+
+_COUNTERS = {
+    "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
+    "bot_orch_agent_errors_total": "Attempts at an agent that ended without a whole answer, by kind of ending.",
+    "bot_orch_agent_tokens_total": "Tokens that an agent has read (input) and written (output).",
+    "bot_orch_attempts_total": "Attempts at an agent, by ending.",
+    "bot_orch_decisions_total": "Decisions by chosen agent.",
+    "bot_orch_feedback_total": "Reported outcomes by effect.",
+    "bot_orch_queue_events_total": "What happened in the queue of people, by event.",
+    "bot_orch_requests_total": "Requests by route and status.",
+}
+_HISTOGRAMS = {
+    "bot_orch_agent_call_seconds": "Seconds of attempts at an agent that were made, whatever their ending.",
+    "bot_orch_agent_first_token_seconds": "Seconds until the first part of an agent's answer.",
+    "bot_orch_request_seconds": "Seconds from a request to the end of its answer, by route.",
+}
+_GAUGES = {
+    "bot_orch_calls_in_flight": "Calls to an agent under way.",
+    "bot_orch_circuit_state": "1 for the state of an agent's circuit breaker, 0 for the others.",
+    "bot_orch_log_events": "Number of the last event folded.",
+    "bot_orch_log_groups": "Groups of events committed.",
+    "bot_orch_open_tasks": "Rounds of /v1/tasks under way.",
+    "bot_orch_pending_decisions": "Decisions without an outcome.",
+    "bot_orch_ready": "1 if the service accepts requests.",
+    "bot_orch_replica_lag_seconds": "From an event at another replica to its fold here.",
+    "bot_orch_replica_states_compared": "Comparisons of the state with that of another replica.",
+    "bot_orch_replicas": "Replicas with a recent heartbeat.",
+    "bot_orch_spent_last_day_usd": "Dollars spent in the last 24 hours.",
+}
+
+CATALOGUE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        **{name: ("counter", text) for name, text in _COUNTERS.items()},
+        **{name: ("histogram", text) for name, text in _HISTOGRAMS.items()},
+        **{name: ("gauge", text) for name, text in _GAUGES.items()},
+    }
+)
+"""(type, meaning) by name."""

@@ -1,0 +1,91 @@
+"""/metrics parses, follows Prometheus' naming rules, and counts what agents cost, take and fail at."""
+
+import re
+from pathlib import Path
+
+import pytest
+from exposition import parse
+from service_running import BASE
+
+import bot_orch.service
+from bot_orch.service.metrics import Metrics
+from bot_orch.service.operations.catalogue import CATALOGUE
+
+SOURCE = Path(bot_orch.service.__file__).parent
+BAD = "  - {{id: 'b\"ad\\', kind: simulated, settings: {{median_s: 0.0, sigma: 0, crash: 1.0}}}}\n"
+
+
+def value(families, name, **labels):
+    family = next(each for each in families if name in {each, each + "_count", each + "_sum", each + "_bucket"})
+    return {tuple(sorted(given.items())): number for n, given, number in families[family][2] if n == name}[
+        tuple(sorted(labels.items()))
+    ]
+
+
+def chat(service, model, **more):
+    return service.post(
+        "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": "x"}], **more}
+    )
+
+
+def test_an_agents_tokens_dollars_times_and_errors(start):
+    service = start(BASE + BAD)
+    for _ in range(3):
+        assert chat(service, "careful").status == 200
+    assert chat(service, "careful", stream=True).status == 200
+    assert chat(service, 'b"ad\\').status >= 500
+    text = service.get("/metrics").body.decode()
+    found = parse(text)
+    assert value(found, "bot_orch_agent_cost_usd_total", agent="careful") == pytest.approx(0.4)
+    assert value(found, "bot_orch_agent_call_seconds_count", agent="careful") == 4
+    assert value(found, "bot_orch_agent_call_seconds_count", agent='b"ad\\') == 1
+    first = value(found, "bot_orch_agent_first_token_seconds_count", agent="careful")
+    assert first == 1, "only the stream knows when its first token came"
+    errors = {labels["kind"]: n for _, labels, n in found["bot_orch_agent_errors_total"][2]}
+    assert errors and all(labels["agent"] == 'b"ad\\' for _, labels, _ in found["bot_orch_agent_errors_total"][2])
+    read = sum(n for _, labels, n in found["bot_orch_agent_tokens_total"][2] if labels["direction"] == "input")
+    logged = [row.event() for row in service.runtime.writer.log.read() if row.kind.startswith("attempt@")]
+    assert read == sum(each.input_tokens for each in logged)
+    assert all(helped for _, helped, _ in found.values()), "every family has a HELP line"
+
+
+def test_every_name_in_the_code_is_in_the_catalogue():
+    written = set()
+    for file in SOURCE.rglob("*.py"):
+        if file.name != "catalogue.py":
+            written |= set(re.findall(r'"(bot_orch_[a-z_]+)"', file.read_text()))
+    assert written - {"bot_orch_token"} == set(CATALOGUE)  # the cookie is no metric
+
+
+def test_names_follow_the_conventions():
+    """https://prometheus.io/docs/practices/naming: a prefix, base units, _total for counters and for them alone."""
+    for name, (kind, text) in CATALOGUE.items():
+        assert name.startswith("bot_orch_") and text.endswith(".")
+        assert name.endswith("_total") == (kind == "counter"), name
+        assert not re.search(
+            r"_(ms|milliseconds|minutes|percent|kb|counter|gauge|histogram|bucket|sum|count)(_|$)", name
+        )
+        assert kind != "histogram" or name.endswith("_seconds")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "x 1",
+        "# TYPE x counter\nx -1\n",
+        '# TYPE x counter\nx{a="1",a="2"} 1\n',
+        "# TYPE x counter\nx 1\nx 2\n",
+        "# TYPE x counter\ny 1\n",
+        "# TYPE x counter\nx{a=1} 1\n",
+        '# TYPE x histogram\nx_bucket{le="1"} 2\nx_bucket{le="+Inf"} 1\nx_sum 1\nx_count 1\n',
+        '# TYPE x histogram\nx_bucket{le="1"} 1\nx_sum 1\nx_count 1\n',
+        "# TYPE x counter\nx 1\n# TYPE y counter\ny 1\n# TYPE x counter\n",
+    ],
+)
+def test_control_the_parser_refuses(broken):
+    with pytest.raises((AssertionError, TypeError)):
+        parse(broken)
+
+
+def test_an_empty_service_is_a_valid_exposition():
+    assert parse(Metrics().text({"bot_orch_ready": [({}, 1.0)]}))["bot_orch_ready"][2] == [("bot_orch_ready", {}, 1.0)]
