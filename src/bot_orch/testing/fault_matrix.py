@@ -25,8 +25,10 @@ GuardFactory = Callable[[OpenAISettings, Limits, BreakerSettings], Guard]
 _CLOSED, _OPEN = BreakerState.CLOSED, BreakerState.OPEN
 _PATIENT = Limits(first_byte_s=60.0, total_s=60.0, max_reply_bytes=200_000)
 # Long enough for a request to arrive, and for the first piece of an answer, on a slow machine.
-_QUICK_FIRST = Limits(first_byte_s=1.0, total_s=60.0)
-_QUICK_TOTAL = Limits(first_byte_s=60.0, total_s=1.5)
+# A broken guard that takes a role for content must end soon, too: hence limits on the stream.
+_QUICK_FIRST = Limits(first_byte_s=1.0, total_s=60.0, idle_s=3.0, stream_total_s=3.0)
+_QUICK_TOTAL = Limits(first_byte_s=60.0, total_s=1.5, idle_s=3.0, stream_total_s=3.0)
+_QUICK_WHOLE = Limits(first_byte_s=60.0, total_s=1.5)
 _QUICK_STREAM = Limits(first_byte_s=60.0, total_s=60.0, stream_total_s=1.5)
 _QUICK_IDLE = Limits(first_byte_s=60.0, total_s=60.0, idle_s=1.0)
 _HEARD_S = 60.0
@@ -91,7 +93,7 @@ MATRIX: tuple[FaultCase, ...] = (
         "slow_drip", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, text="drip ", limits=_QUICK_STREAM
     ),
     FaultCase(
-        "steady", "stream", E.COMPLETED, breaker=_CLOSED, cause=C.COMPLETED, text="tick " * 20, limits=_QUICK_TOTAL
+        "steady", "stream", E.COMPLETED, breaker=_CLOSED, cause=C.COMPLETED, text="tick " * 20, limits=_QUICK_WHOLE
     ),
     FaultCase("role_then_hang", "stream", E.TIMEOUT_FIRST_BYTE, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_FIRST),
     FaultCase("role_then_hang", "stream", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
