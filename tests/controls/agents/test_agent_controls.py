@@ -34,6 +34,7 @@ from bot_orch.agents import (
     SubprocessSettings,
 )
 from bot_orch.agents.address import address_problem
+from bot_orch.agents.admission import Admission
 from bot_orch.agents.connection import PinningResolver
 from bot_orch.agents.kinds import subprocess as subprocess_module
 from bot_orch.testing.fault_matrix import MATRIX, guard_for, problems_in
@@ -289,11 +290,9 @@ def test_breaker_check_catches():
 
 
 class NoCap(Guard):
-    async def _take_place(self, run):
-        pass
-
-    def _leave(self, attempt):
-        pass
+    def __init__(self, agent_id, runner, limits):
+        super().__init__(agent_id, runner, limits)
+        self._admission = Admission(replace(limits, concurrency=1000), self._clock)
 
 
 def check_cap(kind):
