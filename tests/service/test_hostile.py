@@ -3,6 +3,7 @@
 import json
 import resource
 import socket
+import tracemalloc
 
 import pytest
 from service_running import BASE, PATIENCE_S
@@ -98,7 +99,8 @@ def test_prompts_and_secrets_are_not_logged(start, caplog):
     assert decisions and not any(b"my-private-prompt" in body for body in decisions)
 
 
-LARGE = {"kind": "labels", "probabilities": [1 / 1001] * 1001}
+LARGE = {"kind": "labels", "probabilities": [1 / 401] * 401}
+CLOUD = {"kind": "cloud", "points": [[0.5, 0.5]] * 1001}
 
 
 @pytest.mark.parametrize(
@@ -106,15 +108,27 @@ LARGE = {"kind": "labels", "probabilities": [1 / 1001] * 1001}
     [
         ("/v1/decisions", {"task": {"reference": LARGE}}, "task.reference"),
         ("/v1/decisions", {"task": {"profiles": {"quick": LARGE}}}, "task.profiles.quick"),
+        ("/v1/decisions", {"task": {"reference": CLOUD}}, "task.reference"),
         ("/v1/tasks", {"task": {"reference": LARGE}}, "task.reference"),
         ("/v1/feedback", {"decision_id": "x", "reward": 1, "output": LARGE}, "output"),
     ],
 )
 def test_measures_that_would_fill_the_memory_are_refused(service, path, body, param):
-    """Distances take memory that grows with the square: 40 000 labels in 300 kB would take 13 GB."""
     answer = service.post(path, body)
     assert answer.status == 422 and answer.json()["error"]["param"] == param, answer
-    assert "limits.points" in answer.json()["error"]["message"]
+    assert "at most" in answer.json()["error"]["message"]
+
+
+def test_many_labels_take_little_memory():
+    """The distances between labels once took memory that grew with the cube of their number."""
+    from bot_orch.transport.geometries.labels import ZeroOneLabels
+
+    tracemalloc.start()
+    try:
+        assert ZeroOneLabels(400).diameter > 0
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_chat_with_such_a_measure_is_refused_too(service):

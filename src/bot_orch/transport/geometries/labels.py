@@ -103,7 +103,7 @@ class LabelGeometry(LinearGeometry):
     @cached_property
     def diameter(self) -> float:
         """The largest distance between two labels."""
-        return float(np.abs(self.atoms[:, None] - self.atoms[None]).sum(axis=-1).max())
+        return float(max(np.abs(self.atoms - row).sum(axis=-1).max() for row in self.atoms))  # no cube in memory
 
 
 @dataclass(frozen=True)
