@@ -37,7 +37,8 @@ _DISCOUNT, _TRUSTED, _CALM, _CANDIDATES = (
 )
 _NOISE_RATE, _SHORT, _LONG, _LEAST_NOISE = steps.NOISE_RATE, steps.SHORT, steps.LONG, steps.LEAST_NOISE
 _ALARM, _KEPT, _WARM_UP, _UNDER_DRIFT = steps.ALARM, steps.KEPT, steps.WARM_UP, steps.UNDER_DRIFT
-_FADING = np.exp(-np.arange(4096) / _LIFETIME)  # exp(-rounds / lifetime)
+_FADING = np.append(np.exp(-np.arange(4095) / _LIFETIME), 0.0)  # exp(-rounds / lifetime)
+_FARTHEST = 0.25  # 64 / 256: exp(-64) is zero for our purpose
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -51,12 +52,47 @@ row_of = _jit(_row_of)
 
 @_fast
 def _nearness(points: Floats, point: Floats, scale: Floats, n: int, out: Floats) -> None:
+    """See :func:`bot_orch.policies.auto.primitives.nearness`.
+
+    The second loop is exp(-distance) by a polynomial at distance / 256 and eight squarings, to 1e-13: unlike a call of
+    exp it becomes vector instructions.
+    """
     for row in range(n):
         square = 0.0
         for k in range(len(point)):
             gap = (points[row, k] - point[k]) * scale[k]
             square += gap * gap
-        out[row] = math.exp(-math.sqrt(square))
+        out[row] = square
+    for row in range(n):
+        y = min(math.sqrt(out[row]) / 256.0, _FARTHEST)
+        p = 1.0 - y * (1.0 - y * (1 / 2 - y * (1 / 6 - y * (1 / 24 - y * (1 / 120 - y * (1 / 720 - y / 5040))))))
+        for _ in range(8):
+            p = p * p
+        out[row] = p
+
+
+@_fast
+def _fitted(row_of_kernel: Floats, alpha: Floats, n: int) -> float:
+    total = 0.0
+    for row in range(n):
+        total += alpha[row] * row_of_kernel[row]
+    return total
+
+
+@_fast
+def _kernel_row(e: int, owners: Ints, owner: int, n: int, near: Floats, recent: Floats, out: Floats) -> None:
+    """Covariances of member ``e`` between a row of ``owner`` and the first ``n`` rows."""
+    p = _PRIORS
+    for row in range(n):
+        k, r = near[row], recent[row]
+        own = p[e, 0] + p[e, 2] * r + k * (p[e, 1] + p[e, 3] * r)
+        out[row] = p[e, 4] * r + p[e, 5] * k + (own if owners[row] == owner else 0.0)
+
+
+@_fast
+def _subtract(change: float, row_of_kernel: Floats, rest: Floats, n: int) -> None:
+    for row in range(n):
+        rest[row] -= change * row_of_kernel[row]
 
 
 @_jit
@@ -89,8 +125,7 @@ def _kernel(s: AutoState, x: Floats, t: float, n: int, scale: Floats, near: Floa
     if len(x) > 0:
         _nearness(s.x, x, scale, n, near)
     for row in range(n):
-        age = int(abs(t - s.round[row]))
-        recent[row] = _FADING[age] if age < 4096 else 0.0
+        recent[row] = _FADING[int(min(abs(t - s.round[row]), 4095.0))]
 
 
 @_jit
@@ -334,48 +369,35 @@ def choose_rows(
 @_jit
 def _step(s: AutoState, row: int, n: int, scale: Floats, near: Floats, recent: Floats, fitted: Floats) -> None:
     """See :func:`bot_orch.policies.auto.memory.step`."""
-    d, p, owner = s.x.shape[1], _PRIORS, s.owner[row]
-    x = np.empty(d)
-    for k in range(d):
-        x[k] = s.x[row, k]
-    _kernel(s, x, float(s.round[row]), n, scale, near, recent)
+    d, p, covariance = s.x.shape[1], _PRIORS, np.empty(n)
+    _kernel(s, s.x[row].astype(np.float64), float(s.round[row]), n, scale, near, recent)
     noise = 1.0 / s.weight[row]
     fitted[0] = 0.0
     for e in range(0 if d > 0 else 1, 2):  # without features the first has no part
-        fit = 0.0
-        for other in range(n):
-            k, r = near[other], recent[other]
-            c = p[e, 4] * r + p[e, 5] * k
-            if s.owner[other] == owner:
-                c += p[e, 0] + p[e, 2] * r + k * (p[e, 1] + p[e, 3] * r)
-            fit += s.alpha[e, other] * c
-        fitted[e] = fit
+        _kernel_row(e, s.owner, s.owner[row], n, near, recent, covariance)
+        fitted[e] = _fitted(covariance, s.alpha[e], n)
         prior = _own_variance(e, d > 0) + p[e, 4] + (p[e, 5] if d > 0 else 0.0)
-        change = (s.reward[row] - s.levels[0] - fit - s.alpha[e, row] * noise) / (prior + noise)
+        change = (s.reward[row] - s.levels[0] - fitted[e] - s.alpha[e, row] * noise) / (prior + noise)
         s.alpha[e, row] += change
-        for other in range(n):
-            k, r = near[other], recent[other]
-            c = p[e, 4] * r + p[e, 5] * k
-            if s.owner[other] == owner:
-                c += p[e, 0] + p[e, 2] * r + k * (p[e, 1] + p[e, 3] * r)
-            s.rest[e, other] -= change * c
+        _subtract(change, covariance, s.rest[e], n)
         s.rest[e, row] = 0.0
+
+
+@_fast
+def _gains(s: AutoState, n: int, w: Floats, prior: Floats, gain: Floats) -> None:
+    for row in range(n):
+        noise, a, b = 1.0 / s.weight[row], s.rest[0, row], s.rest[1, row]
+        gain[row] = w[0] * a * a / (prior[0] + noise) + w[1] * b * b / (prior[1] + noise)
 
 
 @_jit
 def _largest(s: AutoState, n: int, w: Floats) -> int:
     """Row whose coordinate step gains most."""
-    d, best, found = s.x.shape[1], -1.0, 0
-    prior = np.empty(2)
+    d, prior, gain = s.x.shape[1], np.empty(2), np.empty(n)
     for e in range(2):
         prior[e] = _own_variance(e, d > 0) + _PRIORS[e, 4] + (_PRIORS[e, 5] if d > 0 else 0.0)
-    for row in range(n):
-        noise, gain = 1.0 / s.weight[row], 0.0
-        for e in range(2):
-            gain += w[e] * s.rest[e, row] * s.rest[e, row] / (prior[e] + noise)
-        if gain > best:
-            best, found = gain, row
-    return found
+    _gains(s, n, w, prior, gain)
+    return int(np.argmax(gain))
 
 
 @_jit
