@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
-__all__ = ["VARIABLE", "KernelKind", "compiled", "kernel", "kernel_kind", "require_kernels"]
+__all__ = ["VARIABLE", "KernelKind", "OtherKernelsError", "compiled", "kernel", "kernel_kind", "require_kernels"]
 
 KernelKind = Literal["compiled", "plain"]
 VARIABLE = "BOT_ORCH_KERNELS"
@@ -38,6 +38,10 @@ def kernel_kind() -> KernelKind:
     return "compiled" if installed and wanted != "plain" else "plain"
 
 
+class OtherKernelsError(InvalidInputError):
+    """A state or log was computed with the other kind of kernels; nothing is wrong with it."""
+
+
 def require_kernels(kind: str) -> None:
     """Refuse a state or log that was computed with the other kind of kernels.
 
@@ -51,7 +55,7 @@ def require_kernels(kind: str) -> None:
         raise InvalidInputError("settings.kernels", f"is {kind!r}", "set compiled or plain")
     missing = kind == "compiled" and find_spec("numba") is None
     remedy = "pip install 'bot-orchestrator[fast]'" if missing else f"start the process with {VARIABLE}={kind}"
-    raise InvalidInputError("settings.kernels", f"is {kind!r}, this process runs {kernel_kind()!r} kernels", remedy)
+    raise OtherKernelsError("settings.kernels", f"is {kind!r}, this process runs {kernel_kind()!r} kernels", remedy)
 
 
 @lru_cache(maxsize=256)

@@ -33,6 +33,7 @@ from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.reconfigure import reconfigured
 from bot_orch.eventlog.reservations import Reservations
 from bot_orch.eventlog.spending import Spending
+from bot_orch.kernels import OtherKernelsError
 from bot_orch.policies.choice import draw
 from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
@@ -144,6 +145,8 @@ class Ledger:
             self.apply(row.seq, row.time_us, event)
         except (LedgerMismatchError, StateFormatError) as error:
             raise type(error)(f"log: row {row.seq}: {str(error).removeprefix('log: ')}") from error
+        except OtherKernelsError:
+            raise
         except UNFIT as error:
             problem = f"cannot follow row {row.seq - 1} ({' '.join(str(error).split())})"
             raise LedgerMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
