@@ -213,7 +213,8 @@ def refusals():
     logger.removeHandler(handler)
 
 
-def test_refused_logins_leave_a_line_without_secrets(secured, refusals):
+def test_refused_logins_leave_a_line_without_secrets(start, refusals):
+    secured = start(SECURED, environment=ENVIRONMENT)  # lines are summed up per server and address
     for header in ("Bearer a-wrong-token", "Basic c2VjcmV0", "", f"Bearer {TOKENS['feedback']}"):
         secured.post("/v1/decisions", headers={"Authorization": header} if header else {})
     assert [line["why"] for line in refusals] == ["unknown token", "no token", "no token", "missing scope"]
@@ -222,7 +223,8 @@ def test_refused_logins_leave_a_line_without_secrets(secured, refusals):
     assert not any(secret in repr(refusals) for secret in ("a-wrong-token", "c2VjcmV0", *TOKENS.values()))
 
 
-def test_a_refused_sign_in_leaves_a_line(secured, refusals):
+def test_a_refused_sign_in_leaves_a_line(start, refusals):
+    secured = start(SECURED, environment=ENVIRONMENT)  # lines are summed up per server and address
     origin = {"Origin": f"http://127.0.0.1:{secured.port}"}
     assert secured.request("POST", "/login", raw=b"token=guess-guess", headers=origin).status == 401
     assert [line["route"] for line in refusals] == ["/login"] and "guess-guess" not in repr(refusals)
