@@ -117,7 +117,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     are added, the format stays. A decision on which agents made claims has a column ``claim``, NaN for those that made
     none. ``round`` is the first decision of a round in which this agent took over. ``audit`` marks the decision for an
     audit, drawn with ``audit_probability``. ``token`` names the caller, ``reserved_usd`` is set aside from a budget
-    until the outcome is known, or ``briefly``.
+    until the outcome is known, or ``briefly``. ``tags`` are for reports of spending.
     """
 
     id: str
@@ -148,6 +148,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     multipliers: tuple[tuple[str, float, str], ...] = ()
     reserved_usd: float | None = None
     briefly: bool = False
+    tags: tuple[str, ...] = ()
 
     def table(self) -> Floats:
         """``numbers`` as an array, one row per column."""
@@ -417,6 +418,7 @@ def record_decision(
     token: str = "",
     reserved_usd: float | None = None,
     briefly: bool = False,
+    tags: tuple[str, ...] = (),
 ) -> DecisionMade:
     """The event of a decision. Features and claims go with it; features in single precision if that loses nothing."""
     single = np.asarray(decision.features, dtype="<f4")
@@ -451,6 +453,7 @@ def record_decision(
         multipliers=_written(decision.multipliers) if decision.multipliers else (),
         reserved_usd=reserved_usd,
         briefly=briefly,
+        tags=tags,
     )
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.strict import parse_yaml, read_text
@@ -33,6 +33,7 @@ __all__ = [
     "RouterConfig",
     "RuleConfig",
     "TokenConfig",
+    "TokenLimitsConfig",
     "check_keys",
     "load_config",
     "parse_config",
@@ -40,6 +41,7 @@ __all__ = [
 
 Scope = Literal["decide", "feedback", "queue", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
+Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"(^|_|-)(key|token|secret|password|authorization)s?$", re.IGNORECASE)
@@ -57,13 +59,27 @@ class ListenConfig(_Part, frozen=True, kw_only=True):
     port: int = 8080
 
 
+class TokenLimitsConfig(_Part, frozen=True, kw_only=True):
+    """Limits of one token: requests that decide and tokens of agents per minute, dollars in ``window_s`` seconds."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    usd: float | None = None
+    window_s: float = 86_400.0
+
+
 class TokenConfig(_Part, frozen=True, kw_only=True):
-    """A caller and its scopes. The token is in the environment, or its SHA-256 is in the file."""
+    """A caller and its scopes. The token is in the environment, or its SHA-256 is in the file.
+
+    ``limits`` bound what it may use; ``tags`` are written to all its decisions, for reports of spending.
+    """
 
     name: str
     scopes: tuple[Scope, ...]
     env: str | None = None
     sha256: str | None = None
+    limits: TokenLimitsConfig | None = None
+    tags: tuple[Tag, ...] = ()
 
 
 class BudgetConfig(_Part, frozen=True, kw_only=True):
@@ -386,6 +402,14 @@ def _check_numbers(config: Config) -> None:
         ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
         ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
     ]
+    for index, token in enumerate(config.tokens):
+        where, limits = f"tokens[{index}].limits", token.limits or TokenLimitsConfig()
+        bounds += [
+            (f"{where}.requests_per_minute", limits.requests_per_minute, 0, most),
+            (f"{where}.tokens_per_minute", limits.tokens_per_minute, 0, most),
+            (f"{where}.usd", limits.usd, 0.0, most),
+            (f"{where}.window_s", limits.window_s, 60.0, 31 * 86_400.0),
+        ]
     for name, value, low, high in bounds:
         if value is not None and not (low <= value <= high and value < most):
             span = f"{low:g} or more" if high == most else f"from {low:g} to {high:g}"

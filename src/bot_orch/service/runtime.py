@@ -25,6 +25,7 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.build import make_guard, make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.service.metrics import Metrics
+from bot_orch.service.operations.usage import TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.handover import LocalWork
@@ -90,6 +91,7 @@ class Runtime:
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
         self.repeats = Repeats()
+        self.usage = TokenUsage(self._on_limited)
         self.stopping = self.loaded = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
@@ -156,6 +158,10 @@ class Runtime:
         change = change_to(router, make_orchestrator(self.config), self.ledger.engine)
         if change is not None:
             await self.writer.stage(self.writer.stamp(), change, "").durable()
+        self.usage.track(self.config.tokens)
+        await asyncio.to_thread(self.usage.recall, self._log, self.writer.now_us())
+        self.writer.staged.subscribe(self.usage.take)
+        self.writer.followed.subscribe(self.usage.follow)
         self.replica = self._join()  # subscribes to the writer before the queue does
         self.queue = None if self._open_queue is None else self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))
@@ -178,6 +184,7 @@ class Runtime:
     def adopt(self, config: Config, guards: dict[str, Guard]) -> dict[str, Guard]:
         """Go on with other settings and guards; the guards so far."""
         before = dict(self.guards)
+        self.usage.track(config.tokens)
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
@@ -260,6 +267,9 @@ class Runtime:
             round_of_note=lambda note: None if self.queue is None else self.queue.round_of_note(note),
         )
         return Member(local, self.writer)
+
+    def _on_limited(self, token: str, limit: str) -> None:
+        self.metrics.count("bot_orch_limited_requests_total", token=token, limit=limit)
 
     def _on_attempt(self, attempt: Attempt) -> None:
         """Log one attempt at an agent; the id of the request is that of the decision."""

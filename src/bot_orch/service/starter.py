@@ -20,6 +20,7 @@ listen:
 #   - {name: app,  scopes: [decide, feedback], env: BOT_ORCH_TOKEN_APP}
 #   - {name: desk, scopes: [queue],            sha256: "64 hex digits"}
 #   - {name: ops,  scopes: [admin],            env: BOT_ORCH_TOKEN_OPS}
+#   - {name: team, scopes: [decide],           env: BOT_ORCH_TOKEN_TEAM, limits: {requests_per_minute: 600, usd: 20}}
 
 router:
   policy: auto           # see: python -c "import bot_orch; print(*bot_orch.available_policies())"

@@ -22,6 +22,8 @@ __all__ = [
     "ReloadView",
     "RequestBody",
     "ResponseView",
+    "SpendLineView",
+    "SpendView",
     "StateView",
     "TaskBody",
     "TaskRequest",
@@ -262,3 +264,25 @@ class StateView(ResponseView, frozen=True, kw_only=True):
     pending: int
     kill_switch: str | None
     spent_usd: float
+
+
+class SpendLineView(ResponseView, frozen=True, kw_only=True):
+    """What was used under one key: a token, tag, agent or day. The key is empty for what has none."""
+
+    key: str
+    requests: int
+    attempts: int
+    errors: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class SpendView(ResponseView, frozen=True, kw_only=True):
+    """Spending from one time (inclusive) to another (exclusive), in UTC; ``cost_usd`` counts every dollar once."""
+
+    by: str
+    from_: str = msgspec.field(name="from")
+    to: str
+    lines: list[SpendLineView]
+    cost_usd: float

@@ -61,6 +61,7 @@ async def create(request: Request) -> Reply:
         body.session,
         size=size_of({}, text=body.task.text),
         token=request.caller.name,
+        tags=request.tags,
     )
     event, group = decide(
         runtime,

@@ -47,7 +47,7 @@ async def complete(request: Request) -> Reply | StreamedReply:
 
 async def _complete(trace: dict[str, str], request: Request) -> Reply | StreamedReply:
     body = request.body
-    round_ = _round(request.runtime, body, request.caller.name, trace=trace)
+    round_ = _round(request.runtime, body, request, trace=trace)
     if body.get("stream") is True:
         return await _streamed(request, round_)
     try:
@@ -59,7 +59,7 @@ async def _complete(trace: dict[str, str], request: Request) -> Reply | Streamed
     return json_reply(_document(round_, reply))
 
 
-def _round(runtime: Runtime, body: dict[str, Any], token: str, *, trace: dict[str, str]) -> Round:
+def _round(runtime: Runtime, body: dict[str, Any], request: Request, *, trace: dict[str, str]) -> Round:
     model, messages = body.get("model"), body.get("messages")
     if not isinstance(model, str) or not model:
         raise Problem(400, "missing_model", "model: is missing; write auto or the name of an agent", param="model")
@@ -76,7 +76,8 @@ def _round(runtime: Runtime, body: dict[str, Any], token: str, *, trace: dict[st
         aside.session or None,
         size=size_of(params, messages=messages),
         calls=True,
-        token=token,
+        token=request.caller.name,
+        tags=request.tags,
     )
     call = CallRequest("", messages=tuple(messages), params=params, stream=body.get("stream") is True, headers=trace)
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api import admin, bodies, decisions, feedback, gateway, tasks
+from bot_orch.service.api import admin, bodies, decisions, feedback, gateway, spending, tasks
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.web.routes import RouteSpec
 
@@ -77,6 +77,16 @@ ROUTES: tuple[RouteSpec, ...] = (
     ),
     RouteSpec(
         "GET", "/v1/agents", admin.agents, scope="decide", summary="Agents and circuits", answer=list[bodies.AgentView]
+    ),
+    RouteSpec(
+        "GET",
+        "/v1/spend",
+        spending.report,
+        scope="admin",
+        summary="What was spent, by token, tag, agent or day",
+        answer=bodies.SpendView,
+        statuses=(200, 422),
+        query=("by", "from", "to"),
     ),
     RouteSpec(
         "GET", "/v1/admin/state", admin.state, scope="admin", summary="Where the log stands", answer=bodies.StateView

@@ -45,7 +45,7 @@ async def create(request: Request) -> Reply:
     submitted = TaskSubmitted(
         time_ordered_id(time_us),
         record_of(body.task),
-        msgspec.json.encode(_plan(body)).decode(),
+        msgspec.json.encode(_plan(body, request.tags)).decode(),
         body.background,
         body.deadline_s,
         request.caller.name,
@@ -91,13 +91,14 @@ def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
     return {event.task_ref: event for event in events if event.task_ref is not None}
 
 
-def _plan(body: TaskRequest) -> dict[str, Any]:
+def _plan(body: TaskRequest, tags: tuple[str, ...]) -> dict[str, Any]:
     """What a restart needs beside the task's record."""
     return {
         "text": body.task.text,
         "eligible": body.eligible,
         "session": body.session,
         "params": body.params,
+        **({"tags": tags} if tags else {}),
     }
 
 
@@ -112,6 +113,7 @@ def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
         size=size_of(plan["params"], text=text),
         calls=True,
         token=submitted.token,
+        tags=tuple(plan.get("tags", ())),
     )
     call = CallRequest(submitted.id, text, params=plan["params"], deadline_s=submitted.deadline_s)
     return Round(

@@ -62,6 +62,7 @@ def decide(
             round_id=round_id,
             by=found.by,
             token=constraints.token,
+            tags=constraints.tags,
             reserved_usd=(held := _reserved(runtime, made.agent, constraints)),
             briefly=held is not None and not constraints.calls,
         )

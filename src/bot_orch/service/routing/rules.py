@@ -45,6 +45,8 @@ class RoutingConstraints:
         Whether the service calls the agent itself, so that its concurrency limit counts.
     token
         Name of the caller's token: the decision is shown to it.
+    tags
+        Tags of the token and of the request, for reports of spending.
     """
 
     kind: str = ""
@@ -55,6 +57,7 @@ class RoutingConstraints:
     tried: Collection[str] = ()
     calls: bool = False
     token: str = ""
+    tags: tuple[str, ...] = ()
 
     @property
     def is_plain(self) -> bool:

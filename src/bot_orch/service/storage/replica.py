@@ -343,6 +343,7 @@ class ReplicaWriter(Writer):
         if staged.key is not None:
             group.keys[staged.key] = (ledger.seq, staged.digest or b"")
         self._refs[staged.ref] += 1
+        self.staged.send(time_us, event)
         notes = self.restart_notes(staged.ref)
         self._hash_here()
         for note in notes:

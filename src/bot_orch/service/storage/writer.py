@@ -59,7 +59,7 @@ class Writer:
     """Owns the log and the ledger.
 
     Signals: ``rebuilt`` after the ledger was folded again from the log; ``followed`` with each row that another writer
-    of the log has committed.
+    of the log has committed; ``staged`` with time and event of each row of this one, which is not committed yet.
 
     Parameters
     ----------
@@ -94,6 +94,7 @@ class Writer:
         self._saving: asyncio.Task[None] | None = None
         self.rebuilt: Observers[[]] = Observers()
         self.followed: Observers[[Row]] = Observers()
+        self.staged: Observers[[int, Event]] = Observers()
 
     def start(self) -> None:
         """Start the task that commits."""
@@ -136,6 +137,7 @@ class Writer:
             group.keys[key] = (ledger.seq, digest or b"")
         self._refs[ref] += 1
         self._wake.set()
+        self.staged.send(time_us, event)
         for note in self.restart_notes(ref):
             self.stage(self._stamp(), note, ref)
         return group

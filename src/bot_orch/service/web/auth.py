@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config import SCOPES, LimitsConfig, TokenConfig
+from bot_orch.service.config import SCOPES, LimitsConfig, TokenConfig, TokenLimitsConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.web.logins import Logins
 
@@ -24,10 +24,12 @@ TOKEN_COOKIE = "bot_orch_token"  # noqa: S105  its name
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request: the name of its token and what that allows."""
+    """The sender of a request: the name of its token, what that allows, and the tags of what it asks for."""
 
     name: str
     scopes: frozenset[str]
+    limits: TokenLimitsConfig | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Gate:
         limits: LimitsConfig | None = None,
     ) -> None:
         variables = os.environ if environment is None else environment
-        self._callers = {_digest(token, variables): Caller(token.name, frozenset(token.scopes)) for token in tokens}
+        self._callers = {_digest(token, variables): _caller(token) for token in tokens}
         if len(self._callers) != len(tokens):
             raise InvalidInputError("config.tokens", "holds a token twice", "give every caller its own")
         self._logins = Logins((limits or LimitsConfig()).failed_logins)
@@ -187,6 +189,10 @@ def _check_origin(headers: Mapping[bytes, bytes]) -> None:
     origin = headers.get(b"origin", b"").decode("latin-1").partition("://")[2]
     if not origin or origin != headers.get(b"host", b"").decode("latin-1"):
         raise Problem(403, "wrong_origin", "this form was not sent from a page of this service")
+
+
+def _caller(token: TokenConfig) -> Caller:
+    return Caller(token.name, frozenset(token.scopes), token.limits, token.tags)
 
 
 def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:

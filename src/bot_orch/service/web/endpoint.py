@@ -14,11 +14,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from bot_orch.service.config import LimitsConfig
+from bot_orch.service.operations.tags import TAGS, with_tags
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
 from bot_orch.service.web.limits import BodyRoom, ClientGoneError, read_body
 from bot_orch.service.web.parsing import JsonBody
+from bot_orch.service.web.queries import read_query
 
 __all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
 
@@ -41,7 +43,7 @@ class Site:
 class Request:
     """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error.
 
-    ``params`` are those in the path; ``query`` is only read for pages.
+    ``params`` are those in the path, ``query`` those behind it.
     """
 
     runtime: Runtime
@@ -56,6 +58,11 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     headers_out: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of the caller's token and of the request."""
+        return with_tags(self.caller.tags, self.headers.get(TAGS))
 
     @property
     def form(self) -> Mapping[str, str]:
@@ -127,7 +134,7 @@ class JsonFace:
 
     def query(self, written: bytes) -> Mapping[str, str]:
         """See :class:`Face`."""
-        return {}
+        return read_query(written) if written else {}
 
     def headers(self) -> _Pairs:
         """See :class:`Face`."""
@@ -176,6 +183,7 @@ class Endpoint:
         self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
         self._handler, self._route, self._scope = handler, route, scope
         self._face, self._turn, self._watch = face, turn, watch
+        self._decides = turn and scope == "decide"  # these requests count for the limits of a token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -214,6 +222,7 @@ class Endpoint:
             caller = gate.admit(headers, self._scope, visit)
         if self._route not in _HEALTH:
             self._runtime.check_loaded()
+        allowed = self._admit(caller) if self._decides else {}
         raw: bytes | bytearray = b""
         body = None
         if face.takes_body(method):
@@ -233,7 +242,14 @@ class Endpoint:
             path=scope["path"],
             address=visit.address,
             query=query,
+            headers_out=allowed,
         )
+
+    def _admit(self, caller: Caller) -> dict[str, str]:
+        """Headers that say what is left of the limits of a token; raises if nothing is."""
+        if caller.limits is None:
+            return {}
+        return self._runtime.usage.admit(caller.name, caller.limits, self._runtime.writer.now_us())
 
     def _headers(self, request: Request | None) -> _Headers:
         return _Headers(self._face.headers(), {} if request is None else request.headers_out)

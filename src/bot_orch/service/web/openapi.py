@@ -62,6 +62,9 @@ def _operation(route: RouteSpec, by_type: list[tuple[Any, dict[str, Any]]]) -> d
     }
     names = re.findall(r"{(\w+)}", route.path)
     parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in route.query
+    ]
     if route.path in ("/v1/decisions", "/v1/tasks") and route.method == "POST":
         schema = {"type": "string", "minLength": 1, "maxLength": 256}
         parameters.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": schema})

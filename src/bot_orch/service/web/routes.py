@@ -30,6 +30,8 @@ class RouteSpec:
         Statuses of its own, beside those that all routes share.
     watch
         Whether to cancel the handler when the caller disconnects.
+    query
+        Names of parameters behind the path, for the OpenAPI document; all are optional.
     large
         Whether bodies may hold images: ``limits.body_bytes`` counts, not ``limits.record_bytes``.
     """
@@ -45,6 +47,7 @@ class RouteSpec:
     statuses: tuple[int, ...] = (200,)
     watch: bool = False
     large: bool = False
+    query: tuple[str, ...] = ()
 
     def route(self, site: Site) -> BaseRoute:
         """The route of the application; a request with a body may decide or log something."""

@@ -1,0 +1,48 @@
+"""``/v1/spend``: what was spent, read from the log."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import cast
+
+from bot_orch.evaluation.spend import SPENT_KEYS, SpentKey, spent, time_of, total_usd
+from bot_orch.eventlog.log import Log
+from bot_orch.service.api.bodies import SpendLineView, SpendView
+from bot_orch.service.problems import Problem, Reply, json_reply
+from bot_orch.service.web.endpoint import Request
+
+__all__ = ["report"]
+
+_LATEST_US = 253_402_300_799_000_000  # the end of the year 9999
+
+
+async def report(request: Request) -> Reply:
+    """``GET /v1/spend?by=token|tag|agent|day&from=&to=``."""
+    query, writer = request.query, request.runtime.writer
+    by = query.get("by") or "token"
+    if by not in SPENT_KEYS:
+        raise Problem(422, "invalid_value", f"by: is not known; choose from {', '.join(SPENT_KEYS)}", param="by")
+    from_us = time_of(query["from"], "from") if query.get("from") else 0
+    to_us = time_of(query["to"], "to") if query.get("to") else writer.now_us() + 1
+    await writer.barrier()
+    view = await asyncio.to_thread(_view, writer.log, cast(SpentKey, by), from_us, to_us)
+    return json_reply(view)
+
+
+def _view(log: Log, by: SpentKey, from_us: int, to_us: int) -> SpendView:
+    """Two passes with tags, where a dollar may stand in several lines."""
+    lines = spent(log, by, from_us=from_us, to_us=to_us)
+    total = total_usd(log, from_us=from_us, to_us=to_us) if by == "tag" else sum(line.cost_usd for line in lines)
+    return SpendView(
+        by=by,
+        from_=_iso(from_us),
+        to=_iso(to_us),
+        lines=[SpendLineView(**asdict(line)) for line in lines],
+        cost_usd=total,
+    )
+
+
+def _iso(time_us: int) -> str:
+    return datetime.fromtimestamp(min(max(time_us, 0), _LATEST_US) / 1e6, UTC).isoformat()

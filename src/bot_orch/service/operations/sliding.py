@@ -1,0 +1,55 @@
+"""Sums over a sliding window of time, in small grains."""
+
+from __future__ import annotations
+
+from collections import deque
+
+__all__ = ["SlidingSum"]
+
+
+class SlidingSum:
+    """What was added in the last ``span_s`` seconds; an amount may count up to ``grain_s`` longer.
+
+    Examples
+    --------
+    >>> used = SlidingSum(60.0, 1.0)
+    >>> used.add(0, 2.0)
+    >>> used.add(30_000_000, 3.0)
+    >>> used.within(31_000_000), used.within(61_000_000), used.within(91_000_000)
+    (5.0, 3.0, 0.0)
+    >>> used.add(100_000_000, 3.0)
+    >>> used.free_s(110_000_000, 3.0)
+    51.0
+    """
+
+    def __init__(self, span_s: float, grain_s: float) -> None:
+        self._span_us, self._grain_us = round(span_s * 1e6), round(grain_s * 1e6)
+        self._grains: deque[tuple[int, float]] = deque()  # end of a grain, amount
+        self._total = 0.0
+
+    def add(self, time_us: int, amount: float) -> None:
+        """Count an amount; times do not go back by more than a grain."""
+        end_us = (time_us // self._grain_us + 1) * self._grain_us
+        if self._grains and self._grains[-1][0] >= end_us:
+            last_us, before = self._grains.pop()
+            self._grains.append((last_us, before + amount))
+        else:
+            self._grains.append((end_us, amount))
+        self._total += amount
+
+    def within(self, now_us: int) -> float:
+        """The sum now."""
+        while self._grains and self._grains[0][0] + self._span_us <= now_us:
+            self._total -= self._grains.popleft()[1]
+        if not self._grains:
+            self._total = 0.0  # without what rounding has left
+        return self._total
+
+    def free_s(self, now_us: int, limit: float) -> float:
+        """Seconds until the sum is below ``limit``, if nothing is added; never less than a tenth."""
+        left, until_us = self.within(now_us), now_us
+        for end_us, amount in self._grains:
+            if left < limit:
+                break
+            left, until_us = left - amount, end_us + self._span_us
+        return max(0.1, (until_us - now_us) / 1e6)

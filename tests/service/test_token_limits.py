@@ -1,0 +1,140 @@
+"""Limits per token: requests and tokens per minute, dollars per window; they survive a restart."""
+
+import pytest
+from service_running import BASE
+
+from bot_orch.clock import ManualClock
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.config import parse_config
+
+SECRET = {"A": "a" * 20, "B": "b" * 20, "OPS": "o" * 20}
+TOKENS = """
+tokens:
+  - {{name: app, scopes: [decide, feedback], env: A, limits: {{{limits}}}, tags: [team-a]}}
+  - {{name: other, scopes: [decide, feedback], env: B}}
+  - {{name: ops, scopes: [admin], env: OPS}}
+"""
+CHAT = {"model": "careful", "messages": [{"role": "user", "content": "x"}]}
+
+
+def bearer(name):
+    return {"Authorization": f"Bearer {SECRET[name]}"}
+
+
+@pytest.fixture
+def limited(start, tmp_path):
+    clock = ManualClock(1_800_000_000_000_000)
+
+    def begin(limits):
+        text = BASE + TOKENS.replace("{limits}", limits)
+        return start(text, environment=SECRET, clock=clock, database=tmp_path / "limits.sqlite")
+
+    return begin, clock
+
+
+def refused(answer, code, kind):
+    assert answer.status == 429, answer
+    error = answer.json()["error"]
+    assert (error["code"], error["type"]) == (code, kind) and "app" in error["message"]
+    assert int(answer.headers["retry-after"]) >= 1
+    return int(answer.headers["retry-after"])
+
+
+def test_requests_per_minute(limited):
+    begin, clock = limited
+    service = begin("requests_per_minute: 3")
+    left = []
+    for path, body in (("/v1/decisions", {}), ("/v1/chat/completions", CHAT), ("/v1/tasks", {"task": {"text": "x"}})):
+        answer = service.post(path, body, headers=bearer("A"))
+        assert answer.status == 200, answer
+        assert answer.headers["x-ratelimit-limit-requests"] == "3"
+        left.append(answer.headers["x-ratelimit-remaining-requests"])
+        clock.advance(1)
+    assert left == ["2", "1", "0"]
+    wait_s = refused(service.post("/v1/chat/completions", CHAT, headers=bearer("A")), "rate_limit_exceeded", "requests")
+    assert 55 <= wait_s <= 61
+    assert service.post("/v1/decisions", headers=bearer("B")).status == 200, "others go on"
+    assert service.get("/v1/models", headers=bearer("A")).status == 200, "only requests that decide count"
+    clock.advance(wait_s)
+    assert service.post("/v1/decisions", headers=bearer("A")).status == 200
+    text = service.get("/metrics", headers=bearer("OPS")).body.decode()
+    assert 'bot_orch_limited_requests_total{token="app",limit="requests"} 1' in text
+
+
+def test_requests_count_over_a_restart(limited):
+    begin, clock = limited
+    service = begin("requests_per_minute: 2")
+    for _ in range(2):
+        assert service.post("/v1/decisions", headers=bearer("A")).status == 200
+    service.stop()
+    service = begin("requests_per_minute: 2")
+    refused(service.post("/v1/decisions", headers=bearer("A")), "rate_limit_exceeded", "requests")
+    clock.advance(62)
+    assert service.post("/v1/decisions", headers=bearer("A")).status == 200
+
+
+def test_dollars_in_a_window_from_attempts_and_reports(limited):
+    begin, clock = limited
+    service = begin("usd: 0.25, window_s: 3600")
+    assert service.post("/v1/chat/completions", CHAT, headers=bearer("A")).status == 200  # 0.1 dollars
+    clock.advance(1800)
+    made = service.post("/v1/decisions", headers=bearer("A")).json()
+    assert service.post("/v1/chat/completions", CHAT, headers=bearer("B")).status == 200, "another's money"
+    report = {"decision_id": made["id"], "reward": 1.0, "cost_usd": 0.2}
+    assert service.post("/v1/feedback", report, headers=bearer("A")).status == 200
+    answer = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
+    wait_s = refused(answer, "insufficient_quota", "insufficient_quota")
+    assert 1800 <= wait_s <= 1861, "the first 0.1 dollars leave the window then"
+    assert answer.headers["x-should-retry"] == "false"
+    service.stop()
+    service = begin("usd: 0.25, window_s: 3600")
+    again = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
+    assert refused(again, "insufficient_quota", "insufficient_quota") == wait_s
+    clock.advance(wait_s)
+    assert service.post("/v1/chat/completions", CHAT, headers=bearer("A")).status == 200
+
+
+def test_tokens_per_minute(limited):
+    begin, clock = limited
+    service = begin("tokens_per_minute: 100")
+    usage = service.runtime.usage
+    first = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
+    decision = first.headers["x-bot-orch-decision-id"]
+    from bot_orch.eventlog.events import AttemptEnded
+
+    attempt = AttemptEnded(decision, "", "careful", 2, "completed", 1.0, input_tokens=80, output_tokens=25)
+    service.call(lambda: usage.take(clock.now_us(), attempt))
+    wait_s = refused(service.post("/v1/chat/completions", CHAT, headers=bearer("A")), "rate_limit_exceeded", "tokens")
+    clock.advance(wait_s)
+    answer = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
+    assert answer.status == 200 and answer.headers["x-ratelimit-limit-tokens"] == "100"
+
+
+def test_official_client_sees_a_rate_limit(limited):
+    openai = pytest.importorskip("openai")
+    begin, _ = limited
+    service = begin("requests_per_minute: 1")
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{service.port}/v1", api_key=SECRET["A"], max_retries=0)
+    client.chat.completions.create(**CHAT)
+    with pytest.raises(openai.RateLimitError) as caught:
+        client.chat.completions.create(**CHAT)
+    assert caught.value.code == "rate_limit_exceeded" and caught.value.response.headers["retry-after"]
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        ("{requests_per_minute: -1}", "tokens[0].limits.requests_per_minute: is -1"),
+        ("{usd: .inf}", "tokens[0].limits.usd: is inf"),
+        ("{window_s: 1}", "tokens[0].limits.window_s: is 1"),
+        ("{dollars: 1}", "tokens[0].limits.dollars: is not a setting"),
+    ],
+)
+def test_wrong_limits_are_named(limits, named):
+    text = (
+        f"version: 1\nagents: [{{id: a, kind: simulated}}]\ntokens: [{{name: a, scopes: [], env: A, limits: {limits}}}]"
+    )
+    with pytest.raises(InvalidInputError) as caught:
+        parse_config(text)
+    assert named in str(caught.value)
