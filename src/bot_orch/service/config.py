@@ -228,6 +228,7 @@ class Config(_Part, frozen=True, kw_only=True):
     router: RouterConfig = RouterConfig()
     queue: QueueConfig = QueueConfig()
     limits: LimitsConfig = LimitsConfig()
+    access_log: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
@@ -246,6 +247,8 @@ def load_config(
     _check_numbers(config)
     if "://" not in config.database and config.database != ":memory:":
         config = msgspec.structs.replace(config, database=str(file.resolve().parent / config.database))
+    if config.access_log is not None:
+        config = msgspec.structs.replace(config, access_log=str(file.resolve().parent / config.access_log))
     return msgspec.structs.replace(config, agents=tuple(_beside(file, agent) for agent in config.agents))
 
 

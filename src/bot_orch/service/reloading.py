@@ -25,7 +25,7 @@ from bot_orch.service.web.auth import Gate, is_loopback
 __all__ = ["Reloader", "check_exposed"]
 
 _log = logging.getLogger("bot_orch.service")
-_FIXED = ("database", "listen", "queue", "limits")  # read once, at the start
+_FIXED = ("database", "listen", "queue", "limits", "access_log")  # read once, at the start
 _LIVE = ("agents", "router", "tokens", "log_level")
 _LOOK_S = 0.05
 
@@ -73,6 +73,8 @@ class Reloader:
                 await _apply(runtime, new)
                 self._gate.adopt(gate)
                 set_level(new.log_level)
+            if runtime.access is not None:
+                runtime.access.reopen()
             fields = {"changed": changed, "after_restart": after_restart}
             _log.info("reloaded", extra={"fields": fields})
             return Reloaded(**fields)

@@ -25,6 +25,7 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.build import make_guard, make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.service.metrics import Metrics
+from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.usage import TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
@@ -92,6 +93,7 @@ class Runtime:
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
         self.repeats = Repeats()
         self.usage = TokenUsage(self._on_limited)
+        self.access: AccessLog | None = None
         self.stopping = self.loaded = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
@@ -135,7 +137,14 @@ class Runtime:
 
     def open(self) -> None:
         """Open the log, and keep others from writing to it."""
-        self._log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
+        access = None if self.config.access_log is None else AccessLog(self.config.access_log)
+        try:
+            self._log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
+        except BaseException:
+            if access is not None:
+                access.close()
+            raise
+        self.access = access
 
     async def load(self) -> None:
         """Fold the log in a thread, log a change of settings, join the replicas, build the agents."""
@@ -213,6 +222,9 @@ class Runtime:
             if self.replica is not None:
                 await self.replica.leave()
             _log.info("stopped", extra={"fields": {"seq": self.ledger.seq}})
+        if self.access is not None:
+            self.access.close()
+            self.access = None
 
     def _progress(self, done: int, total: int) -> None:
         """Note how far the fold is; it runs in a thread."""

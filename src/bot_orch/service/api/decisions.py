@@ -72,6 +72,7 @@ async def create(request: Request) -> Reply:
         key=key,
         digest=digest,
     )
+    request.noted |= {"x-bot-orch-decision-id": event.id, "x-bot-orch-agent": event.agent}
     await group.durable()
     return json_reply(decision_view(event))
 

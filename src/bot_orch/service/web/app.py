@@ -19,6 +19,8 @@ except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the service", "service") from _error
 
 from bot_orch.service.problems import Problem, problem_reply
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.access import logged
 from bot_orch.service.web.endpoint import Endpoint
 
 __all__ = ["Lifespan", "asgi_app"]
@@ -29,8 +31,17 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 class _App(Starlette):
     """Starlette with a shortcut: routes without parameters are found in a dictionary, not by its router."""
 
+    runtime: Runtime | None = None
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one ASGI connection."""
+        access = None if self.runtime is None else self.runtime.access
+        if access is not None and scope["type"] == "http":
+            await logged(access, self._serve, scope, receive=receive, send=send)
+        else:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         endpoint = self._fixed.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
         await (super().__call__(scope, receive, send) if endpoint is None else endpoint(scope, receive, send))
 
@@ -44,9 +55,11 @@ class _App(Starlette):
         }
 
 
-def asgi_app(routes: Sequence[BaseRoute], lifespan: Lifespan) -> Starlette:
-    """The application with these routes; ``lifespan`` starts and stops what they need."""
-    return _App(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error})
+def asgi_app(routes: Sequence[BaseRoute], lifespan: Lifespan, runtime: Runtime | None = None) -> Starlette:
+    """The application with these routes; ``lifespan`` starts and stops what they need, ``runtime`` has an access log."""
+    app = _App(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error})
+    app.runtime = runtime
+    return app
 
 
 async def _http_error(_: StarletteRequest, error: Exception) -> Response:

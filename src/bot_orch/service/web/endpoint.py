@@ -17,6 +17,7 @@ from bot_orch.service.config import LimitsConfig
 from bot_orch.service.operations.tags import TAGS, with_tags
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.access import CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
 from bot_orch.service.web.limits import BodyRoom, ClientGoneError, read_body
 from bot_orch.service.web.parsing import JsonBody
@@ -41,7 +42,8 @@ class Site:
 
 @dataclass(slots=True)
 class Request:
-    """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error.
+    """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error; ``noted`` is for
+    the access log.
 
     ``params`` are those in the path, ``query`` those behind it.
     """
@@ -57,6 +59,7 @@ class Request:
     address: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     headers_out: dict[str, str] = field(default_factory=dict)
+    noted: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -191,7 +194,7 @@ class Endpoint:
         request: Request | None = None
         status, size = 499, [0]
         try:
-            request = await self._read(scope, receive, size)
+            request = scope[REQUEST] = await self._read(scope, receive, size)
             answer = await (self._watched(request, receive) if self._watch else self._handle(request))
             if isinstance(answer, StreamedReply):
                 status = 200
@@ -220,6 +223,7 @@ class Endpoint:
             caller = gate.admit_person(headers, self._scope, visit, posts=method == "POST")
         else:
             caller = gate.admit(headers, self._scope, visit)
+        scope[CALLER] = caller.name
         if self._route not in _HEALTH:
             self._runtime.check_loaded()
         allowed = self._admit(caller) if self._decides else {}
