@@ -63,7 +63,7 @@ def test_without_audits_nothing_changes():
     decision = router.decide(Task())
     assert not decision.audit and decision.audit_probability == 0.0 and decision.terms.bias is None
     assert "bias" not in decision.explain() and "audit" not in decision.to_dict()
-    with pytest.raises(InvalidInputError, match="audit: was not asked for"):
+    with pytest.raises(InvalidInputError, match="audit: is True, and decision"):
         router.observe(decision.id, told(0.5), audit=True)
     router.observe(decision.id, told(0.5))
     with pytest.raises(UnknownDecisionError):

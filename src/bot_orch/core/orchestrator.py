@@ -234,6 +234,10 @@ class Orchestrator:
         """Whether a decision is among :attr:`silent`."""
         return isinstance(decision_id, str) and decision_id in self._state.silences
 
+    def is_provisional(self, decision_id: str) -> bool:
+        """Whether the reward of a decision may still be replaced."""
+        return isinstance(decision_id, str) and decision_id in self._state.provisional
+
     @property
     def verdicts(self) -> Mapping[str, FirstVerdict]:
         """First verdicts on audited decisions that wait for their second one, by decision id."""
@@ -337,18 +341,20 @@ class Orchestrator:
             self._expire_before(state.rounds - horizon)
 
     @exclusive
-    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, provisional: bool = False) -> None:
         """Learn from an outcome, at any time and in any order.
 
         Each decision takes one outcome. If that had no reward, a reward that comes later replaces it, while the
         decision is among the 1024 newest of :attr:`silent`. A decision with ``decision.audit`` takes two: the judge's,
         and with ``audit`` the truth, in any order. The policy learns the reward that comes first; the second one tells
-        the judge's bias.
+        the judge's bias. A ``provisional`` reward is learned at once, and the next one replaces it, while the decision
+        is among the 1024 newest of that kind: of several judges the best one counts, whenever it reports.
         """
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         state, roster, engine = self._state, self._roster, self._engine
-        if state.verdicts and isinstance(decision_id, str) and decision_id in state.verdicts:
+        again = not audit and bool(state.provisional) and self.is_provisional(decision_id)
+        if state.verdicts and not again and isinstance(decision_id, str) and decision_id in state.verdicts:
             verdicts.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
             return
         decision = self._awaited(decision_id, outcome, audit=audit)
@@ -365,10 +371,12 @@ class Orchestrator:
             return  # the agent was removed
         model.learn(state.parts["reward"], index, outcome)
         self._tally.rewarded(decision.agent, reward)
-        read = settling.Read(reward, raw, earlier, shown=shown or (earlier is not None and earlier.shown), audit=audit)
+        shown = shown or (earlier is not None and earlier.shown)
+        read = settling.Read(reward, raw, earlier, shown=shown, audit=audit, provisional=provisional and not audit)
         if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
             self._refresh()
-        if decision.audit and reward is not None and settling.is_verdict(outcome, reward):
+        compared = again and decision_id not in state.verdicts
+        if decision.audit and not compared and reward is not None and settling.is_verdict(outcome, reward):
             verdicts.keep(state, decision, reward, audit=audit)
 
     @exclusive
@@ -509,6 +517,7 @@ class Orchestrator:
         self._state.parts = engine.resume(parts if keep_learned else {}, len(wanted.agents))
         if not keep_learned:
             self._state.silences.clear()
+            self._state.provisional.clear()
         self._begin(engine, self._state)
 
     @exclusive
@@ -691,18 +700,20 @@ class Orchestrator:
         return decision
 
     def _awaited(self, decision_id: str, outcome: Outcome, *, audit: bool) -> Decision:
-        """A pending decision, or a silent one if the outcome brings a lesson."""
+        """A pending decision, or a silent or provisional one if the outcome brings a lesson."""
         if type(decision_id) is not str:
             require_type("decision_id", decision_id, str, "pass decision.id")
         earlier = self._state.silences.get(decision_id)
+        if earlier is None and not audit:
+            earlier = self._state.provisional.get(decision_id)
         if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
             return earlier.decision
         return self._pending(decision_id, audit=audit)
 
     def _settle(self, decision: Decision) -> Silence | None:
-        """Remove a decision from the pending or silent ones; the silence."""
+        """Remove a decision from the pending, silent or provisional ones; what was learned of it before."""
         self._state.seq += 1
-        earlier = self._state.silences.pop(decision.id, None)
+        earlier = self._state.silences.pop(decision.id, None) or self._state.provisional.pop(decision.id, None)
         if earlier is None:
             del self._state.pending[decision.id]
             self._state.shown.pop(decision.id, None)

@@ -31,6 +31,7 @@ class Read:
     """What was read of an outcome: reward, outputs to compare; and the silence that it replaces.
 
     ``shown``: the outputs were learned before. ``audit``: the reward is the truth, not the judge's verdict.
+    ``provisional``: another reward may replace this one.
     """
 
     reward: float | None = None
@@ -39,6 +40,7 @@ class Read:
     _: KW_ONLY
     shown: bool = False
     audit: bool = False
+    provisional: bool = False
 
 
 def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
@@ -50,7 +52,7 @@ def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
 def learn(
     engine: Engine, state: State, roster: Roster, *, decision: Decision, outcome: Outcome, read: Read | None = None
 ) -> bool:
-    """Turn an outcome into a lesson and learn it; a decision that ends without a reward is remembered.
+    """Turn an outcome into a lesson and learn it; a decision whose reward is missing or provisional is remembered.
 
     Returns whether an alarm started the agent afresh.
     """
@@ -70,19 +72,23 @@ def learn(
         audited = read.audit and is_verdict(outcome, read.reward) and _fits(engine.settings, decision)
         learned = replace(learned, truth=lesson if audited else None, output_known=shown)
         lesson = _number(None) if audited else lesson
+    replaces = _replaced(engine, roster, decision, earlier=earlier)
     restarted = engine.learn(
         state.parts,
         roster.names,
         feedback(engine, roster, decision, reward=lesson),
         learned=learned,
-        replaces=_replaced(engine, roster, decision, earlier=earlier),
+        replaces=replaces,
     )
-    if outcome.reward is None and taken.exit.cause != FAILED:
-        position = engine.settings.policy.position(state.parts["policy"], index)
+    silent = outcome.reward is None and taken.exit.cause != FAILED
+    if silent or (read.provisional and outcome.reward is not None):
+        policy = engine.settings.policy
+        revised = not silent and replaces is not None and policy.can_revise
+        position = replaces[1] if revised and replaces else policy.position(state.parts["policy"], index)
         paid, shown = paid or cost_usd is not None, shown or outcome.output is not None
         elapsed_s = outcome.elapsed_s if engine.accounts else None
         silence = Silence(decision, taken, position=position, paid=paid, shown=shown, elapsed_s=elapsed_s)
-        remember(state.silences, silence)
+        remember(state.silences if silent else state.provisional, silence)
     return restarted
 
 

@@ -49,7 +49,7 @@ class State:
 
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
     ``verdicts`` holds the first of two verdicts on audited decisions, ``shown`` the ids of pending decisions whose
-    output is known.
+    output is known, ``provisional`` decisions whose reward may still be replaced.
     """
 
     agents: tuple[Agent, ...]
@@ -61,6 +61,7 @@ class State:
     silences: dict[str, Silence] = field(default_factory=dict)
     verdicts: dict[str, FirstVerdict] = field(default_factory=dict)
     shown: dict[str, None] = field(default_factory=dict)
+    provisional: dict[str, Silence] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; :meth:`from_dict` is the inverse."""
@@ -79,6 +80,9 @@ class State:
         return {
             **({"verdicts": [[key, *astuple(entry)] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
             **({"shown": list(self.shown)} if self.shown else {}),
+            **(
+                {"provisional": [silence_to_dict(each) for each in kept.values()]} if (kept := self.provisional) else {}
+            ),
         }
 
     def encoded_part(self, name: str) -> dict[str, Any]:
@@ -96,6 +100,7 @@ class State:
             silences=dict(self.silences),
             verdicts=dict(self.verdicts),
             shown=dict(self.shown),
+            provisional=dict(self.provisional),
         )
 
     @classmethod
@@ -114,6 +119,7 @@ class State:
                 for key, agent, round_, reward, audit in document.get("verdicts", [])
             },
             shown=dict.fromkeys(document.get("shown", [])),
+            provisional={entry["id"]: silence_from_dict(entry) for entry in document.get("provisional", ())},
         )
 
     def fingerprint(self) -> str:

@@ -118,7 +118,7 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
 
 
 def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
-    if event.effect == "shown":
+    if event.effect in ("shown", "outranked"):  # an output alone; the opinion of a judge of lower rank
         return
     if event.audit or not line.get("audited"):  # a judge's opinion does not replace the truth
         line.update(reward=event.reward, elapsed_s=event.elapsed_s, completed=event.completed, reason=event.reason)

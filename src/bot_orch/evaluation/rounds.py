@@ -204,7 +204,7 @@ class _Reading:
             self._learn(event.decision_id, event.outcome())
         elif event.effect == "replaced":
             self.replaced[event.decision_id] = Lesson(event.outcome(), len(self.made))
-        if event.reward is not None:
+        if event.reward is not None and event.effect != "outranked":
             if event.decision_id in self.rewards:
                 self.revised.add(event.decision_id)
             if event.audit or event.decision_id not in self.audited:  # a judge's opinion does not replace the truth

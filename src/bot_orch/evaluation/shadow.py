@@ -82,7 +82,7 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
     key, due = derive_key("off-policy", router.seed, path), _due(rounds)
     table, own = np.zeros((len(rounds.made), len(rounds.agents))), dict[str, str]()
     for index, (event, task) in enumerate(zip(rounds.made, rounds.tasks, strict=True)):
-        _learn(router, due.get(index, ()), own=own)
+        _learn(router, due.get(index, ()), own=own, replaced=rounds.replaced)
         decision = router.prepare(task, event.eligible)
         table[index] = decision.propensities
         chosen = rounds.agents.index(event.agent)
@@ -100,9 +100,15 @@ def _due(rounds: LoggedRounds) -> dict[int, list[tuple[str, Outcome]]]:
     return due
 
 
-def _learn(router: Orchestrator, outcomes: Collection[tuple[str, Outcome]], *, own: dict[str, str]) -> None:
+def _learn(
+    router: Orchestrator,
+    outcomes: Collection[tuple[str, Outcome]],
+    *,
+    own: dict[str, str],
+    replaced: Collection[str],
+) -> None:
     for decision_id, outcome in outcomes:
         if decision_id in own:
             # an early report that could not be checked when it came, or a silence that is no longer remembered
             with suppress(InvalidInputError, UnknownDecisionError):
-                router.observe(own[decision_id], outcome)
+                router.observe(own[decision_id], outcome, provisional=decision_id in replaced)

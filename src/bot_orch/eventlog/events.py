@@ -241,6 +241,10 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     is no longer remembered: likewise); ``audited`` (the second of two verdicts on an audited decision: the judge's bias
     is learned); ``shown`` (only the output is known: distances and drift alarms learn it, the decision stays pending).
     With ``audit`` the reward is the truth. ``priced`` says that ``cost_usd`` is known, also if it is zero.
+
+    ``judge`` names the judge that gave the reward to ``agent``'s answer, asked with probability ``rate``. Such a reward
+    is provisional: that of a judge of equal or higher rank replaces it (``replaced``), one of lower rank is
+    ``outranked``: kept in the log, not learned.
     """
 
     id: str
@@ -254,6 +258,9 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     cost_usd: float = 0.0
     audit: bool = False
     priced: bool = False
+    judge: str = ""
+    agent: str = ""
+    rate: float = 1.0
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""

@@ -29,6 +29,7 @@ from bot_orch.eventlog.events import (
     encode_event,
     measure_of,
 )
+from bot_orch.eventlog.judgements import Judgements
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.reconfigure import reconfigured
 from bot_orch.eventlog.reservations import Reservations
@@ -58,6 +59,8 @@ class Ledger:
     ``silent`` maps those of recent decisions that ended without a reward to the orchestrator's id: a reward may still
     replace the silence. ``answered`` holds how long the agents of pending decisions took to answer, where known.
     ``audits`` maps the ids of audited decisions that wait for their second verdict to the orchestrator's id.
+    ``judged`` maps those whose reward a judge of higher rank may replace to (the orchestrator's id, the judge);
+    ``judgements`` counts what judges said.
     ``paid`` holds the dollars of attempts at pending decisions, by decision. ``reserved`` holds what is set aside for
     decisions until a completed attempt or an outcome says what they cost.
     ``engine`` is the one that the newest settings name.
@@ -73,6 +76,8 @@ class Ledger:
         self.answered: dict[str, float] = {}
         self.early: dict[str, list[FeedbackGiven]] = {}
         self.audits: dict[str, str] = {}
+        self.judged: dict[str, tuple[str, str]] = {}
+        self.judgements = Judgements()
         self.sessions: dict[str, tuple[str, int]] = {}
         self.tasks: dict[str, bytes] = {}
         self.spending = Spending()
@@ -127,6 +132,7 @@ class Ledger:
             case Configured():
                 self._router, self.engine = reconfigured(self._router, event), event.engine
                 self._forget_silences()
+                self.judged = {key: kept for key, kept in self.judged.items() if self.router.is_provisional(kept[0])}
         self.seq, self.time_us = seq, time_us
         self.restarted = tuple(name for name, times in self._restarts().items() if times > before.get(name, times))
 
@@ -176,6 +182,8 @@ class Ledger:
             "seq": self.seq,
             "time_us": self.time_us,
             **({"audits": Entries(dict(self.audits))} if self.audits else {}),
+            **({"judged": Entries(dict(self.judged), flat=True)} if self.judged else {}),
+            **({"judgements": self.judgements.to_list()} if self.judgements else {}),
         }
         return CapturedLedger(before, self.router.capture(), after, seq=self.seq)
 
@@ -194,6 +202,8 @@ class Ledger:
         ledger.sessions = {key: (agent, time_us) for key, agent, time_us in document["sessions"]}
         ledger.tasks = dict(document["tasks"])
         ledger.audits = dict(document.get("audits", ()))
+        ledger.judged = {key: (internal, judge) for key, internal, judge in document.get("judged", ())}
+        ledger.judgements = Judgements.from_list(document.get("judgements", ([], [])))
         ledger.paid = dict(document.get("paid", {}))
         ledger.reserved = Reservations.from_list(document.get("reserved", []))
         ledger.spending = Spending.from_list(document["spending"])
@@ -211,6 +221,8 @@ class Ledger:
         except InvalidInputError as error:
             raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
         self.pending[event.id] = (decision.id, time_us)
+        if event.audit:
+            self.judgements.mark(event.id, event.agent)
         if event.reserved_usd:
             self.reserved.hold(event.id, time_us, event.reserved_usd, brief=event.briefly)
         if self.router.settings.horizon is not None:
@@ -222,19 +234,21 @@ class Ledger:
                 del self.sessions[next(iter(self.sessions))]
         for feedback in self.early.pop(event.id, ())[:1]:
             with suppress(InvalidInputError):  # it could not be checked when it came; the decision waits for another
-                self._settle(event.id, feedback.outcome(), audit=feedback.audit)
+                self._settle(event.id, feedback.outcome(), audit=feedback.audit, judge=feedback.judge)
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
         if event.effect == "early":
             self.early.setdefault(event.decision_id, []).append(event)
         elif event.effect in SETTLING:
-            self._settle(event.decision_id, event.outcome(), audit=event.audit)
+            self._settle(event.decision_id, event.outcome(), audit=event.audit, judge=event.judge)
         elif event.effect == "replaced":
             self._replace(event)
         elif event.effect == "audited":
             self._audit(event)
         elif event.effect == "shown" and event.output is not None:
             self.router.observe_output(self._waiting(event.decision_id), measure_of(event.output))
+        if event.reward is not None and (event.judge or event.audit):
+            self.judgements.take(event)
         self.spending.add(time_us, event.cost_usd)  # last: a refused report costs nothing
 
     def _waiting(self, decision_id: str) -> str:
@@ -244,11 +258,11 @@ class Ledger:
             raise LedgerMismatchError(f"decision {decision_id} is not pending")
         return entry[0]
 
-    def _settle(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+    def _settle(self, decision_id: str, outcome: Outcome, *, audit: bool = False, judge: str = "") -> None:
         known_as, paid = self._waiting(decision_id), self.paid.get(decision_id)
         if paid is not None:
             outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
-        self.router.observe(known_as, outcome, audit=audit)
+        self.router.observe(known_as, outcome, audit=audit, provisional=bool(judge))
         self.paid.pop(decision_id, None)
         self.reserved.release(decision_id)
         del self.pending[decision_id]
@@ -256,15 +270,25 @@ class Ledger:
         if self.router.is_silent(known_as):
             self.silent[decision_id] = known_as
             self._forget_silences()
+        self._await_better(decision_id, known_as, judge)
         self._await_second(decision_id, known_as)
 
     def _replace(self, event: FeedbackGiven) -> None:
-        known_as = self.silent.get(event.decision_id)
+        known_as = self.silent.get(event.decision_id) or self.judged.get(event.decision_id, (None, ""))[0]
         if known_as is None:
             raise LedgerMismatchError(f"decision {event.decision_id} is not silent")
-        self.router.observe(known_as, event.outcome(), audit=event.audit)
-        del self.silent[event.decision_id]
+        self.router.observe(known_as, event.outcome(), audit=event.audit, provisional=bool(event.judge))
+        self.silent.pop(event.decision_id, None)
+        self.judged.pop(event.decision_id, None)
+        self._await_better(event.decision_id, known_as, event.judge)
         self._await_second(event.decision_id, known_as)
+
+    def _await_better(self, decision_id: str, known_as: str, judge: str) -> None:
+        """Note whose reward counts, while that of another judge may replace it."""
+        if self.router.is_provisional(known_as):
+            self.judged[decision_id] = (known_as, judge)
+            while not self.router.is_provisional(self.judged[oldest := next(iter(self.judged))][0]):
+                del self.judged[oldest]
 
     def _drop_expired(self) -> None:
         """Move the oldest pending decisions that the orchestrator has dropped to the silent ones."""

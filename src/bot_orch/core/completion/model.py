@@ -144,13 +144,18 @@ class Completion:
         return Taken(0.0 if meaning == "zero" else reward, 0.0, Exit(cause, at))
 
     def undo(self, state: Arrays, agent: int, taken: Taken) -> None:
-        """Take back what an outcome without a reward changed, except the policy's lesson."""
+        """Take back what an outcome changed, except the policy's lesson."""
         cause, at, silent = taken.exit
         state["outcomes"][agent] = max(0.0, state["outcomes"][agent] - 1.0)
         state["silent"][agent] = max(0.0, state["silent"][agent] - silent)
         state["share"][agent] -= taken.share
         if at >= 0 and state["exits"][agent, cause, at]:
             state["exits"][agent, cause, at] -= 1
+        if taken.exit.completed and taken.lesson is not None:  # a reward that is replaced
+            if at >= 0:
+                state["reward"][agent, at] = max(0.0, state["reward"][agent, at] - taken.lesson)
+            else:
+                state["untimed"][agent] = np.maximum(0.0, state["untimed"][agent] - (1.0, taken.lesson))
 
     def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> Floats:
         """Lessons of one outcome per row of a batch; NaN where there is none, as in ``reward``."""

@@ -57,7 +57,7 @@ def outcome_words(event: FeedbackGiven | Censored) -> str:
     """The outcome of a decision in a few words; nothing while it is due."""
     if isinstance(event, Censored):
         return f"censored: {event.reason}"
-    if event.effect == "shown":
+    if event.effect in ("shown", "outranked"):
         return ""
     return f"reward {event.reward:.2f}" if event.reward is not None else (event.reason or "completed")
 
@@ -139,6 +139,8 @@ class Timeline:
                 del self._open[next(iter(self._open))]
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
+        if event.effect == "outranked":
+            return  # the reward of another judge counts
         waiting = self._open.get(event.decision_id)
         if waiting is not None:
             if event.cost_usd:

@@ -325,7 +325,7 @@ class ReplicaWriter(Writer):
         if isinstance(event, FeedbackGiven) and event.effect in SETTLING:
             return event.decision_id not in pending
         if isinstance(event, FeedbackGiven) and event.effect == "replaced":
-            return event.decision_id not in self.ledger.silent
+            return event.decision_id not in self.ledger.silent and event.decision_id not in self.ledger.judged
         if isinstance(event, FeedbackGiven) and event.effect == "audited":
             return event.decision_id not in self.ledger.audits
         if isinstance(event, FeedbackGiven) and _only_shown(event):
