@@ -56,7 +56,7 @@ class _App(Starlette):
 
 
 def asgi_app(routes: Sequence[BaseRoute], lifespan: Lifespan, runtime: Runtime | None = None) -> Starlette:
-    """The application with these routes; ``lifespan`` starts and stops what they need, ``runtime`` has an access log."""
+    """The application with these routes; ``lifespan`` starts and stops what they need; ``runtime`` may log."""
     app = _App(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error})
     app.runtime = runtime
     return app
