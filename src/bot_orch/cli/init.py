@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import ResultsExistError
+
+_DESCRIPTION = """\
+Write a commented, runnable configuration with simulated agents to replace by your own, and beside it its JSON Schema
+(bot-orch.schema.json), with which editors complete and check it."""
 
 
 def add(commands: Any) -> None:
@@ -14,7 +19,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "init",
         help="write a commented configuration file",
-        description="Write a commented, runnable configuration with simulated agents to replace by your own.",
+        description=_DESCRIPTION,
         epilog="example: bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -26,10 +31,13 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.files import write_atomically
+    from bot_orch.service.operations.schema import SCHEMA_FILE, config_schema
     from bot_orch.service.starter import STARTER
 
     if arguments.config.exists() and not arguments.force:
         raise ResultsExistError(f"{arguments.config}: exists; pass --force to overwrite it")
+    schema = json.dumps(config_schema(), indent=2) + "\n"
+    write_atomically(arguments.config.with_name(SCHEMA_FILE), schema.encode())
     write_atomically(arguments.config, STARTER.encode())
     print(f"wrote {arguments.config}; next: bot-orch serve {arguments.config}")  # noqa: T201
     return 0

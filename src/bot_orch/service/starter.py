@@ -3,6 +3,7 @@
 __all__ = ["STARTER"]
 
 STARTER = """\
+# yaml-language-server: $schema=bot-orch.schema.json
 # BOT-Orch: who should do it, learned as it goes. Check with: bot-orch validate FILE. Run with: bot-orch serve FILE.
 version: 1
 

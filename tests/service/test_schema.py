@@ -1,0 +1,109 @@
+"""The JSON Schema of the configuration accepts what the service accepts, and names what it refuses."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from service_running import BASE
+
+from bot_orch.cli import main
+from bot_orch.service.config import Config, parse_config
+from bot_orch.service.operations.schema import config_schema
+from bot_orch.service.starter import STARTER
+
+ROOT = Path(__file__).parents[2]
+CHECK = jsonschema.Draft202012Validator(config_schema())
+SMALL = "version: 1\nagents: [{id: a, kind: simulated}]\n"
+
+
+def documented():
+    """Whole configurations that docs and fixtures show."""
+    found = {"starter": STARTER, "tests": BASE.format(database="log.sqlite", port=0)}
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)):
+            found[f"{page.name}-{number}"] = block
+    for file in [*(ROOT / "tests" / "fixtures" / "logs").glob("*.yaml")]:
+        found[file.name] = file.read_text().format(database="log.sqlite", port=0)
+    return found
+
+
+def is_configuration(document):
+    return isinstance(document, dict) and set(document) <= set(Config.__struct_fields__)
+
+
+EXAMPLES = {name: document for name, text in documented().items() if is_configuration(document := yaml.safe_load(text))}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_validate(name):
+    document = EXAMPLES[name]
+    if name != "starter":  # parts of a file: what is required may be elsewhere
+        document = {"version": 1, "agents": [{"id": "a", "kind": "simulated"}], **document}
+    assert [error.message for error in CHECK.iter_errors(document)] == []
+
+
+def test_there_are_examples():
+    assert {"starter", "tests"} < set(EXAMPLES) and len(EXAMPLES) >= 12
+
+
+def test_the_commented_lines_of_the_starter_validate_too():
+    shown = re.findall(r"^\s*#\s+(- \{(?:id|name):.*\})$", STARTER, re.MULTILINE)
+    assert len(shown) >= 5
+    for line in shown:
+        (entry,) = yaml.safe_load(line)
+        document = {"version": 1, "agents": [{"id": "a", "kind": "simulated"}]}
+        if "kind" in entry:
+            document["agents"] = [entry]
+        else:
+            document["tokens"] = [entry]
+        assert [error.message for error in CHECK.iter_errors(document)] == [], line
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (SMALL + "rooter: {}", ()),
+        (SMALL + "router: {floor: high}", ("router", "floor")),
+        (SMALL + "listen: {port: '80'}", ("listen", "port")),
+        ("version: 1\nagents: [{id: a, kind: robot}]", ("agents", 0, "kind")),
+        ("version: 1\nagents: [{id: a, kind: openai, settings: {base_url: x}}]", ("agents", 0, "settings")),
+        ("version: 1\nagents: [{id: a, kind: openai}]", ("agents", 0)),
+        ("version: 1\nagents: [{id: a, kind: simulated, settings: {speed: 1}}]", ("agents", 0, "settings")),
+        ("version: 1\nagents: [{id: a, kind: simulated, retry: {tries: many}}]", ("agents", 0, "retry", "tries")),
+        ("version: 2\nagents: []", ("version",)),
+    ],
+)
+def test_mistakes_are_found_where_they_are(text, place):
+    errors = list(CHECK.iter_errors(yaml.safe_load(text)))
+    assert place in {tuple(error.absolute_path) for error in errors}
+
+
+def test_what_validates_is_accepted_by_the_service():
+    parse_config(SMALL)
+    assert not list(CHECK.iter_errors(yaml.safe_load(SMALL)))
+
+
+def test_every_part_is_described():
+    schema = config_schema()
+    assert schema["$schema"].endswith("2020-12/schema")
+    CHECK.check_schema(schema)
+    for name, part in schema["$defs"].items():
+        assert len(part["description"]) > 15, name
+        assert "``" not in part["description"] and ">>>" not in part["description"], name
+    limits = schema["$defs"]["Limits"]["properties"]
+    assert limits["first_byte_s"]["description"] == limits["total_s"]["description"] != ""
+
+
+def test_init_writes_the_schema_that_the_first_line_names(tmp_path, capsys):
+    assert main(["init", str(tmp_path / "my.yaml")]) == 0
+    first = (tmp_path / "my.yaml").read_text().splitlines()[0]
+    name = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)[1]
+    assert json.loads((tmp_path / name).read_text()) == config_schema()
+    capsys.readouterr()
+    printed = subprocess.run([sys.executable, "-m", "bot_orch", "schema"], capture_output=True, text=True, check=True)
+    assert json.loads(printed.stdout) == config_schema()
