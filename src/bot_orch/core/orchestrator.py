@@ -14,6 +14,7 @@ from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_count, check_number
 from bot_orch.core import settling, verdicts
 from bot_orch.core.alignment import Alignment, Units
+from bot_orch.core.caps import check_caps, with_caps
 from bot_orch.core.capture import CapturedState
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.silences import Silence
@@ -32,7 +33,7 @@ from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import path_of, read_state, write_atomically
 from bot_orch.policies.base import Choice, Policy
-from bot_orch.policies.choice import indices
+from bot_orch.policies.choice import draw, indices
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
 from bot_orch.rng import derive_key, stream_of, uniform
@@ -217,6 +218,11 @@ class Orchestrator:
         return self._roster.names
 
     @property
+    def rounds(self) -> int:
+        """Number of decisions so far."""
+        return self._state.rounds
+
+    @property
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions without an outcome, oldest first."""
         return tuple(self._state.pending)
@@ -249,21 +255,29 @@ class Orchestrator:
         return self._state.shown.keys()
 
     @exclusive
-    def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
-        """Choose an agent for ``task`` and record the decision as pending."""
+    def decide(
+        self, task: Task, eligible: Collection[str] | None = None, *, caps: Mapping[str, float] | None = None
+    ) -> Decision:
+        """Choose an agent for ``task`` and record the decision as pending.
+
+        ``caps`` are the largest propensities of single agents, such as a new one on trial
+        (:mod:`bot_orch.core.caps`).
+        """
         engine, task, observed = self._observed(task, eligible)
         if task.profiles:
             self._roster.check_profiles(task)
-        decision = self._prepared(engine, observed, task)
+        decision = self._prepared(engine, observed, task, caps)
         self._committed(engine, decision, observed)
         return decision
 
-    def prepare(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
+    def prepare(
+        self, task: Task, eligible: Collection[str] | None = None, *, caps: Mapping[str, float] | None = None
+    ) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
         engine, task, observed = self._observed(task, eligible)
         if task.profiles:
             self._roster.check_profiles(task)
-        return self._prepared(engine, observed, task)
+        return self._prepared(engine, observed, task, caps)
 
     derive = prepare
 
@@ -276,16 +290,22 @@ class Orchestrator:
         task = encode(task, engine.settings)
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
-    def _prepared(self, engine: Engine, observed: Observation, task: Task) -> Decision:
+    def _prepared(
+        self, engine: Engine, observed: Observation, task: Task, caps: Mapping[str, float] | None = None
+    ) -> Decision:
         counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         found = engine.prepare(self._parts_of(engine), observed, self._uniform(counter))
-        choice = found.drawn.choice
+        choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
+        if caps:
+            check_caps(caps, names)
+            p = with_caps(p, caps, names, observed.eligible)
+            agent = draw(p, self._uniform(counter))
         return _decision(
             f"{self._prefix}{counter:012x}",
             task.id,
-            names[int(found.drawn.agent)],
+            names[int(agent)],
             names,
-            found.drawn.propensities,
+            p,
             _terms(choice.estimate.copy(), choice.exploration, found.distance, found.alignment, found.cost, found.bias),
             self._name,
             float(found.lambda_),

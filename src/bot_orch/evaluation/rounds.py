@@ -103,9 +103,12 @@ class LoggedRounds:
         return np.array([[float(agent in allowed) for agent in self.agents] for allowed in names])
 
     def scored(self, *, audited: bool = False) -> tuple[list[int], Logged]:
-        """Positions of the decisions that have a score, and these decisions; ``audited``: only the revised ones."""
+        """Positions of the decisions that have a score, and these decisions; ``audited``: only the revised ones.
+
+        Shadow calls have none: nobody saw their answers.
+        """
         known = self.revised if audited else self.rewards.keys()
-        keep = [index for index, event in enumerate(self.made) if event.id in known]
+        keep = [index for index, event in enumerate(self.made) if event.id in known and event.by != "shadow"]
         events = [self.made[index] for index in keep]
         width = max((len(event.seen()) for event in events), default=0)
         features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)

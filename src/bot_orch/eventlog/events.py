@@ -117,7 +117,8 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     are added, the format stays. A decision on which agents made claims has a column ``claim``, NaN for those that made
     none. ``round`` is the first decision of a round in which this agent took over. ``audit`` marks the decision for an
     audit, drawn with ``audit_probability``. ``token`` names the caller, ``reserved_usd`` is set aside from a budget
-    until the outcome is known, or ``briefly``. ``tags`` are for reports of spending.
+    until the outcome is known, or ``briefly``. ``tags`` are for reports of spending. ``caps`` are the
+    largest propensities that agents on trial could have.
     """
 
     id: str
@@ -149,6 +150,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
     reserved_usd: float | None = None
     briefly: bool = False
     tags: tuple[str, ...] = ()
+    caps: dict[str, float] | None = None
 
     def table(self) -> Floats:
         """``numbers`` as an array, one row per column."""
@@ -426,6 +428,7 @@ def record_decision(
     reserved_usd: float | None = None,
     briefly: bool = False,
     tags: tuple[str, ...] = (),
+    caps: dict[str, float] | None = None,
 ) -> DecisionMade:
     """The event of a decision. Features and claims go with it; features in single precision if that loses nothing."""
     single = np.asarray(decision.features, dtype="<f4")
@@ -461,6 +464,7 @@ def record_decision(
         reserved_usd=reserved_usd,
         briefly=briefly,
         tags=tags,
+        caps=caps or None,
     )
 
 

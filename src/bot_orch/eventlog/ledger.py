@@ -23,6 +23,7 @@ from bot_orch.eventlog.events import (
     EvaluationsGiven,
     Event,
     FeedbackGiven,
+    Noted,
     TaskEnded,
     TaskSubmitted,
     decode_event,
@@ -33,6 +34,7 @@ from bot_orch.eventlog.judgements import Judgements
 from bot_orch.eventlog.log import Log, Row, Snapshot
 from bot_orch.eventlog.reconfigure import reconfigured
 from bot_orch.eventlog.reservations import Reservations
+from bot_orch.eventlog.rollout import Rollout
 from bot_orch.eventlog.spending import Spending
 from bot_orch.kernels import OtherKernelsError
 from bot_orch.policies.choice import draw
@@ -63,7 +65,7 @@ class Ledger:
     ``judgements`` counts what judges said.
     ``paid`` holds the dollars of attempts at pending decisions, by decision. ``reserved`` holds what is set aside for
     decisions until a completed attempt or an outcome says what they cost.
-    ``engine`` is the one that the newest settings name.
+    ``engine`` is the one that the newest settings name. ``rollout`` says which agents are drained or on trial.
     ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
     agents that the last event has started afresh; ``lessons`` is the number of outcomes that the last evaluations were
     taught as. None of these is part of the state.
@@ -84,6 +86,7 @@ class Ledger:
         self.paid: dict[str, float] = {}
         self.reserved = Reservations()
         self.kill_switch: str | None = None
+        self.rollout = Rollout()
         self.engine = ""
         self.seq = 0
         self.time_us = 0
@@ -133,6 +136,8 @@ class Ledger:
                 self._router, self.engine = reconfigured(self._router, event), event.engine
                 self._forget_silences()
                 self.judged = {key: kept for key, kept in self.judged.items() if self.router.is_provisional(kept[0])}
+            case Noted():
+                self.rollout.take(time_us, event)
         self.seq, self.time_us = seq, time_us
         self.restarted = tuple(name for name, times in self._restarts().items() if times > before.get(name, times))
 
@@ -184,6 +189,7 @@ class Ledger:
             **({"audits": Entries(dict(self.audits))} if self.audits else {}),
             **({"judged": Entries(dict(self.judged), flat=True)} if self.judged else {}),
             **({"judgements": self.judgements.to_list()} if self.judgements else {}),
+            **({"rollout": self.rollout.to_dict()} if self.rollout else {}),
         }
         return CapturedLedger(before, self.router.capture(), after, seq=self.seq)
 
@@ -208,6 +214,7 @@ class Ledger:
         ledger.reserved = Reservations.from_list(document.get("reserved", []))
         ledger.spending = Spending.from_list(document["spending"])
         ledger.kill_switch = document["kill_switch"]
+        ledger.rollout = Rollout.from_dict(document.get("rollout", {}))
         ledger.seq, ledger.time_us = document["seq"], document["time_us"]
         ledger.folded_from = ledger.seq
         return ledger

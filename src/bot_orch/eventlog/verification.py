@@ -172,7 +172,7 @@ def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[t
 
 
 def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
-    derived, recorded = ledger.router.prepare(event.given(), event.eligible), event.decision()
+    derived, recorded = ledger.router.prepare(event.given(), event.eligible, caps=event.caps), event.decision()
     for name in ("agent", "agents", "policy", "state_seq", "key", "audit", "audit_probability"):
         a, b = getattr(recorded, name), getattr(derived, name)
         if a != b:

@@ -15,6 +15,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.service.trials import CanaryConfig, HealthConfig, ShadowConfig, check_trial
 from bot_orch.strict import parse_yaml, read_text
 
 try:
@@ -172,7 +173,10 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):
-    """One agent. ``settings`` belong to its kind; ``limits``, ``retry``, ``price``, ``breaker`` to its guard."""
+    """One agent. ``settings`` belong to its kind; ``limits``, ``retry``, ``price``, ``breaker`` to its guard.
+
+    ``canary``, ``shadow`` and ``health`` say how it is rolled out and checked.
+    """
 
     id: str
     kind: str
@@ -183,6 +187,9 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     retry: dict[str, Any] = {}
     price: dict[str, Any] = {}
     breaker: dict[str, Any] = {}
+    canary: CanaryConfig | None = None
+    shadow: ShadowConfig | None = None
+    health: HealthConfig | None = None
 
 
 class QueueConfig(_Part, frozen=True, kw_only=True):
@@ -358,6 +365,11 @@ def _check(config: Config) -> None:
             near = difflib.get_close_matches(name, ids, 1)
             remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(ids)}"
             raise InvalidInputError(f"config.router.{where}", f"{name!r} is not an agent", remedy)
+    for agent in config.agents:
+        where = f"config.agents.{agent.id}"
+        check_trial(where, agent.kind, canary=agent.canary, shadow=agent.shadow, health=agent.health)
+    if all(agent.shadow is not None for agent in config.agents):
+        raise InvalidInputError("config.agents", "are all shadows", "leave at least one that may answer clients")
     for index, token in enumerate(config.tokens):
         if (token.env is None) == (token.sha256 is None):
             raise InvalidInputError(f"config.tokens[{index}]", "needs one of env and sha256", "keep exactly one")

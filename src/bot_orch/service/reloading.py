@@ -100,6 +100,7 @@ async def _apply(runtime: Runtime, new: Config) -> None:
         except StorageError:
             runtime.adopt(old, before)
             raise
+    await runtime.note_trials()
     for name, guard in before.items():
         if guards.get(name) is not guard:
             runtime.background.start(f"retired {name} {id(guard)}", _retire(runtime, guard, set(runtime.in_flight)))

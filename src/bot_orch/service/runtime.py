@@ -21,9 +21,11 @@ from bot_orch.eventlog.events import AttemptEnded, Censored, Controlled, Noted
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
+from bot_orch.eventlog.rollout import CANARY_ENDED, CANARY_STARTED
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.build import make_guard, make_orchestrator
-from bot_orch.service.config import Config
+from bot_orch.service.config import AgentConfig, Config
+from bot_orch.service.health import HealthCheck
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.usage import TokenUsage
@@ -39,6 +41,7 @@ __all__ = ["Reloaded", "Runtime", "StartCancelledError", "TicketQueue", "digest_
 
 _log = logging.getLogger("bot_orch.service")
 _SWEEP_AT_ONCE = 500
+_HEALTH = "health of "
 
 
 def digest_of(body: bytes | bytearray) -> bytes:
@@ -105,6 +108,8 @@ class Runtime:
         self._sweeper: asyncio.Task[None] | None = None
         self.reference = msgspec.to_builtins(config.router.reference)
         self._saved_seq = 0
+        self.on_trial: tuple[AgentConfig, ...] = ()
+        self.shadows: dict[str, float] = {}
 
     @property
     def writer(self) -> Writer:
@@ -174,6 +179,7 @@ class Runtime:
         self.replica = self._join()  # subscribes to the writer before the queue does
         self.queue = None if self._open_queue is None else self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))
+        await self.note_trials()
         if self.replica is not None:
             self.replica.start()
         self._sweeper = asyncio.create_task(self._sweep_forever(), name="sweeper")
@@ -185,7 +191,7 @@ class Runtime:
         known = {agent.id: agent for agent in self.config.agents if agent.id in self.guards}
         return {
             agent.id: self.guards[agent.id]
-            if known.get(agent.id) == agent
+            if agent.id in known and _called_alike(known[agent.id], agent)
             else make_guard(agent, queue=self.queue, observer=self._on_attempt)
             for agent in config.agents
         }
@@ -197,7 +203,30 @@ class Runtime:
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
+        self.on_trial = tuple(agent for agent in config.agents if agent.canary is not None)
+        self.shadows = {agent.id: agent.shadow.rate for agent in config.agents if agent.shadow is not None}
+        self._check_health()
         return before
+
+    def _check_health(self) -> None:
+        """Begin the health checks that the settings ask for, and end all others."""
+        for name in self.background:
+            if name.startswith(_HEALTH):
+                self.background.cancel(name)
+        for agent in self.config.agents:
+            if agent.health is not None:
+                check = HealthCheck(self.guards[agent.id], agent.health, self._on_attempt)
+                self.background.start(f"{_HEALTH}{agent.id}", check.run())
+
+    async def note_trials(self) -> None:
+        """Log which agents begin or end a trial, so that its ramp goes on after a restart."""
+        await self.writer.turn()
+        known, wanted = self.ledger.rollout.canaries, [agent.id for agent in self.on_trial]
+        begun = {"round": self.ledger.router.rounds}
+        notes = [Noted(CANARY_STARTED, name, begun) for name in wanted if name not in known]
+        notes += [Noted(CANARY_ENDED, name) for name in known if name not in wanted]
+        for note in notes:
+            await self.writer.stage(self.writer.stamp(), note, note.ref).durable()
 
     async def end_calls(self) -> None:
         """End the calls of agents, for a stop: rounds in the background continue after the restart."""
@@ -330,6 +359,13 @@ class Runtime:
             return None
         self._saved_seq = self.ledger.seq
         return self.writer.save()
+
+
+def _called_alike(one: AgentConfig, other: AgentConfig) -> bool:
+    """Whether two settings of an agent give the same guard: they may differ in how much traffic it gets."""
+    return msgspec.structs.replace(one, canary=None, shadow=None, health=None) == msgspec.structs.replace(
+        other, canary=None, shadow=None, health=None
+    )
 
 
 def _older_than(

@@ -9,6 +9,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from bot_orch.agents.address import check_url
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
@@ -119,6 +120,18 @@ class OpenAIRunner:
                     await _drain(pieces)
                     break
         yield Chunk(reply=answer.reply(response.status))
+
+    async def probe(self, path: str) -> None:
+        """GET a path at the endpoint's host; any status but 2xx raises."""
+        connection, session = _connection(), self._open()
+        parts = urlsplit(self._url)
+        with connection.translated():
+            url = f"{parts.scheme}://{parts.netloc}{path}"
+            response = await session.get(url, headers=self._headers, allow_redirects=False)
+            try:
+                await _check_status(response, self._settings.api_key)
+            finally:
+                response.close()
 
     async def close(self) -> None:
         """Close all connections; calls in progress end."""

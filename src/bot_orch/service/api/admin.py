@@ -5,6 +5,7 @@ from __future__ import annotations
 from bot_orch.eventlog.events import Noted
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
 from bot_orch.service.problems import Problem, Reply, json_reply
+from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.web.endpoint import Request
 
@@ -32,7 +33,9 @@ async def metrics(request: Request) -> Reply:
 
 async def agents(request: Request) -> Reply:
     """``GET /v1/agents``: the agents and the state of their circuit breakers."""
-    kinds = {agent.id: agent.kind for agent in request.runtime.config.agents}
+    runtime = request.runtime
+    kinds = {agent.id: agent.kind for agent in runtime.config.agents}
+    caps = caps_now(runtime.on_trial, runtime.ledger, runtime.writer.now_us())
     views = [guard.view() for guard in request.runtime.guards.values()]
     return json_reply(
         [
@@ -47,6 +50,9 @@ async def agents(request: Request) -> Reply:
                 held_s=view.held_s,
                 reason=view.reason,
                 retry_in_s=view.retry_in_s,
+                draining=view.agent in runtime.ledger.rollout.drained,
+                canary_share=caps.get(view.agent),
+                shadow_rate=runtime.shadows.get(view.agent),
             )
             for view in views
         ]

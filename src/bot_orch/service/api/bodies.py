@@ -233,7 +233,8 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
     """An agent and the state of its circuit breaker.
 
     ``reason`` says why it takes no calls, ``retry_in_s`` for how long (0: not known). ``held_s`` is what is left of a
-    ``Retry-After`` of its own; ``waiting`` calls wait for one of its slots.
+    ``Retry-After`` of its own; ``waiting`` calls wait for one of its slots. A ``draining`` agent gets no new work; the
+    propensity of one on trial is at most its ``canary_share``; one with a ``shadow_rate`` answers no client.
     """
 
     id: str
@@ -246,6 +247,9 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
     held_s: float = 0.0
     reason: str = ""
     retry_in_s: float = 0.0
+    draining: bool = False
+    canary_share: float | None = None
+    shadow_rate: float | None = None
 
 
 class ReloadView(ResponseView, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api import admin, bodies, decisions, feedback, gateway, spending, tasks
+from bot_orch.service.api import admin, bodies, decisions, feedback, gateway, rollout, spending, tasks
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.web.routes import RouteSpec
 
@@ -107,6 +107,24 @@ ROUTES: tuple[RouteSpec, ...] = (
         admin.reset,
         scope="admin",
         summary="Call an agent again that was held back",
+        answer=dict[str, Any],
+        statuses=(200, 404, 503),
+    ),
+    RouteSpec(
+        "POST",
+        "/v1/admin/agents/{id}/drain",
+        rollout.drain,
+        scope="admin",
+        summary="No new work for an agent",
+        answer=dict[str, Any],
+        statuses=(200, 404, 503),
+    ),
+    RouteSpec(
+        "POST",
+        "/v1/admin/agents/{id}/resume",
+        rollout.resume,
+        scope="admin",
+        summary="New work for a drained agent",
         answer=dict[str, Any],
         statuses=(200, 404, 503),
     ),

@@ -9,6 +9,7 @@ from io import StringIO
 
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.timeline import Timeline
+from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.paging import link
@@ -40,12 +41,14 @@ class AgentRow:
     ended: int
     calls: str
     cost_usd: float
+    rollout: str = ""
 
 
 def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[AgentRow]:
     """One row per agent, in the order of the settings."""
     kinds = {agent.id: agent.kind for agent in runtime.config.agents}
     known = runtime.ledger.router.drift_alarms()
+    caps = caps_now(runtime.on_trial, runtime.ledger, runtime.writer.now_us())
     sums = {name: view.total(name).tolist() for name in _USED}
     made = sum(sums["decisions"])
     rows = []
@@ -71,9 +74,19 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
                 ended=round(sums["ended"][index]),
                 calls="" if state is None else f"{state.in_flight} / {state.concurrency}",
                 cost_usd=sums["cost_usd"][index],
+                rollout=_rollout(runtime, name, caps),
             )
         )
     return rows
+
+
+def _rollout(runtime: Runtime, name: str, caps: Mapping[str, float]) -> str:
+    """What limits an agent's traffic, in a few words."""
+    if name in runtime.ledger.rollout.drained:
+        return "draining"
+    if name in runtime.shadows:
+        return f"shadow {100 * runtime.shadows[name]:g} %"
+    return f"canary, {100 * caps[name]:g} % at most" if name in caps else ""
 
 
 _USED = (
@@ -123,7 +136,7 @@ def agents_head(query: Mapping[str, str]) -> Safe:
 
 
 _ROW = (
-    '<tr><th scope="row">{swatch}<span class="name">{agent}<small class="muted">{kind}</small></span></th>'
+    '<tr><th scope="row">{swatch}<span class="name">{agent}<small class="muted">{kind}</small>{rollout}</span></th>'
     '<td data-label="Circuit"><span class="state {tone}">{circuit}</span></td>'
     '<td data-label="Decisions">{decisions}<small class="muted">{share}</small></td><td data-label="p">{p}</td>'
     '<td data-label="Reward">{reward}</td><td data-label="$ each">{usd}</td><td data-label="Seconds">{seconds}</td>'
@@ -149,6 +162,7 @@ def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
         swatch=swatch(row.index),
         agent=row.agent,
         kind=row.kind,
+        rollout=html('<small class="state warn">{text}</small>', text=row.rollout) if row.rollout else Safe(""),
         tone=_TONES.get(row.circuit, ""),
         circuit=row.circuit.replace("_", " "),
         decisions=f"{row.decisions:,}",

@@ -238,7 +238,7 @@ class Desk:
         names = request.params.get("draft_agents", ())
         people = {agent.id for agent in self.runtime.config.agents if agent.kind == "human"}
         for name in list(names)[:_MOST_DRAFTS] if isinstance(names, list | tuple) else ():
-            if name in self.runtime.guards and name not in people and name not in known:
+            if name in self.runtime.guards and name not in {*people, *known, *self.runtime.ledger.rollout.drained}:
                 task = asyncio.create_task(self._draft(ticket_id, name, request), name=f"draft-{ticket_id}")
                 self._drafting.add(task)
                 task.add_done_callback(self._drafting.discard)

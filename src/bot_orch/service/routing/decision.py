@@ -10,6 +10,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import DecisionMade, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.routing.budget import expected_usd
+from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.routing.measures import check_measures
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 from bot_orch.service.runtime import Runtime
@@ -43,12 +44,21 @@ def decide(
     width = runtime.ledger.router.n_features
     if width and not record.features:  # a caller that knows nothing of features
         record = msgspec.structs.replace(record, features=(0.0,) * width)
-    found = narrow(constraints, runtime.config.router, runtime.ledger, guards=runtime.guards, now_us=writer.now_us())
+    now_us = writer.now_us()
+    found = narrow(
+        constraints,
+        runtime.config.router,
+        runtime.ledger,
+        guards=runtime.guards,
+        now_us=now_us,
+        shadows=runtime.shadows,
+    )
+    caps = caps_now(runtime.on_trial, runtime.ledger, now_us) if runtime.on_trial else None
     router = runtime.ledger.router
     task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
     if task.reference is not None or task.profiles:
         record = record_task(task)  # normalised by the measures, so that it can be logged and decoded
-    made = router.prepare(task, eligible)  # a refused measure leaves no trace in the state
+    made = router.prepare(task, eligible, caps=caps)  # a refused measure leaves no trace in the state
     time_us = writer.stamp()
     try:
         event = record_decision(
@@ -65,6 +75,7 @@ def decide(
             tags=constraints.tags,
             reserved_usd=(held := _reserved(runtime, made.agent, constraints)),
             briefly=held is not None and not constraints.calls,
+            caps=caps,
         )
         group = writer.stage(time_us, event, event.id, made=made, key=key, digest=digest)
     except Exception as error:  # it may have been applied, but is not logged

@@ -20,6 +20,7 @@ from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.failures import FINAL, problem_of_round
 from bot_orch.service.routing.linked import NEXT_DECISION
 from bot_orch.service.routing.rules import RoutingConstraints
+from bot_orch.service.routing.shadow import drawn_shadows, unseen
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
 from bot_orch.survival.causes import Cause
@@ -142,7 +143,17 @@ class Round:
             note = Noted(NEXT_DECISION, first, {"decision": event.id})
             self._group = self.runtime.writer.stage(self.runtime.writer.stamp(), note, first)
         self._remember(event)
+        if not first and not self.constraints.shadow:
+            self._start_shadows(event)
         return event
+
+    def _start_shadows(self, event: DecisionMade) -> None:
+        """Ask other agents too, in the background: nobody waits for them or sees their answers."""
+        for name in drawn_shadows(self.runtime, event):
+            constraints = replace(self.constraints, shadow=name, session=None, token="")
+            call = replace(self.call, stream=False)
+            twin = Round(self.runtime, self.record, constraints, call=call, text=self.text)
+            self.runtime.background.start(f"shadow {name} {event.id}", unseen(twin.run(), self.runtime, name))
 
     async def _on_disk(self) -> None:
         """Return once the last decision is on disk, and may be named to the caller."""

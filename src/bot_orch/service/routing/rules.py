@@ -47,6 +47,8 @@ class RoutingConstraints:
         Name of the caller's token: the decision is shown to it.
     tags
         Tags of the token and of the request, for reports of spending.
+    shadow
+        The agent of a shadow call; no other one is asked.
     """
 
     kind: str = ""
@@ -58,11 +60,12 @@ class RoutingConstraints:
     calls: bool = False
     token: str = ""
     tags: tuple[str, ...] = ()
+    shadow: str = ""
 
     @property
     def is_plain(self) -> bool:
         """Whether only circuit breakers can exclude an agent."""
-        return self.eligible is None and self.session is None and not self.tried
+        return self.eligible is None and self.session is None and not self.tried and not self.shadow
 
 
 @dataclass(slots=True)
@@ -98,12 +101,16 @@ def narrow(
     *,
     guards: Mapping[str, Guard],
     now_us: int,
+    shadows: Collection[str] = (),
 ) -> Eligibility:
-    """Apply all rules; raises a :class:`Problem` if no agent is left."""
+    """Apply all rules; raises a :class:`Problem` if no agent is left. ``shadows`` answer no client."""
     agents = ledger.router.agents
     found = Eligibility(list(agents))
+    if shadows or constraints.shadow:
+        found.drop([name for name in shadows if name != constraints.shadow], "shadow only")
     switch = ledger.kill_switch or settings.kill_switch
     if constraints.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
+        found.drop(ledger.rollout.drained, "draining")
         found.drop(_unavailable(agents, guards, calls=constraints.calls), "circuit open or busy")
         return _not_empty(_prefer_free(found, constraints, guards), guards)
     if constraints.eligible is not None:
@@ -156,8 +163,11 @@ def _narrow(
     guards: Mapping[str, Guard],
     now_us: int,
 ) -> None:
+    if constraints.shadow:
+        found.keep([constraints.shadow], "not the shadow")
     if constraints.eligible is not None:
         found.keep(constraints.eligible, "not requested")
+    found.drop(ledger.rollout.drained, "draining")
     for rule in settings.rules:
         if rule.kind is None or rule.kind == constraints.kind:
             _apply(found, rule)
@@ -175,6 +185,8 @@ def _narrow(
         if agent in found.left and now_us - time_us <= settings.sticky_s * 1e6:
             found.keep([agent], "sticky session")
             found.by = "sticky"
+    if constraints.shadow:
+        found.by = "shadow"
 
 
 def _apply(found: Eligibility, rule: RuleConfig) -> None:
