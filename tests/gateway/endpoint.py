@@ -69,7 +69,11 @@ class Exchange(BaseHTTPRequestHandler):
         if answer.get("then") == "hang":
             return
         words = answer.get("words", ["The ", "answer"])
-        message = {"role": "assistant", "content": "".join(words), **answer.get("message", {})}
+        message = {
+            "role": "assistant",
+            "content": "".join(word for word in words if isinstance(word, str)),
+            **answer.get("message", {}),
+        }
         choice = {"index": 0, "message": message, "finish_reason": answer.get("finish", "stop")}
         document = {**FRAME, "object": "chat.completion", "choices": [choice], "usage": usage(len(words))}
         self.reply(200, document, answer.get("headers", {}))

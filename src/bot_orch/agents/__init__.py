@@ -2,6 +2,7 @@
 
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerState, BreakerView
+from bot_orch.agents.capabilities import Capabilities, Needs
 from bot_orch.agents.endings import MEANING, Ending, Meaning
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanAnswer, HumanQueue, HumanRunner, HumanSettings
@@ -26,6 +27,7 @@ __all__ = [
     "CallFailure",
     "CallReply",
     "CallRequest",
+    "Capabilities",
     "Chunk",
     "Ending",
     "Guard",
@@ -36,6 +38,7 @@ __all__ = [
     "HumanSettings",
     "Limits",
     "Meaning",
+    "Needs",
     "OpenAIRunner",
     "OpenAISettings",
     "Price",

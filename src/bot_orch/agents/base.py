@@ -120,6 +120,10 @@ class CallReply:
         Additional data from the agent (a simulated agent: ``reward``, ``quality``, ``label``).
     attempts
         All attempts for this answer, including the last.
+    endpoint
+        The interface whose answer ``raw`` is: a chat completion unless the agent was asked by another one.
+    made
+        Ids of what the answer holds and later requests refer to: tool calls, a response.
     reward, measure
         Reward in [0, 1], and the answer as a measure. Only the operator's own code sets them (a Python function, a
         simulated agent's judge); a program or an endpoint never sets its own reward.
@@ -137,6 +141,8 @@ class CallReply:
     attempts: tuple[Attempt, ...] = ()
     reward: float | None = None
     measure: Measure | None = None
+    made: tuple[str, ...] = ()
+    endpoint: str = "chat"
 
     def __post_init__(self) -> None:
         if self.reward is not None:
@@ -167,6 +173,8 @@ class Chunk:
         Whether ``raw`` has content other than ``text``: a tool call, a finish reason, another choice.
     usage
         Tokens used up to this chunk, if the runner knows or can estimate them: the usage of a stream that is cut here.
+    endpoint
+        The interface whose event ``raw`` is, as in :class:`CallReply`.
 
     Examples
     --------
@@ -179,6 +187,7 @@ class Chunk:
     reply: CallReply | None = None
     more: bool = False
     usage: Usage | None = None
+    endpoint: str = "chat"
 
     @property
     def begins(self) -> bool:

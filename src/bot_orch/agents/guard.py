@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from bot_orch.agents.admission import Admission
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.breaker import Breaker, BreakerSettings, Clock, Permit
+from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.views import GuardView, log_failure
@@ -49,7 +50,7 @@ class Guard:
         The agent's name.
     runner
         Calls the agent.
-    limits, retry, price, breaker
+    limits, retry, price, breaker, capabilities
         The agent's settings.
     clock
         Monotonic clock of the breaker.
@@ -68,6 +69,7 @@ class Guard:
         retry: Retry | None = None,
         price: Price | None = None,
         breaker: BreakerSettings | None = None,
+        capabilities: Capabilities | None = None,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         observer: Callable[[Attempt], None] | None = None,
@@ -75,6 +77,7 @@ class Guard:
         self.agent_id, self.runner = agent_id, runner
         self.limits = limits or Limits()
         self.retry, self.price = retry or Retry(), price or Price()
+        self.capabilities = capabilities or Capabilities()
         self.breaker = Breaker(breaker or BreakerSettings(), clock)
         self._clock, self._sleep, self.observer = clock, sleep, observer
         self._admission = Admission(self.limits, clock)

@@ -16,6 +16,7 @@ __all__ = [
     "reply_from_completion",
     "reply_from_value",
     "request_document",
+    "tool_call_ids",
     "usage_from",
 ]
 
@@ -85,7 +86,23 @@ def reply_from_completion(data: bytes, status: int) -> CallReply:
         raise CallFailure(Ending.MALFORMED, "the answer has no choices", status=status) from None
     text = content if isinstance(content, str) else ""
     usage = usage_from(document.get("usage"))
-    return CallReply(text=text, output=message, usage=usage, status=status, raw=data)
+    made = tool_call_ids(message)
+    return CallReply(text=text, output=message, usage=usage, status=status, raw=data, made=made)
+
+
+def tool_call_ids(message: Any) -> tuple[str, ...]:
+    """Ids of the tool calls in a message, or in a piece of one.
+
+    Examples
+    --------
+    >>> tool_call_ids({"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function"}, {"index": 1}]})
+    ('call_1',)
+    """
+    calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+    if not isinstance(calls, list):
+        return ()
+    ids = (call.get("id") for call in calls if isinstance(call, Mapping))
+    return tuple(each for each in ids if isinstance(each, str) and each)
 
 
 async def in_one_piece(reply: CallReply) -> AsyncGenerator[Chunk, None]:

@@ -10,6 +10,7 @@ import msgspec
 
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.breaker import BreakerSettings
+from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
@@ -74,6 +75,7 @@ def make_guard(
         retry=_part(agent.retry, Retry, f"{where}.retry"),
         price=_part(agent.price, Price, f"{where}.price"),
         breaker=_part(agent.breaker, BreakerSettings, f"{where}.breaker"),
+        capabilities=_part(agent.capabilities, Capabilities, f"{where}.capabilities"),
         observer=observer,
     )
 

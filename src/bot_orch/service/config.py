@@ -159,6 +159,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     horizon_s: float = 86_400.0
     patience_s: float | None = None
     sticky_s: float = 0.0
+    sticky_by: Literal["session", "user", "conversation"] = "session"
     max_attempts: int = 3
     max_calls: int = 4
     success_reward: float | None = None
@@ -173,7 +174,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):
-    """One agent. ``settings`` belong to its kind; ``limits``, ``retry``, ``price``, ``breaker`` to its guard.
+    """One agent. ``settings`` belong to its kind; ``limits``, ``retry``, ``price``, ``breaker``
+    to its guard; ``capabilities`` are what it can serve.
 
     ``canary``, ``shadow`` and ``health`` say how it is rolled out and checked.
     """
@@ -190,6 +192,7 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     canary: CanaryConfig | None = None
     shadow: ShadowConfig | None = None
     health: HealthConfig | None = None
+    capabilities: dict[str, Any] = {}
 
 
 class QueueConfig(_Part, frozen=True, kw_only=True):

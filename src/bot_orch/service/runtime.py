@@ -26,6 +26,7 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.build import make_guard, make_orchestrator
 from bot_orch.service.config import AgentConfig, Config
 from bot_orch.service.health import HealthCheck
+from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.usage import TokenUsage
@@ -94,9 +95,9 @@ class Runtime:
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
-        self.repeats = Repeats()
         self.usage = TokenUsage(self._on_limited)
         self.access: AccessLog | None = None
+        self.repeats, self.loops = Repeats(), ToolLoops()
         self.stopping = self.loaded = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None

@@ -8,7 +8,7 @@ from typing import Any
 from bot_orch.agents.base import CallFailure, CallReply, Chunk, Usage
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.rejections import ending_of, read_error
-from bot_orch.agents.replies import load_json, usage_from
+from bot_orch.agents.replies import load_json, tool_call_ids, usage_from
 from bot_orch.agents.tokens import letters_in, tokens_of
 
 __all__ = ["StreamedAnswer", "asks_for_counts"]
@@ -46,6 +46,7 @@ class StreamedAnswer:
     def __init__(self, *, counts: bool = False, prompt_tokens: int = 0) -> None:
         self._counts = counts
         self._text: list[str] = []
+        self._made: list[str] = []
         self._told: Usage | None = None
         self._prompt_tokens, self._pieces, self._letters = prompt_tokens, 0, 0
         self._seen: set[int] = set()
@@ -86,7 +87,7 @@ class StreamedAnswer:
             raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
         if not self._seen:
             raise CallFailure(Ending.MALFORMED, "the answer has no choices", status=status)
-        return CallReply("".join(self._text), usage=self.usage, status=status)
+        return CallReply("".join(self._text), usage=self.usage, status=status, made=tuple(self._made))
 
     def _read(self, choice: Any) -> tuple[str, bool]:
         """Text of one choice (only of the first choice), and whether the choice has content."""
@@ -102,6 +103,7 @@ class StreamedAnswer:
         content = delta.get("content")
         text = content if index == 0 and isinstance(content, str) else ""
         self._text.append(text)
+        self._made += tool_call_ids(delta)
         letters = letters_in(delta)
         self._letters += letters
         self._pieces += letters > 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api import admin, bodies, decisions, feedback, gateway, rollout, spending, tasks
+from bot_orch.service.api import admin, bodies, decisions, feedback, rollout, spending, tasks
+from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.web.routes import RouteSpec
 
@@ -60,21 +61,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=bodies.TaskView,
         statuses=(200, 404),
     ),
-    RouteSpec(
-        "POST",
-        "/v1/chat/completions",
-        gateway.complete,
-        scope="decide",
-        summary="OpenAI-compatible; model auto",
-        body=dict[str, Any],
-        answer=dict[str, Any],
-        statuses=(200, 404, 413, 422, 429, 502, 503, 504),
-        watch=True,
-        large=True,
-    ),
-    RouteSpec(
-        "GET", "/v1/models", gateway.models, scope="decide", summary="auto and every agent", answer=dict[str, Any]
-    ),
+    *GATEWAY_ROUTES,
     RouteSpec(
         "GET", "/v1/agents", admin.agents, scope="decide", summary="Agents and circuits", answer=list[bodies.AgentView]
     ),

@@ -18,6 +18,7 @@ from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_k
 from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
 from bot_orch.service.routing.estimates import size_of
+from bot_orch.service.routing.needs import needs_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime, digest_of
@@ -110,10 +111,11 @@ def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
         record.kind,
         eligible,
         plan["session"],
-        size=size_of(plan["params"], text=text),
+        size=(size := size_of(plan["params"], text=text)),
         calls=True,
         token=submitted.token,
         tags=tuple(plan.get("tags", ())),
+        needs=needs_of("chat", size, params=plan["params"]),
     )
     call = CallRequest(submitted.id, text, params=plan["params"], deadline_s=submitted.deadline_s)
     return Round(

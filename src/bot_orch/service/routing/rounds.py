@@ -14,6 +14,7 @@ from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
+from bot_orch.service.loops import made_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.decision import decide
@@ -193,6 +194,7 @@ class Round:
             raise
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
+        self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
         reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
         timed = isinstance(self.runtime.ledger.router.reward, SurvivalReward)  # it learns from times alone
         if reward is not None or timed:  # otherwise feedback is expected, or the horizon passes

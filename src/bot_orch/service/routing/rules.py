@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
+from bot_orch.agents.capabilities import Needs
 from bot_orch.agents.guard import Guard
 from bot_orch.errors import UnknownAgentError
 from bot_orch.eventlog.ledger import Ledger
@@ -21,7 +22,7 @@ from bot_orch.service.routing.estimates import RequestSize
 __all__ = ["Eligibility", "RoutingConstraints", "narrow"]
 
 _NO_BUDGET = BudgetConfig()
-_NO_SIZE = RequestSize()
+_NO_SIZE, _NO_NEEDS = RequestSize(), Needs()
 _RETRY_S = {"over budget": 60, "circuit open or busy": 1}  # spending leaves the window by the minute
 
 
@@ -49,6 +50,10 @@ class RoutingConstraints:
         Tags of the token and of the request, for reports of spending.
     shadow
         The agent of a shadow call; no other one is asked.
+    needs
+        What the request needs of an agent; those that lack it are excluded.
+    made_by
+        The agent whose tool calls this request has the results of: it stays with that one.
     """
 
     kind: str = ""
@@ -61,11 +66,14 @@ class RoutingConstraints:
     token: str = ""
     tags: tuple[str, ...] = ()
     shadow: str = ""
+    needs: Needs = _NO_NEEDS
+    made_by: str | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether only circuit breakers can exclude an agent."""
-        return self.eligible is None and self.session is None and not self.tried and not self.shadow
+        named = self.eligible is not None or self.session is not None or self.made_by is not None
+        return not (named or self.tried or self.shadow)
 
 
 @dataclass(slots=True)
@@ -108,22 +116,24 @@ def narrow(
     found = Eligibility(list(agents))
     if shadows or constraints.shadow:
         found.drop([name for name in shadows if name != constraints.shadow], "shadow only")
+    if constraints.needs != _NO_NEEDS:
+        _drop_unable(found, constraints, guards)
     switch = ledger.kill_switch or settings.kill_switch
     if constraints.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
         found.drop(ledger.rollout.drained, "draining")
-        found.drop(_unavailable(agents, guards, calls=constraints.calls), "circuit open or busy")
+        found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
         return _not_empty(_prefer_free(found, constraints, guards), guards)
     if constraints.eligible is not None:
         for name in constraints.eligible:
             if name not in agents:
                 raise UnknownAgentError("eligible", f"{name!r} is not an agent", f"choose from {', '.join(agents)}")
+    if constraints.tried:  # before sessions, which must not stay with an agent that has failed
+        found.drop(constraints.tried, "already tried")
     if switch is not None and switch in agents:
         found.keep([switch], "kill switch")
         found.by = "kill switch"
     else:
         _narrow(found, constraints, settings, ledger=ledger, guards=guards, now_us=now_us)
-    if constraints.tried:
-        found.drop(constraints.tried, "already tried")
     return _not_empty(_prefer_free(found, constraints, guards), guards)
 
 
@@ -133,6 +143,22 @@ def _prefer_free(found: Eligibility, constraints: RoutingConstraints, guards: Ma
     if len(busy) < len(found.left):
         found.drop(busy, "busy")
     return found
+
+
+def _drop_unable(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> None:
+    """Exclude agents that cannot serve the request; raises a :class:`Problem` if none of those allowed can."""
+    asked = set(found.left if constraints.eligible is None else constraints.eligible)
+    lacks: dict[str, str] = {}
+    for name in found.left:
+        missing = guards[name].capabilities.missing(constraints.needs) if name in guards else None
+        if missing is not None:
+            lacks[name] = missing
+    if asked and asked <= lacks.keys():
+        what = " or ".join(sorted({lacks[name] for name in asked}))
+        message = f"no agent can serve this request, for lack of {what}; change it, or agents[].capabilities"
+        raise Problem(400, "missing_capability", message, details={"missing": {name: lacks[name] for name in asked}})
+    for name, missing in lacks.items():
+        found.drop([name], f"cannot: {missing}")
 
 
 def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
@@ -180,7 +206,10 @@ def _narrow(
             found.drop([name], why)
         if can.cheapest:
             found.by = "budget"
-    if constraints.session is not None and settings.sticky_s > 0:
+    if constraints.made_by in found.left:
+        found.keep([constraints.made_by], "tool loop")
+        found.by = "tool loop"
+    elif constraints.session is not None and settings.sticky_s > 0:
         agent, time_us = ledger.sessions.get(constraints.session, ("", 0))
         if agent in found.left and now_us - time_us <= settings.sticky_s * 1e6:
             found.keep([agent], "sticky session")

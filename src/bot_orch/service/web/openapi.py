@@ -41,7 +41,7 @@ def document(specs: Sequence[RouteSpec]) -> dict[str, Any]:
     by_type = list(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in specs:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
+        paths.setdefault(route.path.replace(":path}", "}"), {})[route.method.lower()] = _operation(route, by_type)
     error = {"type": "object", "properties": {"error": {"type": "object"}}, "required": ["error"]}
     return {
         "openapi": "3.1.0",
@@ -60,7 +60,7 @@ def _operation(route: RouteSpec, by_type: list[tuple[Any, dict[str, Any]]]) -> d
         "summary": route.summary,
         "responses": {str(status): _response(route, status, by_type) for status in _statuses(route)},
     }
-    names = re.findall(r"{(\w+)}", route.path)
+    names = re.findall(r"{(\w+)(?::path)?}", route.path)
     parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
     parameters += [
         {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in route.query
@@ -89,7 +89,7 @@ def _response(route: RouteSpec, status: int, by_type: list[tuple[Any, dict[str, 
         said["content"] = {"application/json": {"schema": {"$ref": _TEMPLATE.format(name="Error")}}}
     elif route.answer is not None:
         content = {"application/json": {"schema": _schema(route.answer, by_type)}}
-        if route.path == "/v1/chat/completions":
+        if route.large:  # what a model answers may be streamed
             content["text/event-stream"] = {"schema": {"type": "string"}}
         said["content"] = content
     else:

@@ -1,0 +1,93 @@
+"""What an agent can serve, as declared in the configuration, and what a request needs."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+from bot_orch.errors import InvalidInputError
+
+__all__ = ["Capabilities", "EndpointName", "Needs"]
+
+EndpointName = Literal["chat", "completions", "responses", "embeddings", "messages"]
+"""The interfaces of endpoints: those of OpenAI's API, and Anthropic's Messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a request needs of an agent; the default needs nothing.
+
+    Parameters
+    ----------
+    endpoint
+        The interface that was asked; all but embeddings can be served by an agent with ``chat`` too.
+    tokens
+        Estimated tokens of the request, and of the answer if that is limited.
+    vision, tools, json
+        Whether the request has images, tools or results of tools, a format of JSON for its answer.
+    region
+        Where the agent must be; ``None`` for anywhere.
+    only
+        The part of the request that has no counterpart in a chat, so that only an agent with ``endpoint`` can serve it.
+    """
+
+    endpoint: str = ""
+    tokens: int = 0
+    _: KW_ONLY
+    vision: bool = False
+    tools: bool = False
+    json: bool = False
+    region: str | None = None
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an agent can serve; by default everything a chat may hold.
+
+    Parameters
+    ----------
+    context_tokens
+        Tokens of request and answer together; ``None`` if that is not known.
+    vision, tools, json
+        Whether it takes images, tools, and formats of JSON for its answer.
+    region
+        Where it is; an agent without a region does not serve requests that ask for one.
+    endpoints
+        Interfaces that it speaks itself. Requests to others are translated to ``chat``, if it has that.
+
+    Examples
+    --------
+    >>> small = Capabilities(context_tokens=8000, vision=False)
+    >>> small.missing(Needs("chat", 500)), small.missing(Needs("chat", 9000)), small.missing(Needs("embeddings"))
+    (None, 'context length', 'embeddings')
+    """
+
+    context_tokens: int | None = None
+    vision: bool = True
+    tools: bool = True
+    json: bool = True
+    region: str | None = None
+    endpoints: tuple[EndpointName, ...] = ("chat",)
+
+    def __post_init__(self) -> None:
+        if self.context_tokens is not None and self.context_tokens < 1:
+            raise InvalidInputError("context_tokens", f"is {self.context_tokens}", "set 1 or more, or null")
+        if not self.endpoints:
+            raise InvalidInputError("endpoints", "is empty", "name at least one, such as chat")
+
+    def missing(self, needs: Needs) -> str | None:
+        """The first thing that the request needs and the agent lacks; ``None`` if it can serve it."""
+        if needs.endpoint and not self._speaks(needs):
+            return needs.only or needs.endpoint
+        if self.context_tokens is not None and needs.tokens > self.context_tokens:
+            return "context length"
+        for name, what in (("vision", "vision"), ("tools", "tools"), ("json", "JSON mode")):
+            if getattr(needs, name) and not getattr(self, name):
+                return what
+        return "region" if needs.region is not None and needs.region != self.region else None
+
+    def _speaks(self, needs: Needs) -> bool:
+        if needs.endpoint in self.endpoints:
+            return True
+        return "chat" in self.endpoints and needs.endpoint != "embeddings" and not needs.only

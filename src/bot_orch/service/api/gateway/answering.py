@@ -1,0 +1,123 @@
+"""From a request to its answer, whole or streamed: what all interfaces of the gateway share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from bot_orch.agents.base import CallReply, Chunk
+from bot_orch.service.api.decisions import KeySpace
+from bot_orch.service.api.gateway.asked import Asked, make_round
+from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
+from bot_orch.service.api.repeating import answer_once
+from bot_orch.service.api.tracing import trace_headers
+from bot_orch.service.problems import Problem, Reply, problem_of
+from bot_orch.service.routing.rounds import Round
+from bot_orch.service.web.endpoint import Request, StreamedReply
+
+__all__ = ["Dialect", "EventWriter", "answer"]
+
+_encode = msgspec.json.Encoder().encode
+_JSON = [(b"content-type", b"application/json")]
+
+
+class EventWriter(Protocol):
+    """The chunks of one answer as the events of an interface."""
+
+    def of(self, chunk: Chunk) -> bytes:
+        """The events for one chunk; may be empty."""
+        ...
+
+    def end(self) -> bytes:
+        """What follows the last chunk."""
+        ...
+
+    def failed(self, problem: Problem) -> bytes:
+        """The event for an answer that breaks off."""
+        ...
+
+
+class Dialect(Protocol):
+    """An interface: how its requests are read, and how answers are written."""
+
+    endpoint: str
+
+    def read(self, body: Mapping[str, Any]) -> Asked:
+        """The request in the terms of a chat; raises a :class:`Problem`."""
+        ...
+
+    def whole(self, chat: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+        """A chat completion as an answer of this interface."""
+        ...
+
+    def writer(self, frame: Mapping[str, Any], asked: Asked) -> EventWriter:
+        """Writes the events of one answer; ``frame`` has the fields of a chat chunk other than its choices."""
+        ...
+
+
+async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
+    """Answer a request to an interface."""
+    trace = trace_headers(request)
+    return await answer_once(request, KeySpace.CHAT, partial(_answer, dialect, trace))
+
+
+async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
+    asked = dialect.read(request.body)
+    round_ = make_round(request, asked, trace=trace)
+    if asked.stream:
+        return await _streamed(dialect, asked, request, round_=round_)
+    try:
+        reply = await round_.run()
+    finally:
+        request.headers_out |= _headers(request, round_)
+    return Reply(200, _whole(dialect, asked, round_, reply=reply), list(_JSON))
+
+
+def _whole(dialect: Dialect, asked: Asked, round_: Round, *, reply: CallReply) -> bytes:
+    if reply.raw is not None and reply.endpoint == dialect.endpoint:
+        return reply.raw
+    return _encode(dialect.whole(whole_chat(round_, reply), asked))
+
+
+async def _streamed(dialect: Dialect, asked: Asked, request: Request, *, round_: Round) -> StreamedReply:
+    """Wait for the first chunk, so that a failure before it still gets its HTTP status."""
+    chunks = round_.stream()
+    try:
+        first = await anext(chunks, None)
+    finally:
+        request.headers_out |= _headers(request, round_)
+    writer = dialect.writer(chat_frame(round_, "chat.completion.chunk"), asked)
+    return StreamedReply(_events(writer, first, chunks))
+
+
+async def _events(writer: EventWriter, first: Chunk | None, chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
+    try:
+        if first is not None and (piece := writer.of(first)):
+            yield piece
+        async for chunk in chunks:
+            piece = writer.of(chunk)
+            if piece:
+                yield piece
+    except Exception as error:
+        problem = problem_of(error)
+        if problem is None:
+            raise
+        yield writer.failed(problem)
+        return
+    finally:
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            await close()
+    end = writer.end()
+    if end:
+        yield end
+
+
+def _headers(request: Request, round_: Round) -> dict[str, str]:
+    """Headers about the round; the overhead is the time spent in the service, all but waiting for agents."""
+    elapsed_s = time.perf_counter() - request.started - round_.waited_s
+    return {**round_.headers(), "x-bot-orch-overhead-ms": f"{max(0.0, 1e3 * elapsed_s):.2f}"}

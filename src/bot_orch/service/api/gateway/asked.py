@@ -1,0 +1,130 @@
+"""A request to the gateway in the terms of a chat, and the round that serves it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import msgspec
+
+from bot_orch.agents.base import CallRequest
+from bot_orch.eventlog.events import TaskRecord
+from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.api.bodies import ChatAside, ChatHints
+from bot_orch.service.loops import results_in
+from bot_orch.service.problems import Problem
+from bot_orch.service.routing.estimates import size_of
+from bot_orch.service.routing.needs import needs_of
+from bot_orch.service.routing.rounds import Round
+from bot_orch.service.routing.rules import RoutingConstraints
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.endpoint import Request
+
+__all__ = ["AUTO", "Asked", "make_round", "read_hints", "read_model", "unknown_model"]
+
+AUTO = frozenset({"auto", "bot-orch", "bot-orch/auto"})
+_NO_HINTS = ChatHints()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for.
+
+    Parameters
+    ----------
+    endpoint
+        The interface that was asked.
+    model
+        ``auto``, or the name of an agent.
+    messages, params
+        The request as a chat.
+    hints
+        For the router.
+    stream
+        Whether the answer is wanted in pieces.
+    document
+        The request as it came, for agents that speak this interface themselves.
+    only
+        The part of the request that a chat cannot express.
+    refers_to
+        Ids of earlier answers that the request builds on, beside the results of tools in the messages.
+    user
+        Who the request is for, as the caller names them.
+    """
+
+    endpoint: str
+    model: str
+    messages: tuple[Mapping[str, Any], ...]
+    _: KW_ONLY
+    params: Mapping[str, Any]
+    hints: ChatHints = _NO_HINTS
+    stream: bool = False
+    document: Mapping[str, Any] | None = None
+    only: str = ""
+    refers_to: tuple[str, ...] = ()
+    user: str = ""
+    text: str = field(default="", repr=False)
+
+
+def read_model(body: Mapping[str, Any]) -> str:
+    """The model of a request."""
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise Problem(400, "missing_model", "model: is missing; write auto or the name of an agent", param="model")
+    return model
+
+
+def read_hints(body: Mapping[str, Any]) -> ChatHints:
+    """The hints of a request for the router."""
+    return msgspec.convert({"bot_orch": body.get("bot_orch")}, ChatAside).bot_orch or ChatHints()
+
+
+def unknown_model() -> Problem:
+    """The answer to a model that is no agent."""
+    return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
+
+
+def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> Round:
+    """The round that serves a request."""
+    runtime, token = request.runtime, request.caller.name
+    eligible = None if asked.model in AUTO else (asked.model,)
+    if eligible is not None and asked.model not in runtime.ledger.router.agents:
+        raise unknown_model()
+    hints, messages, params = asked.hints, asked.messages, asked.params
+    kind = hints.kind or ("embeddings" if asked.endpoint == "embeddings" else "")
+    size = size_of(params, text=asked.text, messages=messages)
+    constraints = RoutingConstraints(
+        kind,
+        eligible,
+        hints.session or _session(runtime, asked, token),
+        size=size,
+        calls=True,
+        token=token,
+        tags=request.tags,
+        needs=needs_of(asked.endpoint, size, params=params, messages=messages, region=hints.region, only=asked.only),
+        made_by=runtime.loops.agent_of(token, (*asked.refers_to, *results_in(messages))),
+    )
+    call = CallRequest("", messages=messages, params=params, stream=asked.stream, headers=trace)
+    task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
+    record = TaskRecord(task_id, kind, hints.features, hints.reference, hints.profiles, hints.claims)
+    return Round(runtime, record, constraints, call=call)
+
+
+def _session(runtime: Runtime, asked: Asked, token: str) -> str | None:
+    """The session of a request that names none: its user or its conversation, as a digest that is safe to log."""
+    by = runtime.config.router.sticky_by
+    if by == "session" or runtime.config.router.sticky_s <= 0:
+        return None
+    if by == "user":
+        return _digest("user", token, asked.user) if asked.user else None
+    first = next((place for place, each in enumerate(asked.messages) if each.get("role") == "user"), None)
+    if first is None:
+        return None
+    return _digest("conversation", token, *(repr(each.get("content")) for each in asked.messages[: first + 1]))
+
+
+def _digest(*parts: str) -> str:
+    said = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return f"{parts[0]}:{hashlib.blake2b(said, digest_size=12).hexdigest()}"

@@ -1,0 +1,74 @@
+"""``/v1/chat/completions``: OpenAI clients work unchanged, with ``model="auto"``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from bot_orch.agents.base import Chunk
+from bot_orch.agents.kinds.streamed import asks_for_counts
+from bot_orch.service.api.gateway.answering import answer
+from bot_orch.service.api.gateway.asked import Asked, read_hints, read_model
+from bot_orch.service.api.gateway.frames import ChatEvents, event
+from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.web.endpoint import Request, StreamedReply
+
+__all__ = ["ChatDialect", "complete"]
+
+_OURS = frozenset({"model", "messages", "stream", "bot_orch"})
+_encode = msgspec.json.Encoder().encode
+
+
+class ChatDialect:
+    """Chat completions, as they are."""
+
+    endpoint = "chat"
+
+    def read(self, body: Mapping[str, Any]) -> Asked:
+        """See :class:`Dialect`."""
+        model, messages = read_model(body), body.get("messages")
+        if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+            raise Problem(400, "missing_messages", "messages: must be a list of messages", param="messages")
+        params = {name: value for name, value in body.items() if name not in _OURS}
+        user = params.get("user")
+        return Asked(
+            self.endpoint,
+            model,
+            tuple(messages),
+            params=params,
+            hints=read_hints(body),
+            stream=body.get("stream") is True,
+            user=user if isinstance(user, str) else "",
+        )
+
+    def whole(self, chat: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+        """See :class:`Dialect`."""
+        return chat
+
+    def writer(self, frame: Mapping[str, Any], asked: Asked) -> _ChatWriter:
+        """See :class:`Dialect`."""
+        return _ChatWriter(frame, asked)
+
+
+class _ChatWriter:
+    def __init__(self, frame: Mapping[str, Any], asked: Asked) -> None:
+        self._events = ChatEvents(frame, asks_for_counts(asked.params))
+
+    def of(self, chunk: Chunk) -> bytes:
+        return b"".join(map(event, self._events.of(chunk)))
+
+    def end(self) -> bytes:
+        return event(b"[DONE]")
+
+    def failed(self, problem: Problem) -> bytes:
+        return event(_encode(problem.document()))
+
+
+_CHAT = ChatDialect()
+
+
+async def complete(request: Request) -> Reply | StreamedReply:
+    """``POST /v1/chat/completions``."""
+    return await answer(_CHAT, request)

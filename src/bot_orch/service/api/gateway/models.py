@@ -1,0 +1,29 @@
+"""``/v1/models``: ``auto`` and every agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot_orch.service.api.gateway.asked import AUTO, unknown_model
+from bot_orch.service.problems import Reply, json_reply
+from bot_orch.service.web.endpoint import Request
+
+__all__ = ["models", "one_model"]
+
+
+async def models(request: Request) -> Reply:
+    """``GET /v1/models``."""
+    names = ("auto", *request.runtime.ledger.router.agents)
+    return json_reply({"object": "list", "data": [_entry(name) for name in names]})
+
+
+async def one_model(request: Request) -> Reply:
+    """``GET /v1/models/{id}``."""
+    name = request.params["id"]
+    if name not in AUTO and name not in request.runtime.ledger.router.agents:
+        raise unknown_model()
+    return json_reply(_entry(name))
+
+
+def _entry(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "bot-orch"}
