@@ -81,7 +81,7 @@ def test_what_the_first_task_decided_is_saved_and_kept():
         (lambda r: Agent("a", cost="1"), r"agent\.cost: is '1'; pass what a call costs"),
         (lambda r: Agent(3), r"agent\.id: is 3; give every agent a name"),
         (lambda r: Task(features=1.0), r"task\.features: is 1\.0; pass a sequence of numbers"),
-        (lambda r: Outcome.completed(reward="good"), r"outcome\.reward: is 'good'; rescale rewards"),
+        (lambda r: Outcome.completed(reward="good"), r"outcome\.reward: is 'good'; pass a number"),
         (lambda r: Outcome.censored(elapsed_s="30", reason="timeout"), r"outcome\.elapsed_s: is '30'; pass seconds"),
         (lambda r: Orchestrator(["a"], n_features=-1), "n_features: is -1; pass how many"),
         (lambda r: Orchestrator(["a"], lambda_="big"), "lambda_: is 'big'; pass 'auto' or a number"),

@@ -43,7 +43,7 @@ def test_the_truth_about_a_silent_decision_that_is_not_audited_is_refused():
     decision = router.decide(Task())
     router.observe(decision.id, GONE)
     before = router.fingerprint()
-    with pytest.raises(InvalidInputError, match="audit: was not asked for"):
+    with pytest.raises(InvalidInputError, match="audit: is True, and decision .* is not marked"):
         router.observe(decision.id, Outcome.completed(0.5), audit=True)
     assert router.fingerprint() == before
 

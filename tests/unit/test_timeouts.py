@@ -120,7 +120,7 @@ def test_which_endings_earn_zero_without_a_reward():
     zero = {
         e for e in Ending if e.meaning.attempted and BoundedReward.ran_out(Outcome(False, None, 1.0, e.meaning.reason))
     }
-    assert zero == {Ending.TIMEOUT_FIRST_BYTE, Ending.TIMEOUT_TOTAL}
+    assert zero == {Ending.TIMEOUT_FIRST_BYTE, Ending.TIMEOUT_IDLE, Ending.TIMEOUT_TOTAL}
 
 
 def test_a_timeout_scores_zero_in_an_evaluation_and_silence_does_not_score():

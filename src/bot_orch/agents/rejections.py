@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -79,6 +79,7 @@ class UpstreamError:
     message: str
     type: str | None = None
     code: str | None = None
+    _: KW_ONLY
     param: str | None = None
     status: int | None = None
 
@@ -106,7 +107,7 @@ def read_error(raw: bytes | None) -> UpstreamError | None:
     if not isinstance(message, str):
         return None
     kind, code, param = (_name(found.get(name)) for name in ("type", "code", "param"))
-    return UpstreamError(message[:_LONGEST_MESSAGE], kind, code, param, _status(found))
+    return UpstreamError(message[:_LONGEST_MESSAGE], kind, code, param=param, status=_status(found))
 
 
 def unsuited_because(error: UpstreamError) -> str | None:

@@ -65,7 +65,7 @@ def make_app(
     limits = runtime.config.limits
     site = Site(runtime, Gate(runtime.config.tokens, environment, limits), BodyRoom(limits.bodies_bytes))
     if read is not None:
-        runtime.reload = Reloader(runtime, site.gate, read, environment)
+        runtime.reload = Reloader(runtime, site.gate, read, environment=environment)
     app = asgi_app(_routes(site), lifespan, runtime)
     app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
     return app

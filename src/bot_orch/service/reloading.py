@@ -52,7 +52,7 @@ class Reloader:
     """
 
     def __init__(
-        self, runtime: Runtime, gate: Gate, read: Callable[[], Config], environment: Mapping[str, str] | None = None
+        self, runtime: Runtime, gate: Gate, read: Callable[[], Config], *, environment: Mapping[str, str] | None = None
     ) -> None:
         self._runtime, self._gate, self._read, self._environment = runtime, gate, read, environment
         self._one_at_a_time = asyncio.Lock()

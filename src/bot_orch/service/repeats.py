@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from bot_orch.service.problems import Problem
 
@@ -27,6 +27,7 @@ class _Slot:
     digest: bytes
     until: float = 0.0
     answer: KeptAnswer | None = None
+    _: KW_ONLY
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 

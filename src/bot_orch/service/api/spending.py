@@ -27,11 +27,11 @@ async def report(request: Request) -> Reply:
     from_us = time_of(query["from"], "from") if query.get("from") else 0
     to_us = time_of(query["to"], "to") if query.get("to") else writer.now_us() + 1
     await writer.barrier()
-    view = await asyncio.to_thread(_view, writer.log, cast(SpentKey, by), from_us, to_us)
+    view = await asyncio.to_thread(_view, writer.log, cast(SpentKey, by), from_us=from_us, to_us=to_us)
     return json_reply(view)
 
 
-def _view(log: Log, by: SpentKey, from_us: int, to_us: int) -> SpendView:
+def _view(log: Log, by: SpentKey, *, from_us: int, to_us: int) -> SpendView:
     """Two passes with tags, where a dollar may stand in several lines."""
     lines = spent(log, by, from_us=from_us, to_us=to_us)
     total = total_usd(log, from_us=from_us, to_us=to_us) if by == "tag" else sum(line.cost_usd for line in lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from io import StringIO
 
 from bot_orch.service.dashboard.buckets import BucketView
@@ -28,6 +28,7 @@ class AgentRow:
     index: int
     agent: str
     kind: str
+    _: KW_ONLY
     circuit: str
     decisions: int
     share: float | None

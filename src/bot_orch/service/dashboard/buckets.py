@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -90,11 +89,13 @@ class Bucket:
         self.settled += other.settled
 
 
-class BucketView(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BucketView:
     """Buckets of a range of time; intervals without events have none."""
 
     buckets: list[Bucket]
     width_us: int
+    _: KW_ONLY
     from_us: int
     to_us: int
     n: int
@@ -112,6 +113,7 @@ class BucketSeries:
     n: int
     tiers: list[list[Bucket]] = field(default_factory=lambda: [[] for _ in _WIDTHS_S])
     dropped: list[bool] = field(default_factory=lambda: [False for _ in _WIDTHS_S])
+    _: KW_ONLY
     first_us: int = 0
     _now: Bucket | None = None
 
@@ -139,7 +141,7 @@ class BucketSeries:
         days = -(-span_s // (86400 * _MOST_SHOWN))
         width_s = next(fits, round(days) * 86400)
         inside = [each for each in self._all(tier) if from_us - width_s * 1_000_000 < each.start_us <= to_us]
-        return BucketView(_merged(inside, width_s, self.n), width_s * 1_000_000, from_us, to_us, self.n)
+        return BucketView(_merged(inside, width_s, self.n), width_s * 1_000_000, from_us=from_us, to_us=to_us, n=self.n)
 
     def _close(self) -> None:
         """Add the finest bucket to the lists of all widths."""

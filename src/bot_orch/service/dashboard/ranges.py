@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 
 from bot_orch.service.problems import Problem
@@ -28,6 +28,7 @@ class TimeRange:
     from_us: int
     to_us: int
     query: Mapping[str, str]
+    _: KW_ONLY
     live: bool
 
 
@@ -48,14 +49,14 @@ def parse_range(query: Mapping[str, str], now_us: int) -> TimeRange:
         to_us = _moment("to", given["to"]) if "to" in given else now_us
         if from_us >= to_us:
             raise Problem(422, "invalid_value", "the range ends before it begins: choose a later 'to'", param="to")
-        return TimeRange(from_us, min(to_us, now_us), given, "to" not in given)
+        return TimeRange(from_us, min(to_us, now_us), given, live="to" not in given)
     last = query.get("last") or _DEFAULT
     if last == "all":
-        return TimeRange(0, now_us, {"last": last}, True)
+        return TimeRange(0, now_us, {"last": last}, live=True)
     found = _LAST.fullmatch(last)
     if found is None:
         raise Problem(422, "invalid_value", "last is no duration: write it as 15m, 6h or 7d, or as all", param="last")
-    return TimeRange(now_us - int(found[1]) * _UNITS_S[found[2]] * 1_000_000, now_us, {"last": last}, True)
+    return TimeRange(now_us - int(found[1]) * _UNITS_S[found[2]] * 1_000_000, now_us, {"last": last}, live=True)
 
 
 def _moment(name: str, text: str) -> int:

@@ -55,7 +55,7 @@ def demo_config(demo: Demo) -> Config:
     """The settings of the demonstration."""
     return parse_config(
         f"version: 1\ndatabase: {json.dumps(demo.database or ':memory:')}\nlisten: {{port: {demo.port}}}\n"
-        f"log_level: warning\nrouter: {_ROUTER}\nagents: {_AGENTS}"
+        f"log_level: error\nrouter: {_ROUTER}\nagents: {_AGENTS}"
     )
 
 

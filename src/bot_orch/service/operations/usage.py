@@ -90,15 +90,15 @@ class TokenUsage:
                 if len(self._owners) > _MOST_OWNERS:
                     del self._owners[next(iter(self._owners))]
         elif isinstance(event, AttemptEnded):
-            self._add(time_us, event.decision_id, event.cost_usd, event.input_tokens + event.output_tokens)
+            self._add(time_us, event.decision_id, event.cost_usd, tokens=event.input_tokens + event.output_tokens)
         elif isinstance(event, FeedbackGiven) and event.cost_usd:
-            self._add(time_us, event.decision_id, event.cost_usd, 0)
+            self._add(time_us, event.decision_id, event.cost_usd)
 
     def admit(self, name: str, limits: TokenLimitsConfig, now_us: int) -> dict[str, str]:
         """Count a request; headers that say what is left. Raises a :class:`Problem` if a limit is reached."""
         used = self._used[name]
         if limits.usd is not None and used.usd.within(now_us) >= limits.usd:
-            raise self._over(name, "usd", used.usd.free_s(now_us, limits.usd), f"{limits.usd:g} dollars")
+            raise self._over(name, "usd", used.usd.free_s(now_us, limits.usd), most=f"{limits.usd:g} dollars")
         headers: dict[str, str] = {}
         for what, spent, most in (
             ("requests", used.requests, limits.requests_per_minute),
@@ -108,14 +108,14 @@ class TokenUsage:
                 continue
             left = most - spent.within(now_us)
             if left <= 0:
-                raise self._over(name, what, spent.free_s(now_us, most), f"{most} {what} per minute")
+                raise self._over(name, what, spent.free_s(now_us, most), most=f"{most} {what} per minute")
             headers[f"x-ratelimit-limit-{what}"] = str(most)
             headers[f"x-ratelimit-remaining-{what}"] = str(max(0, math.ceil(left) - (what == "requests")))
         if limits.requests_per_minute is not None:
             used.requests.add(now_us, 1)
         return headers
 
-    def _over(self, name: str, limit: str, wait_s: float, most: str) -> Problem:
+    def _over(self, name: str, limit: str, wait_s: float, *, most: str) -> Problem:
         self._refused(name, limit)
         wait_s = math.ceil(wait_s)
         message = f"the token {name!r} has used its {most}; try again in {wait_s} seconds, or raise tokens[].limits"
@@ -125,7 +125,7 @@ class TokenUsage:
         code, kind = ("insufficient_quota", "insufficient_quota") if quota else ("rate_limit_exceeded", limit)
         return Problem(429, code, message, headers=headers, kind=kind)
 
-    def _add(self, time_us: int, decision_id: str, usd: float, tokens: int) -> None:
+    def _add(self, time_us: int, decision_id: str, usd: float, *, tokens: int = 0) -> None:
         if not usd and not tokens:
             return
         owner = self._owners.get(decision_id) or self._look_up(decision_id)

@@ -31,7 +31,7 @@ def expected_usd(names: Iterable[str], guards: Mapping[str, Guard], size: Reques
     return {name: guards[name].price.cost(usage) if name in guards else 0.0 for name in names}
 
 
-def affordable(budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, now_us: int) -> Affordable:
+def affordable(budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, *, now_us: int) -> Affordable:
     """What the budget says about agents with these expected prices.
 
     What is left of the window is what was neither spent nor set aside for calls under way.
@@ -43,25 +43,25 @@ def affordable(budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger,
     left = {name: cost for name, cost in costs.items() if name not in excluded}
     if budget.window_usd is None or not left:
         return Affordable(excluded)
-    window_usd = _left(ledger, now_us, budget.window_usd, budget.window_s)
+    window_usd = _left(ledger, now_us, budget.window_usd, window_s=budget.window_s)
     over = [name for name, cost in left.items() if cost > window_usd]
     least = min(left.values())
     if len(over) == len(left) and budget.on_exhausted == "cheapest":
         dear = {name: "over budget" for name, cost in left.items() if cost > least}
         return Affordable({**excluded, **dear}, cheapest=True)
     excluded.update(dict.fromkeys(over, "over budget"))
-    if budget.pace and len(over) < len(left) and not _in_pace(budget, budget.window_usd, ledger, now_us):
+    if budget.pace and len(over) < len(left) and not _in_pace(budget, budget.window_usd, ledger, now_us=now_us):
         dear = {name: "over the pace of the budget" for name, cost in left.items() if cost > least}
         return Affordable({**dear, **excluded}, cheapest=True)
     return Affordable(excluded)
 
 
-def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, now_us: int) -> bool:
+def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, *, now_us: int) -> bool:
     """Whether the last tenth of the window has used less than its share."""
     slice_s = min(max(budget.window_s / _SLICES, _SHORTEST_S), budget.window_s)
-    return _left(ledger, now_us, window_usd * slice_s / budget.window_s, slice_s) > _SLACK_USD
+    return _left(ledger, now_us, window_usd * slice_s / budget.window_s, window_s=slice_s) > _SLACK_USD
 
 
-def _left(ledger: Ledger, now_us: int, usd: float, window_s: float) -> float:
+def _left(ledger: Ledger, now_us: int, usd: float, *, window_s: float) -> float:
     used = ledger.spending.within(now_us, window_s) + ledger.reserved.within(now_us, window_s)
     return max(usd - used, 0.0) + _SLACK_USD

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from bot_orch.agents.base import Usage
@@ -40,6 +40,7 @@ class RequestSize:
     characters: int = 0
     images: int = 0
     low_images: int = 0
+    _: KW_ONLY
     output_tokens: int | None = None
     answers: int = 1
 

@@ -201,7 +201,7 @@ def _narrow(
         found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
     if settings.budget != _NO_BUDGET:
         costs = expected_usd(found.left, guards, constraints.size)
-        can = affordable(settings.budget, costs, ledger, now_us)
+        can = affordable(settings.budget, costs, ledger, now_us=now_us)
         for name, why in can.excluded.items():
             found.drop([name], why)
         if can.cheapest:

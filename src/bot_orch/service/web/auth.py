@@ -7,7 +7,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from urllib.parse import unquote
 
 from bot_orch.errors import InvalidInputError
@@ -29,6 +29,7 @@ class Caller:
     name: str
     scopes: frozenset[str]
     limits: TokenLimitsConfig | None = None
+    _: KW_ONLY
     tags: tuple[str, ...] = ()
 
 
@@ -192,7 +193,7 @@ def _check_origin(headers: Mapping[bytes, bytes]) -> None:
 
 
 def _caller(token: TokenConfig) -> Caller:
-    return Caller(token.name, frozenset(token.scopes), token.limits, token.tags)
+    return Caller(token.name, frozenset(token.scopes), token.limits, tags=token.tags)
 
 
 def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:

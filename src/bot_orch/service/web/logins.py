@@ -74,7 +74,7 @@ class Logins:
     def failed(self, address: str, route: str) -> None:
         """Note a token that is not known."""
         if self._most:
-            _allowance(self._failures, address, self._most, self._clock()).take(self._most, self._clock())
+            _allowance(self._failures, address, self._most, now=self._clock()).take(self._most, self._clock())
         self.refused(address, route, "unknown token")
 
     def succeeded(self, address: str, digest: str) -> None:
@@ -88,7 +88,7 @@ class Logins:
     def refused(self, address: str, route: str, why: str, **more: str) -> None:
         """Leave a line in the log, without the token; a flood of them is summed up."""
         now = self._clock()
-        lines = _allowance(self._lines, address, _LINES, now)
+        lines = _allowance(self._lines, address, _LINES, now=now)
         if not lines.take(_LINES, now):
             lines.silent += 1
             return
@@ -97,7 +97,7 @@ class Logins:
         _log.warning("login refused", extra={"fields": {**fields, "not_logged": silent} if silent else fields})
 
 
-def _allowance(kept: OrderedDict[str, _Allowance], address: str, most: int, now: float) -> _Allowance:
+def _allowance(kept: OrderedDict[str, _Allowance], address: str, most: int, *, now: float) -> _Allowance:
     found = kept.get(address)
     if found is None:
         found = kept[address] = _Allowance(most, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -22,6 +22,7 @@ class Paged(Generic[_T]):
     entries: list[_T]
     number: int
     pages: int
+    _: KW_ONLY
     total: int
 
 
@@ -37,7 +38,7 @@ def paged(entries: Sequence[_T], number: int, size: int) -> Paged[_T]:
     """
     pages = max(1, -(-len(entries) // size))
     number = min(number, pages)
-    return Paged(list(entries[(number - 1) * size : number * size]), number, pages, len(entries))
+    return Paged(list(entries[(number - 1) * size : number * size]), number, pages, total=len(entries))
 
 
 def page_number(query: Mapping[str, str], name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem
@@ -49,6 +49,7 @@ class JsonScan:
     depth: int
     values: int
     long: int
+    _: KW_ONLY
     texts: list[tuple[int, int]] = field(default_factory=list)
     begin: int = -1
     level: int = 0

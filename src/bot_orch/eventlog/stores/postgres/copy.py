@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, zip_longest
 
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.log import Log, Row
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.sqlfiles import queries
@@ -57,6 +57,8 @@ def copy_log(source: SqliteLog, target: PostgresLog, progress: Callable[[int, in
 def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> CopyCheck:
     """Fold both from their first event and derive every decision of the copy again that this engine made."""
     found, original = replay(target, exact=exact), replay(source, exact=exact)
+    for problem in (*original.damaged, *found.damaged):
+        raise StateFormatError(problem)
     same = _digest(source.read()) == _digest(target.read()) and _same_keys(source, target)
     different = len({each.seq for each in (*found.mismatches, *original.mismatches)})
     return CopyCheck(
