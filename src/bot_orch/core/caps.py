@@ -8,12 +8,12 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.checks import is_number
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, require_type
 
 __all__ = ["check_caps", "with_caps"]
 
 
-def with_caps(p: Floats, caps: Mapping[str, float], names: Sequence[str], eligible: Bools | None = None) -> Floats:
+def with_caps(p: Floats, caps: Mapping[str, float], names: Sequence[str], *, eligible: Bools | None = None) -> Floats:
     """Propensities of one decision with those of some agents cut to their caps.
 
     What is cut off goes to the eligible agents without a cap, in proportion to their propensities, or evenly if these
@@ -42,6 +42,7 @@ def with_caps(p: Floats, caps: Mapping[str, float], names: Sequence[str], eligib
 
 def check_caps(caps: Mapping[str, float], names: Sequence[str]) -> None:
     """Refuse caps of agents that are not there, and what is no share."""
+    require_type("caps", caps, Mapping, "pass the largest propensities by agent")
     for name, share in caps.items():
         if name not in names:
             raise InvalidInputError("caps", f"{name!r} is not an agent", f"choose from {', '.join(names)}")

@@ -266,7 +266,7 @@ class Orchestrator:
         engine, task, observed = self._observed(task, eligible)
         if task.profiles:
             self._roster.check_profiles(task)
-        decision = self._prepared(engine, observed, task, caps)
+        decision = self._prepared(engine, observed, task, caps=caps)
         self._committed(engine, decision, observed)
         return decision
 
@@ -277,7 +277,7 @@ class Orchestrator:
         engine, task, observed = self._observed(task, eligible)
         if task.profiles:
             self._roster.check_profiles(task)
-        return self._prepared(engine, observed, task, caps)
+        return self._prepared(engine, observed, task, caps=caps)
 
     derive = prepare
 
@@ -291,14 +291,14 @@ class Orchestrator:
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(
-        self, engine: Engine, observed: Observation, task: Task, caps: Mapping[str, float] | None = None
+        self, engine: Engine, observed: Observation, task: Task, *, caps: Mapping[str, float] | None
     ) -> Decision:
         counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         found = engine.prepare(self._parts_of(engine), observed, self._uniform(counter))
         choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
         if caps:
             check_caps(caps, names)
-            p = with_caps(p, caps, names, observed.eligible)
+            p = with_caps(p, caps, names, eligible=observed.eligible)
             agent = draw(p, self._uniform(counter))
         return _decision(
             f"{self._prefix}{counter:012x}",
