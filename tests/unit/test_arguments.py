@@ -19,7 +19,17 @@ PUBLIC = {
         *("_best_rows", "ema_rows", "mean_rows", "share_and_draw", "softmax_rows", "sum_rows", "ucb_rows"),
     },
     "agents": {
-        *("BreakerSettings", "CallReply", "CallRequest", "Chunk", "HumanAnswer", "Limits", "OpenAISettings", "Retry"),
+        *(
+            "BreakerSettings",
+            "CallReply",
+            "CallRequest",
+            "Capabilities",
+            "Chunk",
+            "HumanAnswer",
+            "Limits",
+            "OpenAISettings",
+            "Retry",
+        ),
         "SimulatedSettings",
     },
     "transport": {
