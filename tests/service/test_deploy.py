@@ -1,0 +1,143 @@
+"""The manifests and the dashboard in deploy/ fit the service: routes, settings, environment, metrics."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from bot_orch.service.api.routes import API_ROUTES
+from bot_orch.service.build import check
+from bot_orch.service.config import parse_config
+from bot_orch.service.operations.catalogue import CATALOGUE
+from bot_orch.service.operations.schema import config_schema
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+MANIFESTS = {
+    f"{file.stem}-{document['kind']}": document
+    for file in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+    for document in yaml.safe_load_all(file.read_text())
+}
+SET = MANIFESTS["bot-orch-StatefulSet"]["spec"]
+POD = SET["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+TEXT = MANIFESTS["bot-orch-ConfigMap"]["data"]["bot-orch.yaml"]
+CONFIG = parse_config(TEXT, {})
+
+
+def test_all_kinds_are_there_and_named():
+    kinds = {document["kind"]: document for document in MANIFESTS.values()}
+    assert set(kinds) == {"ConfigMap", "Service", "StatefulSet", "ServiceMonitor"}
+    for document in MANIFESTS.values():
+        assert document["apiVersion"] and document["metadata"]["name"] == "bot-orch"
+        assert "namespace" not in document["metadata"]
+
+
+def test_labels_lead_from_service_to_pod():
+    labels = SET["template"]["metadata"]["labels"]
+    assert SET["selector"]["matchLabels"].items() <= labels.items()
+    assert MANIFESTS["bot-orch-Service"]["spec"]["selector"].items() <= labels.items()
+    assert SET["serviceName"] == MANIFESTS["bot-orch-Service"]["metadata"]["name"]
+    (port,) = MANIFESTS["bot-orch-Service"]["spec"]["ports"]
+    assert port["targetPort"] in {each["name"] for each in CONTAINER["ports"]}
+
+
+def test_probes_ask_routes_without_a_token():
+    free = {spec.path for spec in API_ROUTES if spec.scope is None}
+    ports = {each["name"]: each["containerPort"] for each in CONTAINER["ports"]}
+    for probe, path in (
+        ("startupProbe", "/health/live"),
+        ("livenessProbe", "/health/live"),
+        ("readinessProbe", "/health/ready"),
+    ):
+        asked = CONTAINER[probe]["httpGet"]
+        assert asked["path"] == path and path in free
+        assert ports[asked["port"]] == CONFIG.listen.port
+
+
+def test_the_configuration_in_the_map_is_valid_and_writable():
+    check(CONFIG)
+    jsonschema.Draft202012Validator(config_schema()).validate(yaml.safe_load(TEXT))
+    mounts = {each["mountPath"]: each for each in CONTAINER["volumeMounts"]}
+    assert str(Path(CONFIG.database).parent) in mounts and CONTAINER["args"][1] == "/etc/bot-orch/bot-orch.yaml"
+    assert mounts["/etc/bot-orch"]["readOnly"] is True
+    volumes = {each["name"] for each in POD["volumes"]} | {
+        each["metadata"]["name"] for each in SET["volumeClaimTemplates"]
+    }
+    assert {each["name"] for each in mounts.values()} == volumes
+
+
+def test_every_token_comes_from_the_secret():
+    given = {each["name"]: each.get("valueFrom") for each in CONTAINER["env"]}
+    for token in CONFIG.tokens:
+        assert given[token.env]["secretKeyRef"]["name"] == "bot-orch"
+    made = re.findall(r"--from-literal=([a-z-]+)=", (DEPLOY / "kubernetes" / "bot-orch.yaml").read_text())
+    used = {each["secretKeyRef"]["key"] for each in given.values() if each}
+    assert set(made) == used
+    scraped = MANIFESTS["prometheus-ServiceMonitor"]["spec"]["endpoints"][0]
+    assert scraped["authorization"]["credentials"]["key"] in used and scraped["path"] == "/metrics"
+
+
+def test_the_pod_has_no_more_rights_than_it_needs():
+    assert POD["securityContext"]["runAsNonRoot"] is True and POD["automountServiceAccountToken"] is False
+    assert f"--uid {POD['securityContext']['runAsUser']} " in (DEPLOY.parent / "Dockerfile").read_text()
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert POD["terminationGracePeriodSeconds"] > CONFIG.limits.grace_s + 10 and SET["replicas"] == 1
+
+
+DASHBOARD = json.loads((DEPLOY / "grafana" / "bot-orch.json").read_text())
+SERIES = {
+    name + end
+    for name, (kind, _) in CATALOGUE.items()
+    for end in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))
+}
+
+
+def expressions():
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["name"], variable["query"]["query"]
+
+
+def unknown(expression):
+    return set(re.findall(r"\bbot_orch_\w+", expression)) - SERIES
+
+
+@pytest.mark.parametrize(("title", "expression"), list(expressions()))
+def test_panels_use_metrics_that_there_are(title, expression):
+    assert re.search(r"\bbot_orch_\w+", expression) and unknown(expression) == set()
+    assert expression.count("(") == expression.count(")") and expression.count("{") == expression.count("}")
+    for name in re.findall(r"rate\((bot_orch_\w+)", expression):
+        family = name.removesuffix("_bucket")
+        assert CATALOGUE[family][0] in ("counter", "histogram"), f"{title}: rate of a gauge"
+
+
+def test_control_an_unknown_metric_is_found():
+    assert unknown("sum(rate(bot_orch_wishes_total[5m]))") == {"bot_orch_wishes_total"}
+    assert unknown("bot_orch_request_seconds") == {"bot_orch_request_seconds"}, "a histogram has no series of its own"
+
+
+def test_the_dashboard_can_be_imported():
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids) >= 15 and DASHBOARD["uid"] and DASHBOARD["schemaVersion"] >= 36
+    names = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(DASHBOARD))) - {"__rate_interval", "__all"}
+    assert used == names
+    places = [tuple(panel["gridPos"].values()) for panel in DASHBOARD["panels"]]
+    cells = [(x + i, y + j) for x, y, w, h in places for i in range(w) for j in range(h)]
+    assert len(set(cells)) == len(cells) and max(x for x, _ in cells) < 24, "panels overlap"
+
+
+def test_the_most_important_metrics_are_shown():
+    shown = " ".join(expression for _, expression in expressions())
+    for name in ("agent_tokens", "agent_cost_usd", "agent_errors", "agent_call_seconds", "agent_first_token_seconds"):
+        assert f"bot_orch_{name}" in shown
