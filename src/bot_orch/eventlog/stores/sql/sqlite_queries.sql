@@ -20,3 +20,11 @@ SELECT seq, digest FROM keys WHERE key = ?
 SELECT seq, time_us FROM events ORDER BY seq DESC LIMIT 1
 -- name: snapshot
 SELECT seq, body FROM snapshots ORDER BY seq DESC LIMIT 1
+-- name: guard_of_updates
+SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = 'events_are_not_changed'
+-- name: drop_guard_of_updates
+DROP TRIGGER events_are_not_changed
+-- name: update_body
+UPDATE events SET body = ? WHERE seq = ?
+-- name: drop_snapshots
+DELETE FROM snapshots

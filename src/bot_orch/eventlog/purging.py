@@ -1,0 +1,87 @@
+"""Remove stored texts from a log that no service uses, and keep them in an archive if wanted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.ledger import fold
+from bot_orch.eventlog.log import Snapshot
+from bot_orch.eventlog.stores.open import is_url, open_file
+from bot_orch.eventlog.texts import StoredText, stored_texts
+
+__all__ = ["Purged", "purge", "seconds_of"]
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many rows lost their texts, how many characters these had, and where they are archived."""
+
+    rows: int
+    characters: int
+    archive: Path | None = None
+
+
+def seconds_of(text: str, name: str) -> float:
+    """Seconds of an age such as ``30d``, ``12h`` or ``2w``.
+
+    Examples
+    --------
+    >>> seconds_of("30d", "--older-than"), seconds_of("0s", "--older-than")
+    (2592000.0, 0.0)
+    """
+    found = re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    if found is None:
+        raise InvalidInputError(name, f"{text[:40]!r} is no age", "write a number and s, m, h, d or w, such as 30d")
+    return float(int(found[1]) * _UNITS_S[found[2]])
+
+
+def purge(
+    path: str | Path, *, before_us: int | None = None, task: str | None = None, archive: Path | None = None
+) -> Purged:
+    """Empty the texts of a log, see :func:`~bot_orch.eventlog.texts.stored_texts`; refused while a service uses it.
+
+    Numbers, order and keys of rows stay, and so do all decisions and outcomes: replay and evaluation give the same. The
+    bytes are overwritten, also in the snapshot and the free pages of the file.
+    """
+    if is_url(path):
+        remedy = "purge a SQLite log; in PostgreSQL, restore a dump that was cleaned offline"
+        raise InvalidInputError("log", "is in PostgreSQL", remedy)
+    open_file(path).close()  # fails if the file does not exist, which writing=True would create
+    log = open_file(path, writing=True)
+    try:
+        found = list(stored_texts(log, before_us=before_us, task=task))
+        if not found:
+            return Purged(0, 0)
+        ledger = fold(log)
+        kept = None if archive is None else _archived(archive, found)
+        snapshot = Snapshot(ledger.seq, ledger.to_bytes()) if ledger.configured else None
+        log.rewrite([(each.row.seq, each.emptied) for each in found], snapshot)
+    finally:
+        log.close()
+    return Purged(len(found), sum(len(json.dumps(each.texts)) for each in found), kept)
+
+
+def _archived(folder: Path, found: list[StoredText]) -> Path:
+    """Write the texts to a new file, on disk before anything is removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    path = folder / f"texts-{found[0].row.seq}-{found[-1].row.seq}-{now}.jsonl"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        for each in found:
+            row = each.row
+            file.write(
+                json.dumps({"seq": row.seq, "time_us": row.time_us, "kind": row.kind, "ref": row.ref, **each.texts})
+                + "\n"
+            )
+        file.flush()
+        os.fsync(file.fileno())
+    return path
