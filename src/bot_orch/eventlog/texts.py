@@ -6,7 +6,7 @@ they can be emptied, and every decision is still derived as before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +79,7 @@ def _note(index: _Index, event: Event) -> None:
             index.closed.discard(event.ref)
 
 
-def _texts(row: Row, event: Event, index: _Index, wanted: Collection[str] | None) -> StoredText | None:
+def _texts(row: Row, event: Event, index: _Index, wanted: Set[str] | None) -> StoredText | None:
     if isinstance(event, TaskSubmitted | TaskEnded):
         name = "input" if isinstance(event, TaskSubmitted) else "output"
         text = getattr(event, name)
