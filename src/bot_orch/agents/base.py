@@ -64,8 +64,8 @@ class CallRequest:
         return self.messages or ({"role": "user", "content": self.text},)
 
     def plain(self) -> str:
-        """The text, or the contents of the messages, one per line."""
-        return self.text or "\n".join(str(message.get("content") or "") for message in self.messages)
+        """The text, or the texts of the messages, one per line; images and sound are left out."""
+        return self.text or "\n".join(_text_of(message.get("content")) for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +256,14 @@ class AgentRunner(Protocol):
     async def close(self) -> None:
         """Close connections and processes; calls in progress end."""
         ...
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message, or of its parts."""
+    if not isinstance(content, list | tuple):
+        return str(content or "")
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _outcome(ending: Ending, elapsed_s: float, reward: float | None) -> Outcome | None:

@@ -10,7 +10,6 @@ from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk, Usa
 from bot_orch.agents.endings import Ending
 
 __all__ = [
-    "encode",
     "in_one_piece",
     "load_json",
     "reply_from_completion",
@@ -19,17 +18,6 @@ __all__ = [
     "tool_call_ids",
     "usage_from",
 ]
-
-
-def encode(document: Mapping[str, Any], cap_bytes: int) -> bytes:
-    """Encode a document as JSON; raises ``REFUSED_REQUEST`` if it is not JSON or larger than the cap."""
-    try:
-        body = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError):  # also lone surrogates
-        raise CallFailure(Ending.REFUSED_REQUEST, "not asked: the request is not plain JSON") from None
-    if len(body) > cap_bytes:
-        raise CallFailure(Ending.REFUSED_REQUEST)
-    return body
 
 
 def request_document(request: CallRequest) -> dict[str, Any]:

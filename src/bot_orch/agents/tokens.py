@@ -37,7 +37,9 @@ def letters_in(value: Any) -> int:
         return len(value)
     if isinstance(value, Mapping):
         return sum(letters_in(part) for name, part in value.items() if name not in _NOT_WRITTEN)
-    return sum(map(letters_in, value)) if isinstance(value, list | tuple) else 0
+    if isinstance(value, list | tuple):
+        return sum(len(part) if type(part) is str else letters_in(part) for part in value)  # most are texts
+    return 0
 
 
 def prompt_tokens(request: CallRequest) -> int:

@@ -36,6 +36,7 @@ from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
 from bot_orch.service.storage.writer import Group, Writer
+from bot_orch.service.warming import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
 __all__ = ["Reloaded", "Runtime", "StartCancelledError", "TicketQueue", "digest_of"]
@@ -177,6 +178,7 @@ class Runtime:
         await asyncio.to_thread(self.usage.recall, self._log, self.writer.now_us())
         self.writer.staged.subscribe(self.usage.take)
         self.writer.followed.subscribe(self.usage.follow)
+        await asyncio.to_thread(warm_up, self.config)
         self.replica = self._join()  # subscribes to the writer before the queue does
         self.queue = None if self._open_queue is None else self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))

@@ -15,6 +15,8 @@ from bot_orch.errors import InvalidInputError
 
 __all__ = ["HumanAnswer", "HumanQueue", "HumanRunner", "HumanSettings"]
 
+_LONGEST = 1_000_000  # of a request: a ticket is written to the log and shown on a page
+
 
 @dataclass(frozen=True, slots=True)
 class HumanSettings:
@@ -62,7 +64,9 @@ class HumanRunner:
         self._queue = queue
 
     async def call(self, request: CallRequest) -> CallReply:
-        """Enqueue the task and wait for an answer."""
+        """Enqueue the task and wait for an answer; no one is asked to read more than a million characters."""
+        if len(request.plain()) > _LONGEST:
+            raise CallFailure(Ending.REFUSED_REQUEST, f"not asked: people get {_LONGEST} characters at most")
         ticket = await self._queue.enqueue(request, self._settings.answer_within_s)
         timer = asyncio.timeout(self._settings.answer_within_s)
         try:

@@ -17,10 +17,11 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.streamed import StreamedAnswer, asks_for_counts
 from bot_orch.agents.limits import Limits
 from bot_orch.agents.rejections import ending_of, read_error
-from bot_orch.agents.replies import encode, reply_from_completion
+from bot_orch.agents.replies import reply_from_completion
 from bot_orch.agents.retry_after import retry_after_s
 from bot_orch.agents.sse import EventReader
 from bot_orch.agents.tokens import prompt_tokens
+from bot_orch.agents.writing import encode
 from bot_orch.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class OpenAIRunner:
 
     async def call(self, request: CallRequest) -> CallReply:
         """Call without streaming."""
-        payload = self._payload(request, stream=False)
+        payload = await self._payload(request, stream=False)
         now = asyncio.get_running_loop().time
         begun = now()
         first_s = self._limits.first_byte_s
@@ -105,7 +106,7 @@ class OpenAIRunner:
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """Call with streaming. The answer is complete after ``[DONE]`` or a finish reason in every choice."""
-        payload = self._payload(request, stream=True)
+        payload = await self._payload(request, stream=True)
         answer = StreamedAnswer(counts=asks_for_counts(request.params), prompt_tokens=prompt_tokens(request))
         async with self._exchange(payload, request.headers, accept="text/event-stream") as (response, pieces):
             if response.content_type != "text/event-stream":
@@ -140,7 +141,7 @@ class OpenAIRunner:
         if session is not None:
             await session.close()
 
-    def _payload(self, request: CallRequest, *, stream: bool) -> bytes:
+    async def _payload(self, request: CallRequest, *, stream: bool) -> bytes:
         params = {name: value for name, value in request.params.items() if name not in _OURS}
         document: dict[str, Any] = {
             "model": self._settings.model,
@@ -154,7 +155,7 @@ class OpenAIRunner:
                 document["stream_options"] = {**options, "include_usage": True}
         else:
             document.pop("stream_options", None)
-        return encode(document, self._limits.max_request_bytes)
+        return await encode(document, self._limits.max_request_bytes)
 
     @asynccontextmanager
     async def _exchange(

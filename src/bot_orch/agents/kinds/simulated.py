@@ -12,11 +12,13 @@ import numpy as np
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.endings import Ending
+from bot_orch.agents.tokens import prompt_tokens
 from bot_orch.errors import InvalidInputError
 from bot_orch.rng import generator
 
 __all__ = ["SimulatedRunner", "SimulatedSettings"]
 
+_LONG = 20_000
 _GOOD: Mapping[str, float] = MappingProxyType({"good": 1.0})
 
 
@@ -137,7 +139,7 @@ class SimulatedRunner:
         reward = float(np.clip(quality + s.flattery, 0.0, 1.0))
         extra = {"reward": reward, "quality": quality, "label": label}
         text = f"{self._agent_id} says: this one is {label}"
-        usage = Usage(len(request.plain().split()), len(text.split()))
+        usage = Usage(_words(request), len(text.split()))
         reply = CallReply(text, output={"label": label}, usage=usage, extra=extra, reward=reward)
         return _Script(latency_s, ending, reply)
 
@@ -147,3 +149,10 @@ class SimulatedRunner:
         if script.ending is Ending.CRASHED:
             raise CallFailure(Ending.CRASHED)
         return script.reply
+
+
+def _words(request: CallRequest) -> int:
+    """Words of the request; of a long one, or one with images, tokens as endpoints estimate them."""
+    texts = [request.text] if request.text else [message.get("content") or "" for message in request.messages]
+    short = all(isinstance(text, str) for text in texts) and sum(map(len, texts)) <= _LONG
+    return sum(len(text.split()) for text in texts) if short else prompt_tokens(request)

@@ -14,11 +14,13 @@ from types import MappingProxyType
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits
-from bot_orch.agents.replies import encode, in_one_piece, load_json, reply_from_value, request_document
+from bot_orch.agents.replies import in_one_piece, load_json, reply_from_value, request_document
+from bot_orch.agents.writing import encode
 from bot_orch.errors import InvalidInputError
 
 __all__ = ["SubprocessRunner", "SubprocessSettings"]
 
+_PIECE = 65_536
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 
@@ -58,7 +60,7 @@ class SubprocessRunner:
 
     async def call(self, request: CallRequest) -> CallReply:
         """Run the program; returns its output if it exits with status 0."""
-        payload = encode(request_document(request), self._limits.max_request_bytes)
+        payload = await encode(request_document(request), self._limits.max_request_bytes)
         process = await self._start()
         self._running.add(process)
         try:
@@ -126,8 +128,9 @@ async def _write(process: Process, payload: bytes) -> None:
     if pipe is None:
         return
     with suppress(BrokenPipeError, ConnectionResetError):  # the program may ignore its input
-        pipe.write(payload)
-        await pipe.drain()
+        for begin in range(0, len(payload), _PIECE):  # the pipe would move what it cannot send at once again and again
+            pipe.write(payload[begin : begin + _PIECE])
+            await pipe.drain()
         pipe.close()  # no wait_closed(), which cannot be cancelled
 
 

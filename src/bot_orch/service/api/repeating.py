@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -23,7 +24,8 @@ async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Re
     if key is None:
         return await handler(request)
     repeats = request.runtime.repeats
-    kept = await repeats.claim(key, digest_of(request.raw))
+    digest = await asyncio.to_thread(digest_of, request.raw)  # without the interpreter's lock
+    kept = await repeats.claim(key, digest)
     if kept is not None:
         request.headers_out |= {**kept.headers, REPLAYED: "true"}
         return Reply(200, kept.body, [(b"content-type", kept.media)])

@@ -14,6 +14,7 @@ CHARACTERS_PER_TOKEN = 4
 IMAGE_TOKENS, LOW_IMAGE_TOKENS = 1_000, 85
 OUTPUT_TOKENS = 500
 _LARGEST = 10**9
+_IMAGES = ("image_url", "input_image", "image", "input_audio", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,17 @@ def size_of(params: Mapping[str, Any], *, text: str = "", messages: Iterable[Map
             characters += len(content)
         elif isinstance(content, list):
             for part in content:
-                match part:
-                    case str() | {"text": str()}:
-                        characters += len(part if isinstance(part, str) else part["text"])
-                    case {"image_url": {"detail": "low"}}:
+                if isinstance(part, str):
+                    characters += len(part)
+                elif isinstance(part, dict):
+                    if isinstance(written := part.get("text"), str):
+                        characters += len(written)
+                        continue
+                    image = part.get("image_url")
+                    if isinstance(image, dict) and image.get("detail") == "low":
                         low += 1
-                    case {"type": "image_url" | "input_image" | "image" | "input_audio" | "file"}:
-                        images += 1
+                    else:
+                        images += part.get("type") in _IMAGES
     most = _count(params.get("max_completion_tokens"))
     most = _count(params.get("max_tokens")) if most is None else most
     return RequestSize(characters, images, low, output_tokens=most, answers=_count(params.get("n")) or 1)

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from bot_orch.agents.turns import Turns
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem
-from bot_orch.service.web.scanning import Turns, scan_json
+from bot_orch.service.web.scanning import scan_json
 
 __all__ = ["JsonBody"]
 
@@ -57,7 +58,11 @@ class JsonBody:
         await turns.pass_on()
         whole = msgspec.json.decode(rest)
         await turns.pass_on()
-        return msgspec.convert(await _put_back(whole, texts, turns), self._type)
+        whole = await _put_back(whole, texts, turns)
+        await turns.pass_on()
+        body = msgspec.convert(whole, self._type)
+        await turns.pass_on()
+        return body
 
 
 async def _taken_apart(
@@ -71,6 +76,7 @@ async def _taken_apart(
         texts[placeholder] = await _decoded(raw, begin, end, turns=turns)
         at = end
     pieces.append(raw[at:])
+    await turns.pass_on()
     if sum(map(len, pieces)) > _REST:
         message = f"the body holds more than {_REST} bytes beside texts; send less, or no white space"
         raise Problem(413, "too_large", message)

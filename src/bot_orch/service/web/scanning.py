@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from dataclasses import KW_ONLY, dataclass, field
 
+from bot_orch.agents.turns import Turns
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem
 
-__all__ = ["JsonScan", "Turns", "scan_json"]
+__all__ = ["JsonScan", "scan_json"]
 
 _SLICE = 4_096
-_AT_ONCE_S = 0.001
 _MARKS = re.compile(rb'["\[\]{},:]')
 _IN_TEXT = re.compile(rb'(?:[^"\\]|\\.)*+', re.DOTALL)
 _OPEN, _CLOSE, _QUOTE = b"[{", b"]}", 0x22
-
-
-class Turns:
-    """Lets other work run when a millisecond has passed since it did so last."""
-
-    __slots__ = ("_since",)
-
-    def __init__(self) -> None:
-        self._since = time.perf_counter()
-
-    @property
-    def due(self) -> bool:
-        """Whether it is the turn of others."""
-        return time.perf_counter() - self._since > _AT_ONCE_S
-
-    async def pass_on(self) -> None:
-        """Let others run."""
-        await asyncio.sleep(0)
-        self._since = time.perf_counter()
 
 
 @dataclass(slots=True)
