@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from bot_orch.errors import BotOrchError
+from bot_orch.service.alarms import start_alarms
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.api.routes import API_ROUTES, ROUTES
 from bot_orch.service.api.tasks import resume
@@ -82,6 +83,7 @@ async def _load(app: Starlette, runtime: Runtime) -> None:
         if app.state.stop is not None:
             app.state.stop()
         return
+    start_alarms(runtime)
     if runtime.replica is None:
         resume(runtime)
     else:

@@ -24,6 +24,7 @@ except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("a configuration file", "service") from _error
 
 __all__ = [
+    "ALARMS",
     "SCOPES",
     "AgentConfig",
     "BudgetConfig",
@@ -35,6 +36,7 @@ __all__ = [
     "RuleConfig",
     "TokenConfig",
     "TokenLimitsConfig",
+    "WebhookConfig",
     "check_keys",
     "load_config",
     "parse_config",
@@ -42,10 +44,13 @@ __all__ = [
 
 Scope = Literal["decide", "feedback", "queue", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
+AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit"]
+ALARMS: tuple[AlarmName, ...] = get_args(AlarmName)
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"(^|_|-)(key|token|secret|password|authorization)s?$", re.IGNORECASE)
+_HOOK_SECRET = re.compile(r"config\.webhooks\[\d+\]\.secret")
 _PASSWORD_IN_URL = re.compile(r"://[^/@:]*:[^/@$]+@|[?&](ssl)?password=[^&$]", re.IGNORECASE)
 
 
@@ -227,6 +232,14 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
     grace_s: float = 5.0
 
 
+class WebhookConfig(_Part, frozen=True, kw_only=True):
+    """A URL that is told of alarms, signed with ``secret`` (write ``${NAME}``, a variable of the environment)."""
+
+    url: str
+    events: tuple[AlarmName, ...] = ALARMS
+    secret: str | None = None
+
+
 class Config(_Part, frozen=True, kw_only=True):
     """All settings of the service."""
 
@@ -239,6 +252,7 @@ class Config(_Part, frozen=True, kw_only=True):
     queue: QueueConfig = QueueConfig()
     limits: LimitsConfig = LimitsConfig()
     access_log: str | None = None
+    webhooks: tuple[WebhookConfig, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
@@ -341,7 +355,7 @@ def _expand(value: Any, where: str, environment: Mapping[str, str]) -> Any:
     if not isinstance(value, str):
         return value
     in_url = where == "config.database" and _PASSWORD_IN_URL.search(value)
-    if in_url or (_SECRET.search(where) and value and not _VARIABLE.search(value)):
+    if in_url or ((_SECRET.search(where) or _HOOK_SECRET.fullmatch(where)) and value and not _VARIABLE.search(value)):
         raise InvalidInputError(where, "holds a secret in plain text", "put it into the environment and write ${NAME}")
     return _VARIABLE.sub(lambda match: _variable(match[1], where, environment), value)
 
@@ -378,6 +392,10 @@ def _check(config: Config) -> None:
             raise InvalidInputError(f"config.tokens[{index}]", "needs one of env and sha256", "keep exactly one")
         if token.sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", token.sha256):
             raise InvalidInputError(f"config.tokens[{index}].sha256", "is not 64 hex digits", "see docs/operating.md")
+    for index, hook in enumerate(config.webhooks):
+        if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", hook.url):
+            where = f"config.webhooks[{index}].url"
+            raise InvalidInputError(where, "is no URL of a web server", "write https://host/path, without a password")
     _check_numbers(config)
 
 

@@ -312,6 +312,10 @@ class Runtime:
         )
         return Member(local, self.writer)
 
+    def count_webhook(self, result: str) -> None:
+        """Count what became of an alarm for a webhook."""
+        self.metrics.count("bot_orch_webhooks_total", result=result)
+
     def _on_limited(self, token: str, limit: str) -> None:
         self.metrics.count("bot_orch_limited_requests_total", token=token, limit=limit)
 

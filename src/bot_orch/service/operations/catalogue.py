@@ -18,6 +18,7 @@ _COUNTERS = {
     "bot_orch_queue_events_total": "What happened in the queue of people, by event.",
     "bot_orch_requests_total": "Requests by route and status.",
     "bot_orch_shadow_calls_total": "Calls beside the chosen agent's, whose answers nobody sees.",
+    "bot_orch_webhooks_total": "Alarms for webhooks by result: delivered, failed (after all tries), dropped.",
 }
 _HISTOGRAMS = {
     "bot_orch_agent_call_seconds": "Seconds of attempts at an agent that were made, whatever their ending.",

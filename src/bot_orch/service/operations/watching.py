@@ -1,0 +1,88 @@
+"""Notices what webhooks are told: drift alarms, circuits that open or close, budgets used up, judges found biased."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from bot_orch.service.config import BudgetConfig
+from bot_orch.service.operations.sliding import SlidingSum
+
+__all__ = ["Alarm", "Watching"]
+
+Alarm = Callable[..., None]
+_LEVELS = (0.8, 1.0)
+_BIAS = 0.1
+
+
+class _Watched(Protocol):
+    """What is looked at of the state."""
+
+    def drift_alarms(self) -> dict[str, int]:
+        """Drift alarms by agent."""
+        ...
+
+    def task_drift_alarms(self) -> int:
+        """Drift alarms of the tasks' references."""
+        ...
+
+
+class Watching:
+    """Compares the state with that at the last look, and raises alarms for what has changed.
+
+    Parameters
+    ----------
+    alarm
+        Called with the name of an event, a time and data.
+    """
+
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
+        self._circuits: dict[str, str] = {}
+        self._drifts: dict[str, int] | None = None
+        self._levels: dict[str, float] = {}
+        self._biased: set[str] = set()
+
+    def circuits(self, now_us: int, states: Mapping[str, str]) -> None:
+        """States of the circuit breakers by agent; half open counts as open."""
+        for agent, state in states.items():
+            current = "closed" if state == "closed" else "open"
+            if current != self._circuits.get(agent, "closed"):
+                self._alarm(f"circuit_{current}", now_us, agent=agent)
+            self._circuits[agent] = current
+
+    def drifts(self, now_us: int, router: _Watched) -> None:
+        """Numbers of drift alarms; what there was at the first look is not told again."""
+        counts = {**router.drift_alarms(), "": router.task_drift_alarms()}
+        before, self._drifts = self._drifts, counts
+        for agent, count in counts.items():
+            if before is not None and count > before.get(agent, 0):
+                what = {"agent": agent} if agent else {"tasks": True}
+                self._alarm("drift", now_us, alarms=count, **what)
+
+    def budget(self, now_us: int, settings: BudgetConfig, spent_usd: float) -> None:
+        """The budget of the router."""
+        if settings.window_usd is not None:
+            self._level(now_us, "router", spent_usd, settings.window_usd)
+
+    def tokens(self, now_us: int, spent: Iterable[tuple[str, SlidingSum, float]]) -> None:
+        """Dollars of tokens with a limit."""
+        for name, used, most in spent:
+            self._level(now_us, f"token {name}", used.within(now_us), most)
+
+    def audits(self, now_us: int, biases: Mapping[str, float]) -> None:
+        """What is subtracted from agents' rewards because audits found their judge biased; told once while it is."""
+        for agent, bias in biases.items():
+            if abs(bias) >= _BIAS and agent not in self._biased:
+                self._alarm("audit", now_us, agent=agent, bias=round(bias, 4))
+            (self._biased.add if abs(bias) >= _BIAS else self._biased.discard)(agent)
+
+    def _level(self, now_us: int, name: str, used: float, most: float) -> None:
+        """Tell when a level is reached, once until the use has fallen below the lowest."""
+        share = used / most if most > 0 else 1.0
+        level = max((each for each in _LEVELS if share >= each), default=0.0)
+        if level > self._levels.get(name, 0.0):
+            data: dict[str, Any] = {"spent_usd": round(used, 6), "limit_usd": most, "share": round(share, 4)}
+            self._alarm("budget", now_us, of=name, **data)
+        if level == 0.0 or level > self._levels.get(name, 0.0):
+            self._levels[name] = level
