@@ -22,14 +22,14 @@ def start_alarms(runtime: Runtime, *, look_s: float = _LOOK_S, pause_s: float = 
     if not runtime.config.webhooks:
         return
     hooks = Webhooks(runtime.config.webhooks, runtime.count_webhook, pause_s=pause_s)
-    look = _Look(runtime, Watching(hooks.alarm))
+    look = _Lookout(runtime, Watching(hooks.alarm))
     runtime.writer.staged.subscribe(look.note)
     look.now()
     runtime.background.start("webhooks", hooks.run())
     runtime.background.start("alarms", look.forever(look_s))
 
 
-class _Look:
+class _Lookout:
     def __init__(self, runtime: Runtime, watching: Watching) -> None:
         self._runtime, self._watching = runtime, watching
         self._last: DecisionMade | None = None

@@ -63,12 +63,12 @@ class Watching:
     def budget(self, now_us: int, settings: BudgetConfig, spent_usd: float) -> None:
         """The budget of the router."""
         if settings.window_usd is not None:
-            self._level(now_us, "router", spent_usd, settings.window_usd)
+            self._level(now_us, "router", used=spent_usd, most=settings.window_usd)
 
     def tokens(self, now_us: int, spent: Iterable[tuple[str, SlidingSum, float]]) -> None:
         """Dollars of tokens with a limit."""
         for name, used, most in spent:
-            self._level(now_us, f"token {name}", used.within(now_us), most)
+            self._level(now_us, f"token {name}", used=used.within(now_us), most=most)
 
     def audits(self, now_us: int, biases: Mapping[str, float]) -> None:
         """What is subtracted from agents' rewards because audits found their judge biased; told once while it is."""
@@ -77,7 +77,7 @@ class Watching:
                 self._alarm("audit", now_us, agent=agent, bias=round(bias, 4))
             (self._biased.add if abs(bias) >= _BIAS else self._biased.discard)(agent)
 
-    def _level(self, now_us: int, name: str, used: float, most: float) -> None:
+    def _level(self, now_us: int, name: str, *, used: float, most: float) -> None:
         """Tell when a level is reached, once until the use has fallen below the lowest."""
         share = used / most if most > 0 else 1.0
         level = max((each for each in _LEVELS if share >= each), default=0.0)

@@ -31,13 +31,13 @@ _FIRST_PAUSE_S = 1.0
 _TIMEOUT_S = 10.0
 
 
-def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+def signature(secret: str, body: bytes, *, message_id: str, timestamp: int) -> str:
     """The value of ``webhook-signature``; a secret that begins with ``whsec_`` is base64.
 
     Examples
     --------
-    >>> signature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330,
-    ...     b'{"test": 2432232314}')
+    >>> secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}'
+    >>> signature(secret, body, message_id="msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp=1614265330)
     'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
     """
     key = base64.b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
@@ -117,7 +117,9 @@ class Webhooks:
         now = int(time.time())
         headers = {"content-type": "application/json", "webhook-id": message.id, "webhook-timestamp": str(now)}
         if message.hook.secret is not None:
-            headers["webhook-signature"] = signature(message.hook.secret, message.id, now, message.body)
+            headers["webhook-signature"] = signature(
+                message.hook.secret, message.body, message_id=message.id, timestamp=now
+            )
         with suppress(TimeoutError):
             try:
                 async with session.post(
