@@ -20,7 +20,7 @@ CONFIG = """
 version: 1
 database: {database}
 listen: {{port: 0}}
-router: {{policy: bot, {router}}}
+router: {{policy: {policy}, {router}}}
 agents:
 """
 
@@ -44,9 +44,9 @@ def serve(tmp_path):
     """Starts a service with these agents (lines of configuration); it is stopped at the end of the test."""
     with ExitStack() as stack:
 
-        def begin(*agents, router="max_attempts: 3, success_reward: 1.0"):
+        def begin(*agents, router="max_attempts: 3, success_reward: 1.0", policy="bot"):
             path = tmp_path / f"log-{len(list(tmp_path.iterdir()))}.sqlite"
-            text = CONFIG.format(database=path, router=router) + "".join(f"  - {agent}\n" for agent in agents)
+            text = CONFIG.format(database=path, router=router, policy=policy) + "".join(f"  - {agent}\n" for agent in agents)
             running = Running(parse_config(text))
             stack.callback(running.stop)
             return running

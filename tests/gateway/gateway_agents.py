@@ -31,3 +31,11 @@ def at_once(request):
 
 def calls_a_tool(request):
     return CallReply(raw=json.dumps(completion("tool_calls", content=None, tool_calls=[CALL])).encode())
+
+
+def code(request):
+    return CallReply("return 0", usage=Usage(3, 2))
+
+
+def verse(request):
+    return CallReply("Roses are red", usage=Usage(3, 3))

@@ -42,17 +42,17 @@ async def create(request: Request) -> Reply:
     if len(runtime.ledger.tasks) >= runtime.config.limits.open_tasks:
         raise Problem(429, "too_many_tasks", "too many tasks are open", headers={"retry-after": "5"})
     writer = runtime.writer
-    time_us = writer.stamp()
+    plan, time_us = _plan(body, request.tags), writer.stamp()
     submitted = TaskSubmitted(
         time_ordered_id(time_us),
         record_of(body.task),
-        msgspec.json.encode(_plan(body, request.tags)).decode(),
+        msgspec.json.encode(plan if body.background else {}).decode(),  # nobody continues other rounds
         body.background,
         body.deadline_s,
         request.caller.name,
     )
     group = writer.stage(time_us, submitted, submitted.id, key=key, digest=digest)
-    round_ = _round(runtime, submitted)
+    round_ = _round(runtime, submitted, plan)
     round_.call = replace(round_.call, headers=trace_headers(request))
     if body.background:
         await group.durable()
@@ -78,7 +78,7 @@ def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
         if not isinstance(event, TaskSubmitted) or (which is not None and task_id not in which):
             continue
         if event.background:
-            round_ = _round(runtime, event)
+            round_ = _round(runtime, event, msgspec.json.decode(event.input))
             round_.again = asked.get(task_id)
             _start(runtime, event, round_)
         else:
@@ -103,8 +103,7 @@ def _plan(body: TaskRequest, tags: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _round(runtime: Runtime, submitted: TaskSubmitted) -> Round:
-    plan = msgspec.json.decode(submitted.input)
+def _round(runtime: Runtime, submitted: TaskSubmitted, plan: dict[str, Any]) -> Round:
     eligible = None if plan["eligible"] is None else tuple(plan["eligible"])
     text, record = plan["text"], submitted.task
     constraints = RoutingConstraints(

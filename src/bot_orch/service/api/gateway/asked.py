@@ -17,6 +17,7 @@ from bot_orch.service.loops import results_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.estimates import size_of
 from bot_orch.service.routing.needs import needs_of
+from bot_orch.service.routing.prompt import prompt_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
@@ -109,7 +110,8 @@ def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> R
     call = CallRequest("", messages=messages, params=params, stream=asked.stream, headers=trace)
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
     record = TaskRecord(task_id, kind, hints.features, hints.reference, hints.profiles, hints.claims)
-    return Round(runtime, record, constraints, call=call)
+    text = None if runtime.ledger.router.settings.text is None else asked.text or prompt_of(messages)  # not logged
+    return Round(runtime, record, constraints, call=call, text=text)
 
 
 def _session(runtime: Runtime, asked: Asked, token: str) -> str | None:
