@@ -46,7 +46,8 @@ def serve(tmp_path):
 
         def begin(*agents, router="max_attempts: 3, success_reward: 1.0", policy="bot"):
             path = tmp_path / f"log-{len(list(tmp_path.iterdir()))}.sqlite"
-            text = CONFIG.format(database=path, router=router, policy=policy) + "".join(f"  - {agent}\n" for agent in agents)
+            text = CONFIG.format(database=path, router=router, policy=policy)
+            text += "".join(f"  - {agent}\n" for agent in agents)
             running = Running(parse_config(text))
             stack.callback(running.stop)
             return running

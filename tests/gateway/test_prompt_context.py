@@ -14,18 +14,18 @@ AGENTS = (
 )
 ROUTER = "seed: 3, encoder: builtin"
 WORDS = ("river", "harbour", "lantern", "orchard", "winter", "engine", "kettle", "meadow")
-SECRET = "the-launch-word-is-periwinkle"
+MARK = "the-launch-word-is-periwinkle"
 
 
 def prompts(n, seed=1):
     """Prompts in random order, and the agent that is good at each."""
-    draw = random.Random(seed)
+    draw = random.Random(seed)  # noqa: S311
     for number in range(n):
         word, other = draw.sample(WORDS, 2)
         if draw.random() < 0.5:
-            yield f"Write def {word}(x): return x[{number}] + {other}(x)  # fix this {SECRET}", "coder"
+            yield f"Write def {word}(x): return x[{number}] + {other}(x)  # fix this {MARK}", "coder"
         else:
-            yield f"A short poem about a {word} and the {other}, please. {SECRET}", "poet"
+            yield f"A short poem about a {word} and the {other}, please. {MARK}", "poet"
 
 
 def ask(chat, text, **more):
@@ -67,7 +67,7 @@ def test_without_an_encoder_prompts_do_not_count(play):
 @pytest.mark.parametrize("how", ["chat", "stream", "task", "decision"])
 def test_the_prompt_is_not_stored(serve, client, how):
     service = serve(*AGENTS, router=ROUTER, policy="auto")
-    text = f"def f(x): return x  # {SECRET}"
+    text = f"def f(x): return x  # {MARK}"
     if how in ("chat", "stream"):
         decision, _ = ask(client(service).chat, text, stream=how == "stream")
     elif how == "task":
@@ -79,8 +79,8 @@ def test_the_prompt_is_not_stored(serve, client, how):
     path = service.config.database
     stored = b"".join(file.read_bytes() for file in path_and_siblings(path))
     assert decision.encode() in stored
-    assert SECRET.encode() not in stored
-    assert SECRET.encode("utf-16-le") not in stored
+    assert MARK.encode() not in stored
+    assert MARK.encode("utf-16-le") not in stored
 
 
 def path_and_siblings(path):

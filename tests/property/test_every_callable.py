@@ -114,6 +114,7 @@ CASES = {
     "Capacity": {"": {"agent": "a", "share": 0.5}},
     "Cloud": {"": {"points": [[1.0]], "weights": [1.0]}, "to_dict": lambda cls: (cls([[1.0]]).to_dict, {})},
     "Deadline": {"": {"seconds": 1.0, "late": 0.1}},
+    "FirstToken": {"": {"seconds": 1.0, "late": 0.1}},
     "Decision": {name: of_decision(name) for name in ("columns", "explain", "rows", "to_dict")},
     "Gaussian": {
         "": {"mean": [0.0], "covariance": [1.0]},
@@ -125,7 +126,7 @@ CASES = {
         "to_dict": lambda cls: (cls([1.0]).to_dict, {}),
     },
     "Objective": {
-        "": {"quality": 1.0, "usd": 1.0, "seconds": 1.0},
+        "": {"quality": 1.0, "usd": 1.0, "seconds": 1.0, "first_token": 1.0},
         "from_spec": {"document": {"usd": 1.0}},
     },
     "Outcome": {
@@ -163,6 +164,7 @@ CASES = {
         "prepare": method("prepare", task=Task(), eligible=["a"], caps={"a": 0.5}),
         "described": method("described", name="x"),
         "drift_alarms": method("drift_alarms"),
+        "expected_usage": method("expected_usage"),
         "encoded": method("encoded", task=Task()),
         "expire": method("expire", decision_ids=(), older_than_round=1),
         "fingerprint": method("fingerprint"),
@@ -181,6 +183,7 @@ CASES = {
         "observe": on_pending("observe", outcome=Outcome.completed(1.0), audit=False, provisional=False),
         "observe_all": on_pending("observe_all", rewards={"a": 1.0, "b": 0.0}),
         "observe_output": on_pending("observe_output", output=Labels([0.5, 0.5])),
+        "observe_usage": on_pending("observe_usage", cost_usd=0.1, elapsed_s=1.0, first_token_s=0.5),
         "read_evaluations": method("read_evaluations", evaluations={"a": [1.0]}, features=None, tasks=None, weight=1.0),
         "reconfigure": reconfigured,
         "remove_agent": method("remove_agent", agent_id="a"),

@@ -23,7 +23,7 @@ from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.evidence import with_comparison
 from bot_orch.core.completion.model import Completion
-from bot_orch.core.constraints.limits import Budget, Deadline, Quality
+from bot_orch.core.constraints.limits import Budget, Deadline, FirstToken, Quality
 from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, Used, paced
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
@@ -127,6 +127,10 @@ class Learned:
         As in :class:`Observation`.
     earlier
         What was learned before of these decisions, if the outcome replaces an earlier one.
+    first_token_s
+        Time until the first token of the answer, ``batch``.
+    usage_known
+        Whether dollars and times were learned before, by :meth:`Engine.see_usage`.
     """
 
     raw: Floats | None = None
@@ -139,6 +143,8 @@ class Learned:
     estimate: Floats | None = None
     price: Floats | None = None
     earlier: Learned | None = None
+    first_token_s: Floats | None = None
+    usage_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,6 +188,11 @@ class Engine:
         return Seconds() if self.settings.weights.per_second else None
 
     @cached_property
+    def first_token(self) -> Seconds | None:
+        """Model of the expected seconds until the first token, if the objective has a weight for them."""
+        return Seconds() if self.settings.weights.per_first_second else None
+
+    @cached_property
     def pacing(self) -> Pacing | None:
         """The dual variables of the constraints; None without constraints."""
         s = self.settings
@@ -190,7 +201,8 @@ class Engine:
     @cached_property
     def accounts(self) -> bool:
         """Whether dollars, seconds or constraints count; if not, they take no time."""
-        return bool(self.prices.schema) or self.seconds is not None or self.pacing is not None
+        timed = self.seconds is not None or self.first_token is not None
+        return timed or bool(self.prices.schema) or self.pacing is not None
 
     @cached_property
     def completion(self) -> Completion:
@@ -223,6 +235,8 @@ class Engine:
             parts["restarts"] = self.restarts.schema
         if self.seconds is not None:
             parts["seconds"] = self.seconds.schema
+        if self.first_token is not None:
+            parts["first token"] = self.first_token.schema
         if self.pacing is not None:
             parts |= self.pacing.schemas
         return parts | (self.alignment.schemas if self.alignment is not None else {})
@@ -355,6 +369,23 @@ class Engine:
         nothing = np.full(np.shape(agent), np.nan)
         return self._see(parts, names, agent, reward=nothing, t=t, learned=Learned(raw))
 
+    def see_usage(self, parts: Parts, agent: Ints, learned: Learned, *, context: Floats | None) -> None:
+        """Learn dollars and times before the outcomes are known; limits are charged with the outcomes."""
+        if self.pacing is not None:
+            self.pacing.see_late(parts, agent, self._usage(None, learned).late)
+        self._learn_means(parts, agent, learned, context=self._fitting(context))
+
+    def expected_usage(self, parts: Parts, price: Floats | None) -> dict[str, Floats]:
+        """Mean dollars and times and shares of late outcomes, ``batch + (M,)`` each, of what counts."""
+        found: dict[str, Floats] = {}
+        if "prices" in parts:
+            found["usd"] = self.prices.means(parts["prices"], price)
+        if self.seconds is not None:
+            found["seconds"] = self.seconds.means(parts["seconds"])
+        if self.first_token is not None:
+            found["first_token_s"] = self.first_token.means(parts["first token"])
+        return found if self.pacing is None else found | self.pacing.expected_late(parts)
+
     def compare(self, parts: Parts, agent: Ints, t: int, *, judge: Floats, truth: Floats) -> None:
         """Learn the second of two verdicts on outcomes of round ``t``: the judge's after the truth, or the reverse."""
         fresh = self.restarts.fresh(parts, agent, t)
@@ -410,6 +441,8 @@ class Engine:
             cost = np.asarray(cost + weights.per_usd * self.prices.dollars(parts["prices"], o.context, o.price))
         if self.seconds is not None:
             cost = np.asarray(cost + weights.per_second * self.seconds.means(parts["seconds"]))
+        if self.first_token is not None:
+            cost = np.asarray(cost + weights.per_first_second * self.first_token.means(parts["first token"]))
         return cost
 
     def _means(self, parts: Parts, context: Floats | None, price: Floats | None, *, names: Sequence[str]) -> Means:
@@ -429,9 +462,7 @@ class Engine:
 
         ``earlier`` is a lesson that ``feedback`` replaces; of what was charged for it, the difference is charged.
         """
-        agent, context = np.asarray(feedback.agent), feedback.context
-        if context is not None and context.shape[-1] != self.settings.context_width:  # made before features changed
-            context = None
+        agent, context = np.asarray(feedback.agent), self._fitting(feedback.context)
         before = learned.earlier
         if self.pacing is not None:
             self.pacing.learn(
@@ -441,20 +472,37 @@ class Engine:
                 usage=self._usage(feedback, learned),
                 estimate=None if learned.estimate is None else chosen_entries(learned.estimate, agent),
                 before=None if before is None else self._usage(earlier, before),
+                seen=learned.usage_known,
             )
+        if not learned.usage_known:
+            self._learn_means(parts, agent, learned, context=context)
+
+    def _learn_means(self, parts: Parts, agent: Ints, learned: Learned, *, context: Floats | None) -> None:
+        """Expected dollars and seconds of the next decision."""
         if "prices" in parts and learned.cost_usd is not None:
             self.prices.see(parts["prices"], agent, learned.cost_usd, context=context, price=learned.price)
         if self.seconds is not None and learned.elapsed_s is not None:
-            seen = None if before is None else before.elapsed_s
+            seen = None if learned.earlier is None else learned.earlier.elapsed_s
             self.seconds.see(parts["seconds"], agent, learned.elapsed_s, before=seen)
+        if self.first_token is not None and learned.first_token_s is not None:
+            self.first_token.see(parts["first token"], agent, learned.first_token_s)
+
+    def _fitting(self, context: Floats | None) -> Floats | None:
+        """Features, unless they are those of a decision that was made before features changed."""
+        return None if context is None or context.shape[-1] != self.settings.context_width else context
 
     def _usage(self, feedback: Feedback | None, learned: Learned) -> Used:
         """What outcomes used of the limits; unknown without feedback, dollars or time."""
         unknown = np.array(np.nan)
         reward = unknown if feedback is None else _earned(feedback)
         elapsed_s = unknown if learned.elapsed_s is None else learned.elapsed_s
+        begun_s = unknown if learned.first_token_s is None else learned.first_token_s
         late = tuple(
-            lateness(elapsed_s, learned.completed, each.seconds) if isinstance(each, Deadline) else unknown
+            lateness(begun_s, None, each.seconds)
+            if isinstance(each, FirstToken)
+            else lateness(elapsed_s, learned.completed, each.seconds)
+            if isinstance(each, Deadline)
+            else unknown
             for each in self.settings.constraints
         )
         return Used(reward, unknown if learned.cost_usd is None else learned.cost_usd, late)

@@ -25,7 +25,7 @@ from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.core.state import FORMAT, VERSION, FirstVerdict, State, parse
+from bot_orch.core.state import FORMAT, VERSION, FirstVerdict, State, measured_usage, parse
 from bot_orch.core.tally import Tally
 from bot_orch.core.text import carried_over, encode
 from bot_orch.core.warm import Evaluations, Taught, WarmStart, as_evaluations, encoded_tasks, fit_features, teach
@@ -254,6 +254,11 @@ class Orchestrator:
         """Ids of pending decisions whose output is known."""
         return self._state.shown.keys()
 
+    @property
+    def used(self) -> Collection[str]:
+        """Ids of pending decisions whose usage is known."""
+        return self._state.used.keys()
+
     @exclusive
     def decide(
         self, task: Task, eligible: Collection[str] | None = None, *, caps: Mapping[str, float] | None = None
@@ -378,6 +383,8 @@ class Orchestrator:
             verdicts.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
             return
         decision = self._awaited(decision_id, outcome, audit=audit)
+        if decision_id in state.used:
+            outcome = state.used[decision_id].added_to(outcome)
         if audit:
             verdicts.check_audit(decision)
         if outcome.output is not None:
@@ -386,13 +393,15 @@ class Orchestrator:
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
         self._use(engine)  # inputs are valid: no error after this line
-        shown, earlier = decision_id in state.shown, self._settle(decision)
+        used, shown, earlier = state.used.get(decision_id), decision_id in state.shown, self._settle(decision)
         if index is None:
             return  # the agent was removed
         model.learn(state.parts["reward"], index, outcome)
         self._tally.rewarded(decision.agent, reward)
         shown = shown or (earlier is not None and earlier.shown)
-        read = settling.Read(reward, raw, earlier, shown=shown, audit=audit, provisional=provisional and not audit)
+        read = settling.Read(
+            reward, raw, earlier, shown=shown, audit=audit, provisional=provisional and not audit, used=used
+        )
         if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
             self._refresh()
         compared = again and decision_id not in state.verdicts
@@ -412,6 +421,27 @@ class Orchestrator:
         self._use(engine)
         if verdicts.see_output(engine, self._state, self._roster, decision=decision, raw=raw):
             self._refresh()
+
+    @exclusive
+    def observe_usage(
+        self,
+        decision_id: str,
+        *,
+        cost_usd: float | None = None,
+        elapsed_s: float | None = None,
+        first_token_s: float | None = None,
+    ) -> None:
+        """Learn dollars and seconds of an answer before its outcome is known: they need not wait for late rewards.
+
+        The decision stays pending. Its outcome need not bring them again, and if it does they do not count twice. Where
+        neither the objective nor a constraint counts dollars or seconds, nothing happens.
+        """
+        decision = self._pending(decision_id)
+        used = measured_usage(cost_usd, elapsed_s, first_token_s)
+        if decision_id in self._state.used:
+            raise InvalidInputError("usage", "is known already", "report the usage of a decision once")
+        if self._engine.accounts:
+            settling.see_usage(self._engine, self._state, self._roster, decision=decision, used=used)
 
     def meaning(self, outcome: Outcome) -> OutcomeMeaning:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
@@ -443,9 +473,10 @@ class Orchestrator:
         return tuple(decision.id for decision in overdue)
 
     def _expire(self, decision: Decision) -> None:
-        read = settling.Read(shown=decision.id in self._state.shown)
+        used = self._state.used.get(decision.id)
+        read = settling.Read(shown=decision.id in self._state.shown, used=used)
         self._settle(decision)
-        gone = settling.FORGOTTEN
+        gone = settling.FORGOTTEN if used is None else used.added_to(settling.FORGOTTEN)
         settling.learn(self._engine, self._state, self._roster, decision=decision, outcome=gone, read=read)
 
     @exclusive
@@ -533,7 +564,11 @@ class Orchestrator:
         come = [name for name in wanted.names if name not in self._roster.index]
         parts = {name: dict(part) for name, part in self._state.parts.items()}
         self._seat(parts, come, [name for name in self.agents if name not in wanted.index])
-        self._state.agents = tuple(wanted.agents[wanted.index[name]] for name in (*stay, *come))
+        members = tuple(wanted.agents[wanted.index[name]] for name in (*stay, *come))
+        if "prices" in parts:
+            factor = self._roster.price_changes(members)
+            parts["prices"] = self._engine.prices.repriced(parts["prices"], factor)
+        self._state.agents = members
         self._state.parts = engine.resume(parts if keep_learned else {}, len(wanted.agents))
         if not keep_learned:
             self._state.silences.clear()
@@ -574,6 +609,21 @@ class Orchestrator:
         """Multipliers of the constraints now: the reward that one more dollar, task or late outcome would be worth."""
         found = self.prepare(task or Task(features=(0.0,) * (self.n_features or 0)))
         return {each.constraint: each.value for each in found.multipliers}
+
+    def expected_usage(self) -> dict[str, dict[str, float]]:
+        """Expected dollars, seconds and shares of late outcomes by agent, as far as they count, for a typical task.
+
+        Examples
+        --------
+        >>> router = Orchestrator(["small", Agent("large", price=0.02)], objective=Objective(usd=1.0))
+        >>> router.expected_usage()["large"]
+        {'usd': 0.02}
+        """
+        found = self._engine.expected_usage(self._state.parts, self._roster.price)
+        return {
+            name: {kind: float(values[index]) for kind, values in found.items()}
+            for index, name in enumerate(self._roster.names)
+        }
 
     def drift_alarms(self) -> dict[str, int]:
         """Number of drift alarms per agent's outputs; zeros without a drift monitor."""
@@ -737,6 +787,7 @@ class Orchestrator:
         if earlier is None:
             del self._state.pending[decision.id]
             self._state.shown.pop(decision.id, None)
+            self._state.used.pop(decision.id, None)
             if self._counts(decision):
                 self._waiting[self._roster.index[decision.agent]] -= 1.0
         return earlier

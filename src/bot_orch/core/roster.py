@@ -67,6 +67,12 @@ class Roster:
         prices = np.array([np.nan if agent.price is None else agent.price for agent in self.agents], dtype=float)
         return prices if np.isfinite(prices).any() else None
 
+    def price_changes(self, agents: Iterable[Agent]) -> Floats:
+        """New prices over these ones, in the order of ``agents``; 1 where either is missing or zero."""
+        known = {agent.id: agent.price for agent in self.agents}
+        pairs = [(agent.price, known.get(agent.id)) for agent in agents]
+        return np.array([new / old if new and old else 1.0 for new, old in pairs])
+
     @cached_property
     def described(self) -> bool:
         """Whether any agent has a configured profile."""

@@ -15,12 +15,12 @@ from bot_orch.core.completion.silences import Silence, remember
 from bot_orch.core.engine import Engine, Learned
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Settings
-from bot_orch.core.state import State
+from bot_orch.core.state import MeasuredUsage, State
 from bot_orch.policies.base import Feedback
 from bot_orch.policies.choice import indices
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "overdue"]
+__all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "overdue", "see_usage"]
 
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
@@ -30,8 +30,8 @@ FORGOTTEN = Outcome(False, None, None, "horizon")
 class Read:
     """What was read of an outcome: reward, outputs to compare; and the silence that it replaces.
 
-    ``shown``: the outputs were learned before. ``audit``: the reward is the truth, not the judge's verdict.
-    ``provisional``: another reward may replace this one.
+    ``used``: dollars and times that were learned before. ``shown``: the outputs were learned before. ``audit``: the
+    reward is the truth, not the judge's verdict. ``provisional``: another reward may replace this one.
     """
 
     reward: float | None = None
@@ -41,6 +41,7 @@ class Read:
     shown: bool = False
     audit: bool = False
     provisional: bool = False
+    used: MeasuredUsage | None = None
 
 
 def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
@@ -92,6 +93,24 @@ def learn(
     return restarted
 
 
+def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decision, used: MeasuredUsage) -> None:
+    """Learn what a pending decision has used; its outcome will not count it again."""
+    state.seq += 1
+    state.used[decision.id] = used
+    index = roster.index.get(decision.agent)
+    if index is None or not is_fresh(engine, state, index, decision=decision):
+        return
+    learned = Learned(
+        cost_usd=_time(used.cost_usd),
+        elapsed_s=_time(used.elapsed_s),
+        completed=np.array(True),
+        price=roster.price,
+        first_token_s=_time(used.first_token_s),
+    )
+    context = np.array(decision.features) if engine.settings.context_width else None
+    engine.see_usage(state.parts, indices(len(roster.names))[index], learned, context=context)
+
+
 def is_verdict(outcome: Outcome, reward: float | None) -> bool:
     """Whether an outcome says how good an answer was; a timeout does not, though a reward of zero is read of it."""
     return reward is not None and (outcome.event or outcome.reward is not None)
@@ -138,6 +157,8 @@ def _learned(
         elapsed_s=_time(outcome.elapsed_s),
         completed=np.array(outcome.event),
         price=roster.price,
+        first_token_s=None if read.used is None else _time(read.used.first_token_s),
+        usage_known=read.used is not None,
     )
     if read.earlier is None:
         return replace(learned, estimate=roster.place(decision, decision.terms.estimate))

@@ -5,25 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import KW_ONLY, astuple, dataclass, field
+from dataclasses import KW_ONLY, astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bot_orch.arrays import Arrays, decode, encode
+from bot_orch.checks import check_number
 from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
 from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import Agent, Decision, Multiplied, RandomKey, Terms
+from bot_orch.types import Agent, Decision, Multiplied, Outcome, RandomKey, Terms
 
 __all__ = [
     "FORMAT",
     "VERSION",
     "FirstVerdict",
+    "MeasuredUsage",
     "State",
     "agent_from_dict",
     "agent_to_dict",
     "decision_from_dict",
+    "measured_usage",
     "parse",
 ]
 
@@ -43,13 +46,38 @@ class FirstVerdict:
     audit: bool
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredUsage:
+    """What a pending decision has used: dollars, seconds, seconds until the first token; None where unknown."""
+
+    cost_usd: float | None = None
+    elapsed_s: float | None = None
+    first_token_s: float | None = None
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome, with dollars and seconds where it does not tell."""
+        cost_usd = self.cost_usd if outcome.cost_usd is None else outcome.cost_usd
+        elapsed_s = self.elapsed_s if outcome.elapsed_s is None else outcome.elapsed_s
+        return replace(outcome, cost_usd=cost_usd, elapsed_s=elapsed_s)
+
+
+def measured_usage(cost_usd: Any, elapsed_s: Any, first_token_s: Any) -> MeasuredUsage:
+    """The usage if its numbers are such."""
+    given = {"cost_usd": cost_usd, "elapsed_s": elapsed_s, "first_token_s": first_token_s}
+    remedy = "pass a number, 0 or more, or None"
+    return MeasuredUsage(
+        **{name: None if value is None else check_number(name, value, remedy) for name, value in given.items()}
+    )
+
+
 @dataclass(slots=True)
 class State:
     """Registered agents, learned arrays, pending decisions and recent silences: a fold over the events so far.
 
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
     ``verdicts`` holds the first of two verdicts on audited decisions, ``shown`` the ids of pending decisions whose
-    output is known, ``provisional`` decisions whose reward may still be replaced.
+    output is known, ``provisional`` decisions whose reward may still be replaced, ``used`` what pending decisions are
+    known to have used.
     """
 
     agents: tuple[Agent, ...]
@@ -62,6 +90,7 @@ class State:
     verdicts: dict[str, FirstVerdict] = field(default_factory=dict)
     shown: dict[str, None] = field(default_factory=dict)
     provisional: dict[str, Silence] = field(default_factory=dict)
+    used: dict[str, MeasuredUsage] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; :meth:`from_dict` is the inverse."""
@@ -83,6 +112,7 @@ class State:
             **(
                 {"provisional": [silence_to_dict(each) for each in kept.values()]} if (kept := self.provisional) else {}
             ),
+            **({"used": [[key, *astuple(entry)] for key, entry in self.used.items()]} if self.used else {}),
         }
 
     def encoded_part(self, name: str) -> dict[str, Any]:
@@ -101,6 +131,7 @@ class State:
             verdicts=dict(self.verdicts),
             shown=dict(self.shown),
             provisional=dict(self.provisional),
+            used=dict(self.used),
         )
 
     @classmethod
@@ -120,6 +151,7 @@ class State:
             },
             shown=dict.fromkeys(document.get("shown", [])),
             provisional={entry["id"]: silence_from_dict(entry) for entry in document.get("provisional", ())},
+            used={key: MeasuredUsage(*values) for key, *values in document.get("used", [])},
         )
 
     def fingerprint(self) -> str:

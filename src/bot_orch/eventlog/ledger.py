@@ -126,6 +126,8 @@ class Ledger:
                         self.answered[event.decision_id] = event.elapsed_s
                 if event.cost_usd and event.decision_id in self.pending:
                     self.paid[event.decision_id] = self.paid.get(event.decision_id, 0.0) + event.cost_usd
+                if event.ending == "completed":
+                    self._measure(event)
             case TaskSubmitted():
                 self.tasks[event.id] = encode_event(event)
             case TaskEnded():
@@ -257,6 +259,17 @@ class Ledger:
         if event.reward is not None and (event.judge or event.audit):
             self.judgements.take(event)
         self.spending.add(time_us, event.cost_usd)  # last: a refused report costs nothing
+
+    def _measure(self, event: AttemptEnded) -> None:
+        """Dollars and times of an answer count at once, whenever its reward comes."""
+        if event.decision_id not in self.pending or self.pending[event.decision_id][0] in self.router.used:
+            return
+        self.router.observe_usage(
+            self.pending[event.decision_id][0],
+            cost_usd=self.paid.get(event.decision_id),
+            elapsed_s=event.elapsed_s,
+            first_token_s=event.first_byte_s,
+        )
 
     def _waiting(self, decision_id: str) -> str:
         """The orchestrator's id of a pending decision."""

@@ -16,7 +16,6 @@ from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
 from bot_orch.core.alignment import Alignment, Reference, Watch
-from bot_orch.core.constraints import Objective, constraint_from_spec
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
 from bot_orch.core.text import announced
@@ -25,10 +24,11 @@ from bot_orch.eventlog.stores.open import check_database
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
+from bot_orch.service.objective import counts_dollars, typical_price, wanted_constraints, wanted_weights
 from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
-from bot_orch.types import Agent, Task
+from bot_orch.types import Agent, Outcome, Task
 
 __all__ = ["check", "make_guard", "make_orchestrator"]
 
@@ -38,7 +38,8 @@ T = TypeVar("T")
 def make_orchestrator(config: Config) -> Orchestrator:
     """A fresh orchestrator with these settings."""
     r = config.router
-    agents = [Agent(a.id, a.cost, None if a.profile is None else measure_from_dict(a.profile)) for a in config.agents]
+    paid = counts_dollars(r)
+    agents = [_agent(each, paid=paid) for each in config.agents]
     router = Orchestrator(
         agents,
         _policy(r),
@@ -53,11 +54,18 @@ def make_orchestrator(config: Config) -> Orchestrator:
         horizon=None,  # decisions are dropped at horizon_s, by events in the log
         audit_rate=r.audit_rate,
         on_alarm=r.on_alarm,
-        objective=Objective.from_spec(r.objective),
-        constraints=[constraint_from_spec(each) for each in r.constraints],
+        objective=wanted_weights(r),
+        constraints=wanted_constraints(r),
     )
     # the first request may lack a text: its encoder counts from the start
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router
+
+
+def _agent(settings: AgentConfig, *, paid: bool) -> Agent:
+    """An agent of the orchestrator; where dollars count, with the price of a typical call."""
+    profile = None if settings.profile is None else measure_from_dict(settings.profile)
+    price = _part(settings.price, Price, f"config.agents.{settings.id}.price")
+    return Agent(settings.id, settings.cost, profile, price=typical_price(price) if paid and settings.price else None)
 
 
 def make_guard(
@@ -84,7 +92,8 @@ def check(config: Config) -> None:
     """Build every part and make one decision, so that mistakes are found before the start."""
     router = make_orchestrator(config)
     try:
-        router.decide(Task("check", features=(0.0,) * config.router.n_features))
+        decision = router.decide(Task("check", features=(0.0,) * config.router.n_features))
+        router.observe(decision.id, Outcome.completed(0.5, elapsed_s=1.0))  # compiles what the first requests need
     except (TypeError, ValueError) as error:
         raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
     check_database(config.database, "config.database")

@@ -34,6 +34,7 @@ __all__ = [
     "QueueConfig",
     "RouterConfig",
     "RuleConfig",
+    "SubjectToConfig",
     "TokenConfig",
     "TokenLimitsConfig",
     "WebhookConfig",
@@ -100,6 +101,17 @@ class BudgetConfig(_Part, frozen=True, kw_only=True):
     window_s: float = 86_400.0
     on_exhausted: Literal["refuse", "cheapest"] = "refuse"
     pace: bool = False
+
+
+class SubjectToConfig(_Part, frozen=True, kw_only=True):
+    """Limits of the objective: relative loss of quality, dollars, times that 95 % of answers keep, shares of agents."""
+
+    quality_within: float | None = None
+    usd_per_task: float | None = None
+    usd_per_day: float | None = None
+    p95_seconds: float | None = None
+    p95_first_token_seconds: float | None = None
+    shares: dict[str, float] = {}
 
 
 class RuleConfig(_Part, frozen=True, kw_only=True):
@@ -175,6 +187,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     audit_rate: float = 0.0
     on_alarm: Literal["count", "restart"] = "count"
     objective: dict[str, float] = {}
+    minimise: Literal["usd"] | None = None
+    subject_to: SubjectToConfig = SubjectToConfig()
     constraints: tuple[dict[str, Any], ...] = ()
 
 
@@ -309,6 +323,7 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
         setting = f"config{where.rstrip('`')}"
         remedy = "see 'bot-orch init' for an example"
         raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
+    config = _with_daily_budget(config)
     _check(config)
     return config
 
@@ -319,6 +334,18 @@ def _with_both(document: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(limits, dict) or "body_bytes" not in limits or "record_bytes" in limits:
         return document
     return {**document, "limits": {**limits, "record_bytes": limits["body_bytes"]}}
+
+
+def _with_daily_budget(config: Config) -> Config:
+    """``usd_per_day`` is a window of a day, paced, which leaves the cheapest agent when it is used up."""
+    usd, given = config.router.subject_to.usd_per_day, config.router.budget
+    if usd is None:
+        return config
+    if given.window_usd is not None:
+        where = "config.router.subject_to.usd_per_day"
+        raise InvalidInputError(where, "is given beside budget.window_usd", "keep one of them")
+    budget = msgspec.structs.replace(given, window_usd=usd, window_s=86_400.0, on_exhausted="cheapest", pace=True)
+    return msgspec.structs.replace(config, router=msgspec.structs.replace(config.router, budget=budget))
 
 
 def check_keys(value: Any, type_: Any, where: str) -> None:
@@ -377,6 +404,10 @@ def _check(config: Config) -> None:
         named.append(("alignment.reference.agent", config.router.alignment.reference.agent))
     for index, rule in enumerate(config.router.rules):
         named += [(f"rules[{index}]", name) for name in (*(rule.allow or ()), *rule.deny, rule.pin)]
+    named += [("subject_to.shares", name) for name in config.router.subject_to.shares]
+    if config.router.minimise is not None and config.router.subject_to.quality_within is None:
+        remedy = "add quality_within, such as 0.02; without it the cheapest agent would do everything"
+        raise InvalidInputError("config.router.subject_to", "has no quality_within beside minimise", remedy)
     for where, name in named:
         if name is not None and name not in ids:
             near = difflib.get_close_matches(name, ids, 1)
@@ -412,6 +443,7 @@ def _check_numbers(config: Config) -> None:
         ("router.max_attempts", r.max_attempts, 1, 100),
         ("router.max_calls", r.max_calls, 1, 1000),
         ("router.success_reward", r.success_reward, 0.0, 1.0),
+        ("router.subject_to.usd_per_day", r.subject_to.usd_per_day, 1e-9, most),
         ("router.budget.per_request_usd", r.budget.per_request_usd, 0.0, most),
         ("router.budget.window_usd", r.budget.window_usd, 0.0, most),
         ("router.budget.window_s", r.budget.window_s, 60.0, 31 * 86_400.0),

@@ -29,7 +29,14 @@ router:
   # alignment: {latency_target_s: 5}   # compare times with a service level, or labels with rewarded ones:
   # alignment: {geometry: {name: labels, labels: 3}, reference: {source: accepted}}
   n_features: 0          # how many numbers task.features has: with them the policy tells tasks apart
-  # encoder: builtin     # the text of a task tells tasks apart too; the log keeps its numbers, never the text
+  encoder: builtin       # the prompt tells tasks apart: the log keeps 70 numbers of it, never the text
+  objective:             # what to optimise: quality (the reward, 0 to 1) less what it costs
+    usd: 1.0             # reward that a dollar is worth: 0.01 of quality is traded for a cent
+    seconds: 0.001       # reward that a second is worth
+    # first_token: 0.01  # reward that a second until the first token is worth
+  # or: the least dollars that keep quality within 2 % of the best agent's
+  # minimise: usd
+  # subject_to: {quality_within: 0.02, p95_seconds: 8, p95_first_token_seconds: 2, usd_per_task: 0.01, usd_per_day: 20}
   floor: 0.02            # share of all traffic spread evenly over the agents, so that the log can judge other policies
   horizon_s: 86400       # a decision without feedback for this long is silence (docs/concepts/silence.md)
   # patience_s: 30       # silence that lasts this long has reward zero
@@ -48,13 +55,11 @@ router:
 agents:
   - id: small-model
     kind: simulated
-    cost: 0.05                                   # in units of reward: what one call must be worth
-    price: {per_call_usd: 0.001}
+    price: {per_call_usd: 0.001}                 # or input_usd_per_million and output_usd_per_million
     settings: {quality: 0.6, median_s: 0.1}
 
   - id: large-model
     kind: simulated
-    cost: 0.15
     price: {per_call_usd: 0.02}
     settings: {quality: 0.9, median_s: 0.4}
 

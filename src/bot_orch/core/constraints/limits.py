@@ -14,6 +14,7 @@ __all__ = [
     "Capacity",
     "Constraint",
     "Deadline",
+    "FirstToken",
     "Objective",
     "Quality",
     "as_constraints",
@@ -26,6 +27,8 @@ __all__ = [
 class Objective:
     """``quality * estimate - usd * E[dollars] - seconds * E[seconds]``; only the ratios of the weights matter.
 
+    ``first_token`` times the expected seconds until the first token of an answer are subtracted too.
+
     Parameters
     ----------
     quality
@@ -34,19 +37,22 @@ class Objective:
         Weight of a dollar: with ``quality`` 1, the reward that a dollar is worth.
     seconds
         Weight of a second, likewise.
+    first_token
+        Weight of a second until the first token, likewise; see :meth:`bot_orch.Orchestrator.observe_usage`.
 
     Examples
     --------
     >>> Objective(usd=10.0)  # a reward of 0.1 is worth a cent
-    Objective(quality=1.0, usd=10.0, seconds=0.0)
+    Objective(quality=1.0, usd=10.0, seconds=0.0, first_token=0.0)
     """
 
     quality: float = 1.0
     usd: float = 0.0
     seconds: float = 0.0
+    first_token: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("quality", "usd", "seconds"):
+        for name in ("quality", "usd", "seconds", "first_token"):
             value = _number(f"objective.{name}", getattr(self, name), low=0.0)
             object.__setattr__(self, name, value)
         if not self.quality > 0.0:
@@ -61,6 +67,11 @@ class Objective:
     def per_second(self) -> float:
         """Reward that a second is worth."""
         return self.seconds / self.quality
+
+    @property
+    def per_first_second(self) -> float:
+        """Reward that a second until the first token is worth."""
+        return self.first_token / self.quality
 
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Objective:
@@ -163,8 +174,8 @@ class Deadline:
     kind: ClassVar[str] = "deadline"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seconds", _number("deadline.seconds", self.seconds, low=0.0, strict=True))
-        object.__setattr__(self, "late", _share("deadline.late", self.late))
+        object.__setattr__(self, "seconds", _number(f"{self.kind}.seconds", self.seconds, low=0.0, strict=True))
+        object.__setattr__(self, "late", _share(f"{self.kind}.late", self.late))
 
     @property
     def limit(self) -> float:
@@ -180,6 +191,26 @@ class Deadline:
     def unit(self) -> str:
         """What the multiplier is per."""
         return "late outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken(Deadline):
+    """At most a share ``late`` of the answers begins later than after ``seconds``.
+
+    Times to the first token come from :meth:`bot_orch.Orchestrator.observe_usage`; the service reports them by itself.
+    """
+
+    kind: ClassVar[str] = "first_token"
+
+    @property
+    def name(self) -> str:
+        """Name shown to users."""
+        return f"first token within {self.seconds:g} s"
+
+    @property
+    def unit(self) -> str:
+        """What the multiplier is per."""
+        return "late answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +247,7 @@ class Quality:
 
 Constraint = Budget | Capacity | Deadline | Quality
 _KINDS: dict[str, type[Budget] | type[Capacity] | type[Deadline] | type[Quality]] = {
-    each.kind: each for each in (Budget, Capacity, Deadline, Quality)
+    each.kind: each for each in (Budget, Capacity, Deadline, FirstToken, Quality)
 }
 
 

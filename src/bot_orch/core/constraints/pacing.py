@@ -195,10 +195,12 @@ class Pacing:
         usage: Used,
         estimate: Floats | None,
         before: Used | None = None,
+        seen: bool = False,
     ) -> None:
         """Charge the real usage of outcomes, ``batch`` each; what is unknown (NaN) is charged as expected.
 
-        Where outcomes replace others of the same decisions, ``before``, the difference is charged.
+        Where outcomes replace others of the same decisions, ``before``, the difference is charged. ``seen``: whether
+        outcomes are late was learned before, by :meth:`see_late`.
         """
         guard = parts["guard"]
         for index, (name, constraint) in enumerate(zip(self.parts, self.constraints, strict=True)):
@@ -210,17 +212,29 @@ class Pacing:
             elif isinstance(constraint, Deadline):
                 lates = Lates(constraint.late)
                 expected = chosen_entries(lates.means(state), agent)
-                late, seen = usage.late[index], None if before is None else before.late[index]
-                self.multipliers[index].charge(state, _due(late, expected, seen) / constraint.late)
-                lates.see(state, agent, late if seen is None else np.where(np.isfinite(seen), np.nan, late))
+                late, known = usage.late[index], None if before is None else before.late[index]
+                self.multipliers[index].charge(state, _due(late, expected, known) / constraint.late)
+                if not seen:
+                    lates.see(state, agent, late if known is None else np.where(np.isfinite(known), np.nan, late))
             elif isinstance(constraint, Quality):
                 short = _shortfall(guard["optimistic"], usage.reward[..., None], constraint.within)[..., 0]
-                seen = None
+                charged = None
                 if before is not None:
-                    seen = _shortfall(guard["optimistic"], before.reward[..., None], constraint.within)[..., 0]
-                self.multipliers[index].charge(state, _due(short, 1.0, seen))
+                    charged = _shortfall(guard["optimistic"], before.reward[..., None], constraint.within)[..., 0]
+                self.multipliers[index].charge(state, _due(short, 1.0, charged))
         if estimate is not None:
             self._judge(guard, agent, usage.reward, estimate=estimate)
+
+    def see_late(self, parts: Parts, agent: Ints, late: Sequence[Floats]) -> None:
+        """Learn whether answers were late (1) or in time (0) before their outcomes are known; nothing is charged."""
+        for name, constraint, each in zip(self.parts, self.constraints, late, strict=True):
+            if isinstance(constraint, Deadline):
+                Lates(constraint.late).see(parts[name], agent, each)
+
+    def expected_late(self, parts: Parts) -> dict[str, Floats]:
+        """P(late) per agent, ``batch + (M,)``, by the names of the deadlines."""
+        pairs = zip(self.parts, self.constraints, strict=True)
+        return {f"late: {c.name}": Lates(c.late).means(parts[name]) for name, c in pairs if isinstance(c, Deadline)}
 
     def _judge(self, guard: Arrays, agent: Ints, reward: Floats, *, estimate: Floats) -> None:
         """Slope of rewards on estimates, both as deviations from the agent's recent means."""

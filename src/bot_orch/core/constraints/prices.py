@@ -117,6 +117,15 @@ class Prices:
             self._regress(state, at, paid, known=known, context=context, price=price)
         forgetful_add(state, at, known=known, values={"usd": paid})
 
+    def repriced(self, state: Arrays, factor: Floats) -> Arrays:
+        """The state after prices were multiplied by ``factor``, (M,): dollars change, tokens do not."""
+        if not (self.weight or self.wanted):
+            return state
+        changed: Arrays = {name: state[name] * factor for name in ("usd", "predicted") if name in state}
+        if "base" in state:
+            changed["base"] = np.where(state["outcomes"] > 0.0, state["base"] + np.log(factor), state["base"])
+        return {**state, **changed}
+
     def _raw(self, state: Arrays, context: Floats, usual: Floats) -> Floats:
         x = _with_one(context)
         log = state["base"] + np.add.reduce(state["theta"] * x[..., None, :], axis=-1)

@@ -18,6 +18,8 @@ __all__ = [
     "FeedbackRequest",
     "FeedbackView",
     "KillSwitchRequest",
+    "LimitView",
+    "ObjectiveView",
     "OutcomeView",
     "ReloadView",
     "RequestBody",
@@ -136,7 +138,8 @@ class TermsView(ResponseView, frozen=True, kw_only=True):
 class DecisionView(ResponseView, frozen=True, kw_only=True):
     """The chosen agent, the propensities and the terms of all scores.
 
-    ``audit`` asks for the truth beside the judge's verdict; it was drawn with ``audit_probability``.
+    ``audit`` asks for the truth beside the judge's verdict; it was drawn with ``audit_probability``. ``multipliers``
+    are those of the objective's limits: the reward that one more dollar, task or late answer would earn.
     """
 
     id: str
@@ -149,6 +152,7 @@ class DecisionView(ResponseView, frozen=True, kw_only=True):
     by: str = "policy"
     audit: bool = False
     audit_probability: float = 0.0
+    multipliers: dict[str, float] = {}
 
 
 class AttemptView(ResponseView, frozen=True, kw_only=True):
@@ -251,6 +255,26 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
     draining: bool = False
     canary_share: float | None = None
     shadow_rate: float | None = None
+
+
+class LimitView(ResponseView, frozen=True, kw_only=True):
+    """A limit of the objective; ``multiplier`` is the reward that one more ``unit`` would earn, 0 where it is slack."""
+
+    name: str
+    limit: float
+    unit: str
+    multiplier: float
+
+
+class ObjectiveView(ResponseView, frozen=True, kw_only=True):
+    """What the router optimises now, and what it expects of each agent: dollars, seconds, shares of late answers."""
+
+    weights: dict[str, float]
+    minimise: str | None
+    limits: list[LimitView]
+    expected: dict[str, dict[str, float]]
+    spent_last_day_usd: float
+    usd_per_day: float | None = None
 
 
 class ReloadView(ResponseView, frozen=True, kw_only=True):

@@ -137,6 +137,7 @@ def decision_view(event: DecisionMade) -> DecisionView:
         by=event.by,
         audit=event.audit,
         audit_probability=event.audit_probability,
+        multipliers={name: value for name, value, _ in event.multipliers},
     )
 
 

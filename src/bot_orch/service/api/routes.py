@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api import admin, bodies, decisions, feedback, rollout, spending, tasks
+from bot_orch.service.api import admin, bodies, decisions, feedback, objective, rollout, spending, tasks
 from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.web.routes import RouteSpec
@@ -74,6 +74,14 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=bodies.SpendView,
         statuses=(200, 422),
         query=("by", "from", "to"),
+    ),
+    RouteSpec(
+        "GET",
+        "/v1/objective",
+        objective.show,
+        scope="decide",
+        summary="What is optimised, and multipliers of its limits",
+        answer=bodies.ObjectiveView,
     ),
     RouteSpec(
         "GET", "/v1/admin/state", admin.state, scope="admin", summary="Where the log stands", answer=bodies.StateView
