@@ -13,7 +13,7 @@ from bot_orch.service.build import check
 from bot_orch.service.config import Config, parse_config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
-ROWS = re.findall(r"^\| (`[a-z_.\[\]]+`.*) \|$", PAGE.partition("## Every setting")[2], re.MULTILINE)
+ROWS = re.findall(r"^\| (`[a-z0-9_.\[\]]+`.*) \|$", PAGE.partition("## Every setting")[2], re.MULTILINE)
 
 
 def listed():
