@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, ClassVar
 
 from bot_orch.checks import check_count, check_number, is_number
@@ -49,6 +49,7 @@ class Objective:
     quality: float = 1.0
     usd: float = 0.0
     seconds: float = 0.0
+    _: KW_ONLY
     first_token: float = 0.0
 
     def __post_init__(self) -> None:
