@@ -8,6 +8,9 @@ import pytest
 from remote import GOOD, HELLO, attempts, metric
 from service_running import until
 
+from bot_orch.agents.base import CallRequest
+from bot_orch.service.routing.rules import RoutingConstraints, narrow
+
 DOWN = {"status": 500, "error": {"message": "down", "type": "server_error"}}
 LIMITED = {"status": 429, "headers": {"Retry-After": "900"}, "error": {"message": "slow down"}}
 
@@ -139,3 +142,32 @@ def test_a_client_comes_back_when_it_was_told_to(endpoint, serve, agent, client)
     assert time.monotonic() - begun < 20
     assert until(lambda: metric(service, "bot_orch_requests_total", route="/v1/chat/completions", status="503") >= 1)
     assert len(endpoint.seen(url)) == 2
+
+
+def test_people_get_no_task_because_models_are_busy(endpoint, serve, agent):
+    """The policy may choose a person; a line at the models does not send all others there."""
+    url = endpoint.script({"delay_s": 2.0})
+    models = [agent(url, name, "concurrency: 1, wait_s: 20") for name in ("one", "two")]
+    service = serve(*models, "{id: person, kind: human}")
+    runtime = service.runtime
+
+    def left():
+        constraints = RoutingConstraints(calls=True)
+        return narrow(constraints, runtime.config.router, runtime.ledger, guards=runtime.guards, now_us=0).left
+
+    async def ask_of(*names):
+        asked = [runtime.guards[name].call(CallRequest(name, text="x")) for name in names]
+        calls = [asyncio.ensure_future(each) for each in asked]
+        await asyncio.sleep(0.05)
+        found = left()
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return found
+
+    for names, expected in (
+        ((), ["one", "two", "person"]),
+        (("one",), ["two", "person"]),
+        (("one", "two"), ["one", "two", "person"]),
+    ):
+        assert asyncio.run_coroutine_threadsafe(ask_of(*names), service.loop).result(60) == expected

@@ -421,8 +421,10 @@ def test_metrics_and_health(service):
     ):
         assert f"bot_orch_{name}" in text
     assert service.get("/health/live").status == service.get("/health/ready").status == 200
-    assert service.get("/nothing").json()["error"]["code"] == "unknown_path"
-    assert service.get("/v1/feedback").status == 405
+    unknown = service.get("/nothing").json()["error"]
+    assert unknown["code"] == "unknown_path" and "/openapi.json" in unknown["message"]
+    wrong = service.get("/v1/feedback")
+    assert wrong.status == 405 and wrong.json()["error"]["message"].endswith("another method: POST")
 
 
 def test_a_service_level_moves_work_to_those_who_keep_it(start, tmp_path):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,20 @@ def test_the_command_and_the_signal(files, capsys):
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE_S)
+
+
+def test_the_command_names_the_token_it_needs(files, capsys, monkeypatch):
+    """What the service says is about a header, which a person at a terminal does not send."""
+    token = "t" * 20
+    digest = sha256(token.encode()).hexdigest()
+    files.write(tokens=f"{{name: ops, scopes: [admin], sha256: {digest}}}")
+    service = files.start()
+    words = ["reload", str(files.path), "--url", f"http://127.0.0.1:{service.port}"]
+    for value, said in ((None, "is not set"), ("x" * 20, "is not a token with the scope admin")):
+        monkeypatch.delenv("BOT_ORCH_TOKEN", raising=False)
+        if value is not None:
+            monkeypatch.setenv("BOT_ORCH_TOKEN", value)
+        assert main(words) == 2
+        assert capsys.readouterr().err.startswith(f"bot-orch: BOT_ORCH_TOKEN: {said}; ")
+    monkeypatch.setenv("BOT_ORCH_TOKEN", token)
+    assert main(words) == 0

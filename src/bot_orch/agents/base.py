@@ -64,7 +64,7 @@ class CallRequest:
         return self.messages or ({"role": "user", "content": self.text},)
 
     def plain(self) -> str:
-        """The text, or the texts of the messages, one per line; images and sound are left out."""
+        """The text, or the texts of the messages, one per line; an image is ``[image_url]``."""
         return self.text or "\n".join(_text_of(message.get("content")) for message in self.messages)
 
 
@@ -262,7 +262,7 @@ def _text_of(content: Any) -> str:
     """The text of a message, or of its parts."""
     if not isinstance(content, list | tuple):
         return str(content or "")
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    texts = [part.get("text", f"[{part.get('type')}]") if isinstance(part, Mapping) else part for part in content]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

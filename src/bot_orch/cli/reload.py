@@ -70,11 +70,15 @@ def _ask(url: str) -> Any:
             found = json.load(response)
             return {name: list(found[name]) for name in ("changed", "after_restart")}
     except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            said = "is not a token with the scope admin" if token else "is not set"
+            raise ReloadRefusedError(f"BOT_ORCH_TOKEN: {said}; set it to one, or send SIGHUP to the service") from None
         raise ReloadRefusedError(f"refused, the old configuration goes on: {_message(error)}") from None
     except (http.client.HTTPException, ValueError, KeyError, TypeError):
         raise ReloadRefusedError(f"{url}: does not answer as bot-orch does; check --url") from None
     except OSError as error:
-        raise ReloadRefusedError(f"{url}: {getattr(error, 'reason', error)}; is the service running?") from None
+        asked = "is the service running? If listen has changed, --url says where"
+        raise ReloadRefusedError(f"{url}: {getattr(error, 'reason', error)}; {asked}") from None
 
 
 def _message(error: urllib.error.HTTPError) -> str:

@@ -72,6 +72,8 @@ def test_request_as_text_and_as_chat():
     chat = ({"role": "system", "content": "be brief"}, {"role": "user", "content": None})
     request = CallRequest("r", messages=chat)
     assert (request.chat(), request.plain()) == (chat, "be brief\n")
+    parts = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": "data:"}}, "now", 3]
+    assert CallRequest("r", messages=({"role": "user", "content": parts},)).plain() == "what?\n[image_url]\nnow"
 
 
 @pytest.mark.parametrize("ending", Ending)

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from bot_orch.agents.capabilities import Needs
 from bot_orch.agents.guard import Guard
+from bot_orch.agents.kinds.human import HumanRunner
 from bot_orch.errors import UnknownAgentError
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
@@ -138,11 +139,20 @@ def narrow(
 
 
 def _prefer_free(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> Eligibility:
-    """Exclude agents whose slots are all taken, unless that holds for all: then the call waits for a slot."""
+    """Exclude agents whose slots are all taken, unless that leaves none, or people alone: then the call waits.
+
+    A person takes a task because the policy or a rule says so, not because models are busy.
+    """
     busy = [name for name in found.left if name in guards and not guards[name].free] if constraints.calls else []
-    if len(busy) < len(found.left):
+    free = [name for name in found.left if name not in busy]
+    people_alone = all(_is_person(guards.get(name)) for name in free)
+    if free and (not people_alone or all(_is_person(guards[name]) for name in busy)):
         found.drop(busy, "busy")
     return found
+
+
+def _is_person(guard: Guard | None) -> bool:
+    return guard is not None and isinstance(guard.runner, HumanRunner)
 
 
 def _drop_unable(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> None:

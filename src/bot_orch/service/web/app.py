@@ -66,6 +66,10 @@ async def _http_error(_: StarletteRequest, error: Exception) -> Response:
     """Unknown paths and methods get an error body of the same shape as all others."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     code = {404: "unknown_path", 405: "wrong_method"}.get(status, "http_error")
-    reply = problem_reply(Problem(status, code, str(getattr(error, "detail", "error"))))
     headers = dict(getattr(error, "headers", None) or {})
+    message = {
+        404: "there is no such path; /openapi.json lists those there are",
+        405: f"this path takes another method: {headers.get('Allow', 'see /openapi.json')}",
+    }.get(status, str(getattr(error, "detail", "error")))
+    reply = problem_reply(Problem(status, code, message))
     return Response(reply.body, status, {**headers, "content-type": "application/json"})
