@@ -37,6 +37,7 @@ __all__ = [
     "SubjectToConfig",
     "TokenConfig",
     "TokenLimitsConfig",
+    "TracesConfig",
     "WebhookConfig",
     "check_keys",
     "load_config",
@@ -254,6 +255,13 @@ class WebhookConfig(_Part, frozen=True, kw_only=True):
     secret: str | None = None
 
 
+class TracesConfig(_Part, frozen=True, kw_only=True):
+    """OpenTelemetry traces: the URL of an OTLP collector over HTTP; without it the process's own provider is used."""
+
+    endpoint: str | None = None
+    service_name: str = "bot-orch"
+
+
 class Config(_Part, frozen=True, kw_only=True):
     """All settings of the service."""
 
@@ -267,6 +275,7 @@ class Config(_Part, frozen=True, kw_only=True):
     limits: LimitsConfig = LimitsConfig()
     access_log: str | None = None
     webhooks: tuple[WebhookConfig, ...] = ()
+    traces: TracesConfig | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -25,7 +25,7 @@ from bot_orch.service.web.auth import Gate, is_loopback
 __all__ = ["Reloader", "check_exposed"]
 
 _log = logging.getLogger("bot_orch.service")
-_FIXED = ("database", "listen", "queue", "limits", "access_log", "webhooks")  # read once, at the start
+_FIXED = ("database", "listen", "queue", "limits", "access_log", "webhooks", "traces")  # read once, at the start
 _LIVE = ("agents", "router", "tokens", "log_level")
 _LOOK_S = 0.05
 

@@ -29,6 +29,7 @@ from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.operations.access import AccessLog
+from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
@@ -98,6 +99,7 @@ class Runtime:
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
         self.usage = TokenUsage(self._on_limited)
         self.access: AccessLog | None = None
+        self.traces: Traces | None = None
         self.repeats, self.loops = Repeats(), ToolLoops()
         self.stopping = self.loaded = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
@@ -152,6 +154,8 @@ class Runtime:
                 access.close()
             raise
         self.access = access
+        if self.traces is None and self.config.traces is not None:
+            self.traces = Traces(self.config.traces)
 
     async def load(self) -> None:
         """Fold the log in a thread, log a change of settings, join the replicas, build the agents."""
@@ -203,6 +207,8 @@ class Runtime:
         """Go on with other settings and guards; the guards so far."""
         before = dict(self.guards)
         self.usage.track(config.tokens)
+        if self.traces is not None:
+            self.traces.know(config.agents)
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
@@ -254,6 +260,8 @@ class Runtime:
             if self.replica is not None:
                 await self.replica.leave()
             _log.info("stopped", extra={"fields": {"seq": self.ledger.seq}})
+        if self.traces is not None:
+            await asyncio.to_thread(self.traces.close)
         if self.access is not None:
             self.access.close()
             self.access = None
@@ -336,6 +344,7 @@ class Runtime:
             attempt.usage.estimated,
         )
         self.metrics.attempt(attempt)
+        note_attempt(attempt)
         if self.ready:
             self.writer.stage(self.writer.stamp(), event, attempt.request_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.service.operations.tracing import CURRENT
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["REQUEST_ID", "trace_headers"]
@@ -19,6 +20,8 @@ def trace_headers(request: Request) -> dict[str, str]:
     """
     given = {name: request.headers.get(name.encode(), b"").decode("latin-1") for name in _PASSED_ON}
     found = {name: value for name, value in given.items() if value and _is_plain(value)}
+    if (trace := CURRENT.get()) is not None:
+        found |= trace.headers()  # what is called is a child of the round
     found.setdefault(REQUEST_ID, f"req-{time_ordered_id(request.runtime.writer.now_us())}")
     request.headers_out[REQUEST_ID] = found[REQUEST_ID]
     return found

@@ -15,6 +15,7 @@ from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.service.loops import made_in
+from bot_orch.service.operations.tracing import note_reply
 from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.decision import decide
@@ -85,6 +86,7 @@ class Round:
                 await self._failed(decision, failure)
                 continue
             self.waited_s += time.perf_counter() - begun
+            note_reply(reply.raw)
             self._succeeded(decision, reply)
             await self._on_disk()  # the commit ran while the agent worked
             return reply
@@ -103,6 +105,7 @@ class Round:
                                 self.waited_s += time.perf_counter() - begun
                                 await self._on_disk()
                             passed_on = True
+                            note_reply(chunk.raw)
                             if chunk.reply is not None:
                                 self._succeeded(decision, chunk.reply)
                             yield chunk

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.operations.tags import TAGS, with_tags
+from bot_orch.service.operations.tracing import CURRENT, RoundTrace
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST
@@ -192,6 +193,7 @@ class Endpoint:
         """Answer one request."""
         started = time.perf_counter()
         request: Request | None = None
+        trace = self._trace(scope) if self._runtime.traces is not None else None
         status, size = 499, [0]
         try:
             request = scope[REQUEST] = await self._read(scope, receive, size)
@@ -214,6 +216,8 @@ class Endpoint:
             await _send(reply, self._headers(request), send)
         finally:
             self._room.give_back(size[0])
+            if trace is not None:
+                trace.end(status, model=_model(request), told={} if request is None else request.headers_out)
             self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
 
     async def _read(self, scope: Any, receive: Any, size: list[int]) -> Request:
@@ -255,6 +259,13 @@ class Endpoint:
             return {}
         return self._runtime.usage.admit(caller.name, caller.limits, self._runtime.writer.now_us())
 
+    def _trace(self, scope: Any) -> RoundTrace | None:
+        """The trace of a round, known to everything that is awaited or started from here."""
+        traces = self._runtime.traces
+        trace = traces.begin(self._route, dict(scope["headers"])) if traces and self._decides and self._watch else None
+        CURRENT.set(trace)
+        return trace
+
     def _headers(self, request: Request | None) -> _Headers:
         return _Headers(self._face.headers(), {} if request is None else request.headers_out)
 
@@ -284,6 +295,12 @@ class Endpoint:
             _log.error("defect", exc_info=error, extra={"fields": {"route": self._route}})
             return Problem(500, "internal", "the service failed; the log has details")
         return problem
+
+
+def _model(request: Request | None) -> str:
+    body = None if request is None else request.body
+    model = body.get("model") if isinstance(body, dict) else None
+    return model if isinstance(model, str) else ""
 
 
 def _target(scope: Any) -> str:
