@@ -7,8 +7,10 @@ import pytest
 from service_running import BASE, until
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.service.config import TracesConfig
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.service.config import TracesConfig, parse_config
 from bot_orch.service.operations.tracing import CURRENT, Traces, note_reply
+from bot_orch.service.server import make_server
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CHAT = {"model": "careful", "messages": [{"role": "user", "content": "PROMPT"}]}
@@ -139,3 +141,12 @@ def test_with_the_real_sdk():
     trace.end(200, model="auto", told={"x-bot-orch-propensity": "0.5"})
     (span,) = kept.get_finished_spans()
     assert span.parent.trace_id == int(PARENT[3:35], 16) and span.attributes["bot_orch.propensity"] == 0.5
+
+
+def test_a_start_without_the_extra_leaves_the_log_free(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    text = BASE.format(database=tmp_path / "log.sqlite", port=0) + "traces: {}\n"
+    runtime = make_server(parse_config(text)).config.app.state.runtime
+    with pytest.raises(MissingExtraError):
+        runtime.open()
+    open_log(tmp_path / "log.sqlite", writing=True).close()

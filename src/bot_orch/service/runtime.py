@@ -146,6 +146,8 @@ class Runtime:
 
     def open(self) -> None:
         """Open the log, and keep others from writing to it."""
+        if self.traces is None and self.config.traces is not None:
+            self.traces = Traces(self.config.traces)  # first: it may lack its extra
         access = None if self.config.access_log is None else AccessLog(self.config.access_log)
         try:
             self._log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
@@ -154,8 +156,6 @@ class Runtime:
                 access.close()
             raise
         self.access = access
-        if self.traces is None and self.config.traces is not None:
-            self.traces = Traces(self.config.traces)
 
     async def load(self) -> None:
         """Fold the log in a thread, log a change of settings, join the replicas, build the agents."""
