@@ -1,0 +1,45 @@
+"""A good and expensive agent, a fair and cheap one; then a limit on dollars per task, kept by its multiplier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot_orch.service.demo.scenario import Phase, Played, Scenario
+
+__all__ = ["SCENARIO"]
+
+_LIMIT = 0.006
+_AGENTS = """
+  - {id: large, kind: simulated, price: {per_call_usd: 0.02},
+     settings: {seed: 1, quality: 0.9, spread: 0.0, median_s: 0.005, sigma: 0.1}}
+  - {id: small, kind: simulated, price: {per_call_usd: 0.001},
+     settings: {seed: 2, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}"""
+
+
+def _prompt(number: int) -> tuple[str, str]:
+    return "letter", f"Answer letter {number}"
+
+
+def _moved(played: Sequence[Played]) -> str:
+    before, after = played
+    return (
+        f"budget: large {before.share('large', last=0.5):.0%} -> {after.share('large', last=0.5):.0%} of the traffic, "
+        f"${before.usd_per_task:.4f} -> ${after.usd_per_task:.4f} per task, because usd_per_task is limited to "
+        f"${_LIMIT}"
+    )
+
+
+SCENARIO = Scenario(
+    "a limit on dollars per task is set halfway: the expensive agent is rationed, not switched off",
+    (
+        Phase("no limit", "{policy: auto, seed: 7, floor: 0.02}", _AGENTS),
+        Phase(
+            f"at most ${_LIMIT} per task",
+            f"{{policy: auto, seed: 7, floor: 0.02, subject_to: {{usd_per_task: {_LIMIT}}}}}",
+            _AGENTS,
+        ),
+    ),
+    prompt=_prompt,
+    moved=_moved,
+    rounds=250,
+)

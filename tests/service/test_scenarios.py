@@ -1,0 +1,66 @@
+"""Scenarios of the demonstration: traffic moves, for the reason that is said."""
+
+import pytest
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.build import check
+from bot_orch.service.demo.play import Play, phase_config, play_scenario
+from bot_orch.service.demo.scenario import find_scenario, scenario_names
+
+
+@pytest.fixture
+def play():
+    """Plays a scenario as fast as it goes; what happened in each phase, and the last line."""
+
+    def run(name, rounds=None):
+        said = []
+        played = play_scenario(Play(name, rounds, 0.0, port=0), said.append)
+        assert said[0].startswith("dashboard  http://127.0.0.1:") and said[-1].startswith(f"{name}: ")
+        return played, said[-1]
+
+    return run
+
+
+def test_traffic_follows_prices(play):
+    (before, after), line = play("prices", 100)
+    assert before.share("north", last=0.5) >= 0.85
+    assert after.share("north", last=0.5) <= 0.15
+    assert "because its price rose" in line
+
+
+def test_prompts_go_to_the_agent_that_is_good_at_them(play):
+    (phase,), line = play("text", 220)
+    assert phase.share("coder", "code", last=0.4) >= 0.8
+    assert phase.share("poet", "poem", last=0.4) >= 0.8
+    assert "because the prompt is context" in line
+
+
+def test_an_outage_moves_traffic_and_fails_no_request(play):
+    (before, during, after), line = play("outage", 100)
+    assert before.share("first", last=0.5) >= 0.7
+    assert during.share("first") == 0.0 and during.share("second") == 1.0
+    assert before.failed == during.failed == after.failed == 0
+    assert "0 requests failed" in line
+
+
+def test_a_limit_rations_the_expensive_agent(play):
+    (before, after), line = play("budget", 200)
+    assert before.usd_per_task >= 0.013
+    assert after.usd_per_task <= 0.008
+    assert before.share("large", last=0.5) - after.share("large", last=0.5) >= 0.4
+    assert after.share("large", last=0.5) > 0.0, "rationed, not switched off"
+    assert "because usd_per_task is limited" in line
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_settings_of_every_scenario_are_valid(name):
+    scenario = find_scenario(name)
+    assert scenario.summary and scenario.prompt(0)[1]
+    for phase in scenario.phases:
+        check(phase_config(phase, ":memory:", 0))
+
+
+def test_an_unknown_scenario_is_refused():
+    assert {"budget", "outage", "prices", "text"} <= set(scenario_names())
+    with pytest.raises(InvalidInputError, match="choose from budget"):
+        find_scenario("weather")
