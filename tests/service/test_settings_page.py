@@ -32,7 +32,8 @@ def settings(type_, prefix=""):
         name, many = prefix + field.encode_name, get_origin(field.type) is tuple
         parts = [part for part in (field.type, *get_args(field.type)) if isinstance(part, type)]
         inner = next((part for part in parts if issubclass(part, msgspec.Struct)), None)
-        if inner is not None and not name.endswith(("memory", "reference")):
+        by_name = get_origin(field.type) is dict
+        if inner is not None and not by_name and not name.endswith(("memory", "reference")):
             yield from settings(inner, f"{name}[]." if many else f"{name}.")
         else:
             yield name, field.default

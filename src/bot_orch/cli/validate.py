@@ -29,6 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.config)
     check(config)
     Gate(config.tokens)
-    names = ", ".join(f"{agent.id} ({agent.kind})" for agent in config.agents)
-    print(f"{arguments.config}: ok; agents: {names}; policy: {config.router.policy}")  # noqa: T201
+    for name, part in config.split().items():
+        names = ", ".join(f"{agent.id} ({agent.kind})" for agent in part.agents)
+        which = f"; router: {name}" if config.routers else ""
+        print(f"{arguments.config}: ok{which}; agents: {names}; policy: {part.router.policy}")  # noqa: T201
     return 0

@@ -24,15 +24,16 @@ from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.desk import open_queue
 from bot_orch.service.reloading import Reloader
 from bot_orch.service.runtime import Runtime, StartCancelledError
-from bot_orch.service.web.app import asgi_app
+from bot_orch.service.web.app import asgi_app, open_doors
 from bot_orch.service.web.auth import Gate
+from bot_orch.service.web.doors import DOOR
 from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.limits import BodyRoom
 from bot_orch.service.web.openapi import document
 from bot_orch.service.web.pages import common_routes
 from bot_orch.service.web.routes import RouteSpec
 
-__all__ = ["make_app", "make_runtime"]
+__all__ = ["make_app", "make_runtime", "make_runtimes"]
 
 
 def make_runtime(config: Config, **options: Any) -> Runtime:
@@ -40,10 +41,26 @@ def make_runtime(config: Config, **options: Any) -> Runtime:
     return Runtime(config, open_queue=open_queue, **options)
 
 
+def make_runtimes(config: Config, **options: Any) -> Runtime:
+    """The runtime of the default router, with those of the others as its ``peers``.
+
+    ``options`` are those of :class:`Runtime`; a ``log`` is for the default router alone.
+    """
+    shared = {name: value for name, value in options.items() if name != "log"}
+    made = {
+        name: make_runtime(part, **(options if name == config.name else shared))
+        for name, part in config.split().items()
+    }
+    if len(made) > 1:
+        for each in made.values():
+            each.peers = made
+    return made[config.name]
+
+
 def make_app(
     runtime: Runtime, environment: Mapping[str, str] | None = None, *, read: Callable[[], Config] | None = None
 ) -> Starlette:
-    """The application around a runtime; starting and stopping it starts and stops the runtime.
+    """The application around a runtime and its peers; starting and stopping it starts and stops them.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
     reload.
@@ -52,24 +69,37 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         try:
-            runtime.open()
+            for each in every.values():
+                each.open()
         except (BotOrchError, OSError, sqlite3.Error) as error:
             app.state.failure = error
+            for each in every.values():
+                await each.stop()
             raise
-        loading = asyncio.create_task(_load(app, runtime), name="load")  # requests get 503 meanwhile
+        loading = [asyncio.create_task(_load(app, each), name="load") for each in every.values()]  # 503 meanwhile
         try:
             yield
         finally:
-            await runtime.stop()
-            await loading
+            for each in every.values():
+                await each.stop()
+            await asyncio.gather(*loading)
+
+    every = runtime.peers or {runtime.config.name: runtime}
 
     limits = runtime.config.limits
     site = Site(runtime, Gate(runtime.config.tokens, environment, limits), BodyRoom(limits.bodies_bytes))
     if read is not None:
-        runtime.reload = Reloader(runtime, site.gate, read, environment=environment)
+        reload = Reloader(runtime, site.gate, read, environment=environment)
+        for each in every.values():
+            each.reload = reload
     app = asgi_app(_routes(site), lifespan, runtime)
+    open_doors(app, {name: _routes(_door(site, name, peer)) for name, peer in runtime.peers.items()})
     app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
     return app
+
+
+def _door(site: Site, name: str, peer: Runtime) -> Site:
+    return Site(peer, site.gate, site.room, f"{DOOR}{name}")
 
 
 async def _load(app: Starlette, runtime: Runtime) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -33,6 +34,7 @@ __all__ = [
     "ListenConfig",
     "QueueConfig",
     "RouterConfig",
+    "RouterPartConfig",
     "RuleConfig",
     "SubjectToConfig",
     "TokenConfig",
@@ -54,6 +56,10 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"(^|_|-)(key|token|secret|password|authorization)s?$", re.IGNORECASE)
 _HOOK_SECRET = re.compile(r"config\.webhooks\[\d+\]\.secret")
 _PASSWORD_IN_URL = re.compile(r"://[^/@:]*:[^/@$]+@|[?&](ssl)?password=[^&$]", re.IGNORECASE)
+
+
+_DATABASE = re.compile(r"config\.(routers\..*\.)?database")
+_ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -79,7 +85,8 @@ class TokenLimitsConfig(_Part, frozen=True, kw_only=True):
 class TokenConfig(_Part, frozen=True, kw_only=True):
     """A caller and its scopes. The token is in the environment, or its SHA-256 is in the file.
 
-    ``limits`` bound what it may use; ``tags`` are written to all its decisions, for reports of spending.
+    ``limits`` bound what it may use; ``tags`` are written to all its decisions, for reports of spending. A token with
+    a ``router`` is for that one alone.
     """
 
     name: str
@@ -88,6 +95,7 @@ class TokenConfig(_Part, frozen=True, kw_only=True):
     sha256: str | None = None
     limits: TokenLimitsConfig | None = None
     tags: tuple[Tag, ...] = ()
+    router: str | None = None
 
 
 class BudgetConfig(_Part, frozen=True, kw_only=True):
@@ -262,8 +270,17 @@ class TracesConfig(_Part, frozen=True, kw_only=True):
     service_name: str = "bot-orch"
 
 
+class RouterPartConfig(_Part, frozen=True, kw_only=True):
+    """A further router of the service, with agents, policy, log and queue of its own."""
+
+    agents: tuple[AgentConfig, ...]
+    database: str | None = None
+    router: RouterConfig = RouterConfig()
+    queue: QueueConfig | None = None
+
+
 class Config(_Part, frozen=True, kw_only=True):
-    """All settings of the service."""
+    """All settings of the service. ``name`` is that of the router that they describe, beside further ``routers``."""
 
     version: Literal[1]
     agents: tuple[AgentConfig, ...]
@@ -277,6 +294,36 @@ class Config(_Part, frozen=True, kw_only=True):
     webhooks: tuple[WebhookConfig, ...] = ()
     traces: TracesConfig | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    name: str = "default"
+    routers: dict[str, RouterPartConfig] = {}
+
+    def split(self) -> dict[str, Config]:
+        """The settings of every router by name, each without the others; the default one comes first."""
+        alone = msgspec.structs.replace(self, routers={})
+        rest = {
+            name: msgspec.structs.replace(
+                alone,
+                name=name,
+                agents=part.agents,
+                router=part.router,
+                queue=part.queue or self.queue,
+                database=part.database or _database_beside(self.database, name),
+                access_log=None,  # the default router writes the lines of all
+            )
+            for name, part in self.routers.items()
+        }
+        return {self.name: alone, **rest}
+
+
+def _database_beside(database: str, name: str) -> str:
+    """The file of another router: ``bot-orch.support.sqlite`` beside ``bot-orch.sqlite``."""
+    if database == ":memory:":
+        return database
+    if "://" in database:
+        remedy = "name a database of its own"
+        raise InvalidInputError(f"config.routers.{name}.database", "is needed on PostgreSQL", remedy)
+    file = Path(database)
+    return str(file.with_name(f"{file.stem}.{name}{file.suffix}"))
 
 
 def load_config(
@@ -292,11 +339,23 @@ def load_config(
     listen = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, **listen))
     _check_numbers(config)
-    if "://" not in config.database and config.database != ":memory:":
-        config = msgspec.structs.replace(config, database=str(file.resolve().parent / config.database))
+    config = msgspec.structs.replace(config, database=_resolved(file, config.database))
     if config.access_log is not None:
         config = msgspec.structs.replace(config, access_log=str(file.resolve().parent / config.access_log))
-    return msgspec.structs.replace(config, agents=tuple(_beside(file, agent) for agent in config.agents))
+    routers = {
+        name: msgspec.structs.replace(
+            part,
+            agents=tuple(_beside(file, agent) for agent in part.agents),
+            database=None if part.database is None else _resolved(file, part.database),
+        )
+        for name, part in config.routers.items()
+    }
+    agents = tuple(_beside(file, agent) for agent in config.agents)
+    return msgspec.structs.replace(config, agents=agents, routers=routers)
+
+
+def _resolved(file: Path, database: str) -> str:
+    return database if "://" in database or database == ":memory:" else str(file.resolve().parent / database)
 
 
 def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
@@ -323,7 +382,7 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
     if not isinstance(document, dict):
         raise InvalidInputError("config", "is not a mapping", "start with 'version: 1'")
     check_keys(document, Config, "config")
-    document = _with_both(document)
+    document = _with_default(_with_both(document))
     expanded = _expand(document, "config", os.environ if environment is None else environment)
     try:
         config = msgspec.convert(expanded, Config)
@@ -332,7 +391,7 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
         setting = f"config{where.rstrip('`')}"
         remedy = "see 'bot-orch init' for an example"
         raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
-    config = _with_daily_budget(config)
+    config = _with_daily_budgets(config)
     _check(config)
     return config
 
@@ -357,11 +416,33 @@ def _with_daily_budget(config: Config) -> Config:
     return msgspec.structs.replace(config, router=msgspec.structs.replace(config.router, budget=budget))
 
 
+def _with_daily_budgets(config: Config) -> Config:
+    """The same for every router."""
+    routers = {}
+    for name, part in config.routers.items():
+        with _named(f"config.routers.{name}"):
+            alone = msgspec.structs.replace(config, router=part.router, routers={})
+            routers[name] = msgspec.structs.replace(part, router=_with_daily_budget(alone).router)
+    return msgspec.structs.replace(_with_daily_budget(config), routers=routers)
+
+
+def _with_default(document: dict[str, Any]) -> dict[str, Any]:
+    """A file that has only ``routers`` means the first of them by its settings on top."""
+    routers = document.get("routers")
+    if "agents" in document or not isinstance(routers, dict) or not routers:
+        return document
+    (name, first), *rest = routers.items()
+    return {**document, "name": name, **(first if isinstance(first, dict) else {}), "routers": dict(rest)}
+
+
 def check_keys(value: Any, type_: Any, where: str) -> None:
     """Refuse keys that ``type_`` (a struct or dataclass, or a tuple of them) does not know, naming the nearest."""
     if get_origin(type_) is tuple:
         for index, entry in enumerate(value if isinstance(value, list) else ()):
             check_keys(entry, get_args(type_)[0], f"{where}[{index}]")
+    if get_origin(type_) is dict and isinstance(value, dict):
+        for key, entry in value.items():
+            check_keys(entry, get_args(type_)[1], f"{where}.{key}")
     known = _fields(type_)
     if known is None or not isinstance(value, dict):
         return
@@ -390,7 +471,7 @@ def _expand(value: Any, where: str, environment: Mapping[str, str]) -> Any:
         return [_expand(entry, f"{where}[{index}]", environment) for index, entry in enumerate(value)]
     if not isinstance(value, str):
         return value
-    in_url = where == "config.database" and _PASSWORD_IN_URL.search(value)
+    in_url = _DATABASE.fullmatch(where) and _PASSWORD_IN_URL.search(value)
     if in_url or ((_SECRET.search(where) or _HOOK_SECRET.fullmatch(where)) and value and not _VARIABLE.search(value)):
         raise InvalidInputError(where, "holds a secret in plain text", "put it into the environment and write ${NAME}")
     return _VARIABLE.sub(lambda match: _variable(match[1], where, environment), value)
@@ -403,6 +484,36 @@ def _variable(name: str, where: str, environment: Mapping[str, str]) -> str:
 
 
 def _check(config: Config) -> None:
+    _check_one(config)
+    parts = config.split()
+    for name, part in parts.items():
+        if not _ROUTER_NAME.fullmatch(name):
+            raise InvalidInputError(f"config.routers.{name}", "is not a name", "use letters a to z, digits, - and _")
+        if name != config.name:
+            with _named(f"config.routers.{name}"):
+                _check_one(part)
+    if config.name in config.routers:
+        raise InvalidInputError(f"config.routers.{config.name}", "is the default router, too", "choose another name")
+    files = [part.database for part in parts.values() if part.database != ":memory:"]
+    if len(set(files)) != len(files):
+        raise InvalidInputError("config.routers", "share a database", "give every router a database of its own")
+    for index, token in enumerate(config.tokens):
+        if token.router is not None and token.router not in parts:
+            remedy = f"choose from {', '.join(parts)}"
+            raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Name the settings of a router in errors about it."""
+    try:
+        yield
+    except InvalidInputError as error:
+        field = error.field.replace("config", where, 1)
+        raise InvalidInputError(field, error.problem, error.remedy) from None
+
+
+def _check_one(config: Config) -> None:
     ids = [agent.id for agent in config.agents]
     if not ids:
         raise InvalidInputError("config.agents", "is empty", "name at least one agent")

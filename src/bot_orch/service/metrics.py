@@ -63,6 +63,15 @@ class Metrics:
         if attempt.first_byte_s is not None:
             self.observe("bot_orch_agent_first_token_seconds", attempt.first_byte_s, CALL_BOUNDS_S, agent=agent)
 
+    def absorb(self, other: Metrics, **labels: str) -> None:
+        """Take over the series of another one, with further labels."""
+        more = tuple(labels.items())
+        for name, series in other._counters.items():
+            for key, value in series.items():
+                self._counters[name][more + key] += value
+        for name, histograms in other._histograms.items():
+            self._histograms[name].update({more + key: found for key, found in histograms.items()})
+
     def text(self, gauges: Mapping[str, Iterable[tuple[Mapping[str, str], float]]]) -> str:
         """All metrics in the text format of Prometheus."""
         lines: list[str] = []

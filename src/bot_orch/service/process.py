@@ -59,7 +59,8 @@ class ServiceProcess(uvicorn.Server):
 
     async def _end_calls(self) -> None:
         await asyncio.sleep(self._grace_s)
-        await self._runtime.end_calls()
+        for each in self._runtime.peers.values() or (self._runtime,):
+            await each.end_calls()
 
     def _heed_reloads(self) -> None:
         if self._runtime.reload is not None and threading.current_thread() is threading.main_thread():

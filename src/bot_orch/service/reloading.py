@@ -27,6 +27,7 @@ __all__ = ["Reloader", "check_exposed"]
 _log = logging.getLogger("bot_orch.service")
 _FIXED = ("database", "listen", "queue", "limits", "access_log", "webhooks", "traces")  # read once, at the start
 _LIVE = ("agents", "router", "tokens", "log_level")
+_OF_ROUTER = ("agents", "router")  # the rest is the same for all routers
 _LOOK_S = 0.05
 
 
@@ -60,28 +61,44 @@ class Reloader:
     async def __call__(self) -> Reloaded:
         """Apply the configuration as it is now, or raise and leave everything as it was."""
         async with self._one_at_a_time:
-            runtime = self._runtime
-            runtime.check_loaded()
-            wanted = await asyncio.to_thread(self._read)
-            new = msgspec.structs.replace(wanted, **{name: getattr(runtime.config, name) for name in _FIXED})
-            check_exposed(new)
-            await asyncio.to_thread(check, new)
-            gate = Gate(new.tokens, self._environment, new.limits)
-            after_restart = _differences(runtime.config, wanted, _FIXED)
-            changed = _differences(runtime.config, new, _LIVE)
+            runtime, every = self._runtime, self._runtime.peers or {self._runtime.config.name: self._runtime}
+            for each in every.values():
+                each.check_loaded()
+            wanted = (await asyncio.to_thread(self._read)).split()
+            new = {name: _kept(each.config, wanted[name]) for name, each in every.items() if name in wanted}
+            main = new.get(runtime.config.name)
+            if main is None:
+                raise InvalidInputError("config.name", "is another default router", "restart the service")
+            check_exposed(main)
+            for name, part in new.items():
+                await asyncio.to_thread(check, msgspec.structs.replace(part, name=name))
+            gate = Gate(main.tokens, self._environment, main.limits)
+            changed, after_restart = [], ["routers"] if wanted.keys() != every.keys() else []
+            for name, part in new.items():
+                prefix = "" if every[name] is runtime else f"routers.{name}."
+                own = _LIVE if every[name] is runtime else _OF_ROUTER
+                after_restart += _differences(every[name].config, wanted[name], _FIXED, prefix)
+                found = _differences(every[name].config, part, own, prefix)
+                changed += found
+                if found or part.tokens != every[name].config.tokens:
+                    await _apply(every[name], part)
             if changed:
-                await _apply(runtime, new)
                 self._gate.adopt(gate)
-                set_level(new.log_level)
+                set_level(main.log_level)
             if runtime.access is not None:
                 runtime.access.reopen()
-            fields = {"changed": changed, "after_restart": after_restart}
+            fields = {"changed": changed, "after_restart": sorted(set(after_restart), key=after_restart.index)}
             _log.info("reloaded", extra={"fields": fields})
             return Reloaded(**fields)
 
 
-def _differences(old: Config, new: Config, names: Collection[str]) -> list[str]:
-    return [name for name in names if getattr(old, name) != getattr(new, name)]
+def _kept(old: Config, wanted: Config) -> Config:
+    """The wanted settings, with those that only a restart changes as they are."""
+    return msgspec.structs.replace(wanted, **{name: getattr(old, name) for name in _FIXED})
+
+
+def _differences(old: Config, new: Config, names: Collection[str], prefix: str = "") -> list[str]:
+    return [prefix + name for name in names if getattr(old, name) != getattr(new, name)]
 
 
 async def _apply(runtime: Runtime, new: Config) -> None:

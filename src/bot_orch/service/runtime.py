@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -112,6 +112,7 @@ class Runtime:
         self._sweeper: asyncio.Task[None] | None = None
         self.reference = msgspec.to_builtins(config.router.reference)
         self._saved_seq = 0
+        self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
         self.on_trial: tuple[AgentConfig, ...] = ()
         self.shadows: dict[str, float] = {}
 

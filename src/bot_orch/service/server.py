@@ -14,7 +14,7 @@ from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.eventlog.stores.postgres.connect import hidden
-from bot_orch.service.application import make_app, make_runtime
+from bot_orch.service.application import make_app, make_runtimes
 from bot_orch.service.config import Config
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.reloading import check_exposed
@@ -41,7 +41,7 @@ def make_server(
     except ImportError as error:
         raise MissingExtraError("the service", "service") from error
     check_exposed(config)
-    runtime = make_runtime(config, **options)
+    runtime = make_runtimes(config, **options)
     app = make_app(runtime, environment, read=read)
     settings = uvicorn.Config(
         app,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bot_orch.eventlog.events import Noted
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
+from bot_orch.service.api.routers import metrics_text
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.storage.slices import fingerprint
@@ -19,15 +20,18 @@ async def live(_: Request) -> Reply:
 
 async def ready(request: Request) -> Reply:
     """``GET /health/ready``: the log takes writes."""
-    request.runtime.check_loaded()
-    if not request.runtime.ready:
+    every = [request.runtime] if request.prefix else request.runtime.peers.values() or [request.runtime]
+    for each in every:
+        each.check_loaded()
+    if not all(each.ready for each in every):
         raise Problem(503, "not_ready", "the log does not take writes", headers={"retry-after": "1"})
     return json_reply({"status": "ready"})
 
 
 async def metrics(request: Request) -> Reply:
-    """``GET /metrics``."""
-    text = request.runtime.metrics.text(request.runtime.gauges())
+    """``GET /metrics``: of all routers, unless the path names one; with several, their names are labels."""
+    peers = request.runtime.peers
+    text = metrics_text(request.runtime, [request.runtime.config.name] if request.prefix else peers)
     return Reply(200, text.encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "ReloadView",
     "RequestBody",
     "ResponseView",
+    "RouterView",
     "SpendLineView",
     "SpendView",
     "StateView",
@@ -275,6 +276,19 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     expected: dict[str, dict[str, float]]
     spent_last_day_usd: float
     usd_per_day: float | None = None
+
+
+class RouterView(ResponseView, frozen=True, kw_only=True):
+    """A router: paths that begin with ``path`` and the model ``model`` lead to it."""
+
+    name: str
+    default: bool
+    path: str
+    model: str
+    agents: list[str]
+    ready: bool
+    decisions: int = 0
+    pending: int = 0
 
 
 class ReloadView(ResponseView, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api import admin, bodies, decisions, feedback, objective, rollout, spending, tasks
+from bot_orch.service.api import admin, bodies, decisions, feedback, objective, rollout, routers, spending, tasks
 from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.web.routes import RouteSpec
@@ -62,6 +62,14 @@ ROUTES: tuple[RouteSpec, ...] = (
         statuses=(200, 404),
     ),
     *GATEWAY_ROUTES,
+    RouteSpec(
+        "GET",
+        "/v1/routers",
+        routers.listing,
+        scope="decide",
+        summary="Routers of this service",
+        answer=list[bodies.RouterView],
+    ),
     RouteSpec(
         "GET", "/v1/agents", admin.agents, scope="decide", summary="Agents and circuits", answer=list[bodies.AgentView]
     ),

@@ -20,8 +20,9 @@ from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request, Site
-from bot_orch.service.web.pages import CONNECTION, Safe, document, html, page, render, reply
+from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, page, render, reply
 from bot_orch.service.web.paging import link, step
 
 __all__ = ["dashboard_pages"]
@@ -44,6 +45,7 @@ def dashboard_pages(site: Site) -> list[BaseRoute]:
     pages = _Dashboard(site)
     return [
         page(site, pages.index, "/", scope="admin"),
+        page(site, pages.index, "/dashboard", scope="admin"),
         page(site, pages.live, "/dashboard/live", scope="admin"),
         page(site, pages.download, "/dashboard/{chart}.csv", scope="admin"),
         page(site, pages.decisions, "/decisions", scope="admin"),
@@ -64,6 +66,7 @@ class _Dashboard:
             **parts,
             ranges=range_part(shown, query),
             head=agents_head(query),
+            routers=_routers(self._runtime),
             connection=CONNECTION,
             live=link("/dashboard/live", query),
             query=link("", query),
@@ -116,6 +119,21 @@ class _Dashboard:
 
     def _range(self, request: Request) -> TimeRange:
         return parse_range(request.query, self._runtime.writer.now_us())
+
+
+def _routers(runtime: Runtime) -> Safe:
+    """Links to the dashboards of all routers, if there are several."""
+    if not runtime.peers:
+        return Safe("")
+    links = join(
+        html(
+            ' <a href="/r/{name}/dashboard"{here}>{name}</a>',
+            name=name,
+            here=Safe(' aria-current="page"') if each is runtime else Safe(""),
+        )
+        for name, each in runtime.peers.items()
+    )
+    return html('<nav class="note" aria-label="Routers">Router:{links}</nav>', links=links)
 
 
 def _charts(timeline: Timeline, shown: TimeRange) -> tuple[BucketView, dict[str, Any]]:

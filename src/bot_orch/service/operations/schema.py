@@ -39,6 +39,8 @@ def config_schema() -> dict[str, Any]:
     for part in parts.values():
         _describe(part)
         part["additionalProperties"] = False
+    parts["Config"]["required"] = ["version"]
+    parts["Config"]["anyOf"] = [{"required": ["agents"]}, {"required": ["routers"]}]
     agent = parts["AgentConfig"]
     for name, type_ in _GUARD.items():
         agent["properties"][name] = _ref(type_)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from bot_orch.errors import MissingExtraError
@@ -20,10 +21,11 @@ except ImportError as _error:  # pragma: no cover
 
 from bot_orch.service.problems import Problem, problem_reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.access import logged
+from bot_orch.service.web.access import CALLER, REQUEST, logged
+from bot_orch.service.web.doors import DOOR
 from bot_orch.service.web.endpoint import Endpoint
 
-__all__ = ["Lifespan", "asgi_app"]
+__all__ = ["Lifespan", "asgi_app", "open_doors"]
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
@@ -32,6 +34,7 @@ class _App(Starlette):
     """Starlette with a shortcut: routes without parameters are found in a dictionary, not by its router."""
 
     runtime: Runtime | None = None
+    doors: Mapping[str, _App] = MappingProxyType({})  # one application per router, for paths that name it
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one ASGI connection."""
@@ -42,6 +45,15 @@ class _App(Starlette):
             await self._serve(scope, receive, send)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.doors and scope["type"] == "http" and scope["path"].startswith(DOOR):
+            name, _, rest = scope["path"].removeprefix(DOOR).partition("/")
+            if name in self.doors:
+                inner = {**scope, "path": f"/{rest}"}
+                try:
+                    await self.doors[name](inner, receive, send)
+                finally:
+                    scope.update({key: inner[key] for key in (CALLER, REQUEST) if key in inner})
+                return
         endpoint = self._fixed.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
         await (super().__call__(scope, receive, send) if endpoint is None else endpoint(scope, receive, send))
 
@@ -53,6 +65,13 @@ class _App(Starlette):
             if isinstance(route, Route) and type(route.endpoint) is Endpoint and "{" not in route.path
             for method in route.methods or ()
         }
+
+
+def open_doors(app: Starlette, routes: Mapping[str, Sequence[BaseRoute]]) -> None:
+    """Answer paths that begin with ``/r/NAME`` with the routes of the router of that name."""
+    if isinstance(app, _App):
+        handlers = {HTTPException: _http_error}
+        app.doors = {name: _App(routes=each, exception_handlers=handlers) for name, each in routes.items()}
 
 
 def asgi_app(routes: Sequence[BaseRoute], lifespan: Lifespan, runtime: Runtime | None = None) -> Starlette:

@@ -31,6 +31,7 @@ class Caller:
     limits: TokenLimitsConfig | None = None
     _: KW_ONLY
     tags: tuple[str, ...] = ()
+    router: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ def _check_origin(headers: Mapping[bytes, bytes]) -> None:
 
 
 def _caller(token: TokenConfig) -> Caller:
-    return Caller(token.name, frozenset(token.scopes), token.limits, tags=token.tags)
+    return Caller(token.name, frozenset(token.scopes), token.limits, tags=token.tags, router=token.router)
 
 
 def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
+from bot_orch.service.web.doors import of_caller, of_request, under
 from bot_orch.service.web.limits import BodyRoom, ClientGoneError, read_body
 from bot_orch.service.web.parsing import JsonBody
 from bot_orch.service.web.queries import read_query
@@ -34,11 +35,12 @@ _SECURITY: _Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control",
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all endpoints of an application share."""
+    """What all endpoints of a router share; ``prefix`` begins the paths that lead to it alone."""
 
     runtime: Runtime
     gate: Gate
     room: BodyRoom = field(default_factory=lambda: BodyRoom(LimitsConfig().bodies_bytes))
+    prefix: str = ""
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class Request:
     """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error; ``noted`` is for
     the access log.
 
-    ``params`` are those in the path, ``query`` those behind it.
+    ``params`` are those in the path, ``query`` those behind it; ``prefix`` is that of the router, if the path names it.
     """
 
     runtime: Runtime
@@ -59,6 +61,7 @@ class Request:
     path: str = ""
     address: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
     headers_out: dict[str, str] = field(default_factory=dict)
     noted: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
@@ -185,6 +188,7 @@ class Endpoint:
         large: bool = False,
     ) -> None:
         self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
+        self._prefix = site.prefix
         self._handler, self._route, self._scope = handler, route, scope
         self._face, self._turn, self._watch = face, turn, watch
         self._decides = turn and scope == "decide"  # these requests count for the limits of a token
@@ -202,6 +206,8 @@ class Endpoint:
                 status = 200
                 await _send_stream(answer, self._headers(request), receive=receive, send=send)
             else:
+                if self._prefix and self._face.people:
+                    answer = under(self._prefix, answer)
                 status = answer.status
                 await _send(answer, self._headers(request), send)
         except ClientGoneError:
@@ -211,7 +217,9 @@ class Endpoint:
                 raise
             status = 503  # the grace is over, and the client does not read its answer: uvicorn closes the connection
         except Exception as error:  # the last line of defence: every request gets an answer
-            reply = self._face.problem(self._problem(error), scope["method"], _target(scope))
+            reply = self._face.problem(self._problem(error), scope["method"], self._prefix + _target(scope))
+            if self._prefix and self._face.people:
+                reply = under(self._prefix, reply)
             status = reply.status
             await _send(reply, self._headers(request), send)
         finally:
@@ -228,9 +236,12 @@ class Endpoint:
         else:
             caller = gate.admit(headers, self._scope, visit)
         scope[CALLER] = caller.name
+        runtime = self._runtime
+        if runtime.peers and self._scope is not None:
+            runtime = of_caller(runtime, self._prefix, caller, people=method if face.people else "", path=scope["path"])
         if self._route not in _HEALTH:
-            self._runtime.check_loaded()
-        allowed = self._admit(caller) if self._decides else {}
+            runtime.check_loaded()
+        allowed = _allowed(runtime, caller) if self._decides and not runtime.peers else {}
         raw: bytes | bytearray = b""
         body = None
         if face.takes_body(method):
@@ -240,8 +251,13 @@ class Endpoint:
             size[0] = len(raw)
             body = await face.decode(raw, limits)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
+        if runtime.peers and not face.people:
+            runtime = of_request(runtime, self._prefix, caller, body=body, params=params)
+            if self._route not in _HEALTH:
+                runtime.check_loaded()
+            allowed = _allowed(runtime, caller) if self._decides else {}
         return Request(
-            self._runtime,
+            runtime,
             caller,
             headers,
             params=params,
@@ -250,14 +266,9 @@ class Endpoint:
             path=scope["path"],
             address=visit.address,
             query=query,
+            prefix=self._prefix,
             headers_out=allowed,
         )
-
-    def _admit(self, caller: Caller) -> dict[str, str]:
-        """Headers that say what is left of the limits of a token; raises if nothing is."""
-        if caller.limits is None:
-            return {}
-        return self._runtime.usage.admit(caller.name, caller.limits, self._runtime.writer.now_us())
 
     def _trace(self, scope: Any) -> RoundTrace | None:
         """The trace of a round, known to everything that is awaited or started from here."""
@@ -271,7 +282,7 @@ class Endpoint:
 
     async def _handle(self, request: Request) -> Reply | StreamedReply:
         if self._turn:
-            await self._runtime.writer.turn()
+            await request.runtime.writer.turn()
         return await self._handler(request)
 
     async def _watched(self, request: Request, receive: Any) -> Reply | StreamedReply:
@@ -301,6 +312,13 @@ def _model(request: Request | None) -> str:
     body = None if request is None else request.body
     model = body.get("model") if isinstance(body, dict) else None
     return model if isinstance(model, str) else ""
+
+
+def _allowed(runtime: Runtime, caller: Caller) -> dict[str, str]:
+    """Headers that say what is left of the limits of a token; raises if nothing is."""
+    if caller.limits is None:
+        return {}
+    return runtime.usage.admit(caller.name, caller.limits, runtime.writer.now_us())
 
 
 def _target(scope: Any) -> str:

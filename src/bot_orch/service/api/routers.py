@@ -1,0 +1,51 @@
+"""``/v1/routers``: the routers of a service with several; and their metrics, one label apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bot_orch.service.api.bodies import RouterView
+from bot_orch.service.metrics import Metrics
+from bot_orch.service.problems import Reply, json_reply
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.doors import DOOR
+from bot_orch.service.web.endpoint import Request
+
+__all__ = ["listing", "metrics_text"]
+
+
+async def listing(request: Request) -> Reply:
+    """``GET /v1/routers``: those that the caller's token may use, the default one first."""
+    runtime, only = request.runtime, request.caller.router
+    every = runtime.peers or {runtime.config.name: runtime}
+    default = next(iter(every))
+    shown = {name: each for name, each in every.items() if only is None or name == only}
+    return json_reply([_view(name, each, default=name == default) for name, each in shown.items()])
+
+
+def _view(name: str, runtime: Runtime, *, default: bool) -> RouterView:
+    several, loaded = bool(runtime.peers), runtime.loaded
+    return RouterView(
+        name=name,
+        default=default,
+        path=f"{DOOR}{name}" if several else "",
+        model=f"auto:{name}" if several else "auto",
+        agents=[agent.id for agent in runtime.config.agents],
+        ready=runtime.ready,
+        decisions=runtime.ledger.router.rounds if loaded else 0,
+        pending=len(runtime.ledger.pending) if loaded else 0,
+    )
+
+
+def metrics_text(runtime: Runtime, names: Iterable[str]) -> str:
+    """The metrics of some routers, or of the only one."""
+    if not runtime.peers:
+        return runtime.metrics.text(runtime.gauges())
+    whole, gauges = Metrics(), dict[str, list[Any]]()
+    for name in names:
+        peer = runtime.peers[name]
+        whole.absorb(peer.metrics, router=name)
+        for gauge, entries in (peer.gauges() if peer.loaded else {}).items():
+            gauges.setdefault(gauge, []).extend(({"router": name, **labels}, value) for labels, value in entries)
+    return whole.text(gauges)

@@ -1,0 +1,85 @@
+"""Several routers behind one port: which one a request is for, and pages under a router's own path.
+
+A path ``/r/NAME/...``, a model ``auto:NAME`` or the caller's token names the router. A request that names none goes to
+the router that knows its decision or task, else to the default one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bot_orch.eventlog.ids import is_id
+from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.auth import Caller
+
+__all__ = ["DOOR", "of_caller", "of_request", "under"]
+
+DOOR = "/r/"
+_MODEL = "auto:"
+_SHARED = r"(?!r/|static/|login|logout)"  # paths that are the same for all routers
+_LINK = re.compile(rb'((?:href|action|src|data-live)=\\?")/' + _SHARED.encode())
+_OWN = re.compile(rb"/" + _SHARED.encode())
+
+
+def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, path: str) -> Runtime:
+    """The router of the caller's token, if it names one; a token of another router is refused.
+
+    ``people`` is the method of a page: a person who opens a page of no router in particular is led to the right one.
+    """
+    wanted = caller.router
+    if wanted is None or wanted == runtime.config.name:
+        return runtime
+    if people and not prefix and people == "GET":
+        raise Problem(
+            303, "other_router", "this token is for another router", headers={"location": f"{DOOR}{wanted}{path}"}
+        )
+    if people or prefix:
+        raise _foreign(wanted)
+    return runtime.peers[wanted]
+
+
+def of_request(runtime: Runtime, prefix: str, caller: Caller, *, body: Any, params: Mapping[str, str]) -> Runtime:
+    """The router that the request itself names: by its model, or by a decision or task that only that one knows."""
+    model = body.get("model") if isinstance(body, dict) else None
+    if isinstance(model, str) and model.startswith(_MODEL):
+        name = model.removeprefix(_MODEL)
+        if name not in runtime.peers:
+            raise Problem(404, "model_not_found", "there is no such router; see /v1/routers", param="model")
+        if caller.router is not None and name != caller.router:
+            raise _foreign(caller.router)
+        if prefix and name != runtime.config.name:
+            raise Problem(400, "other_router", "model: names another router than the path", param="model")
+        body["model"] = "auto"
+        return runtime.peers[name]
+    if prefix or caller.router is not None:
+        return runtime
+    known_as = getattr(body, "decision_id", None) or params.get("id")
+    return _owner(runtime, known_as) if isinstance(known_as, str) and is_id(known_as) else runtime
+
+
+def _owner(runtime: Runtime, known_as: str) -> Runtime:
+    """The router whose log knows a decision, task or ticket; the one asked if none does."""
+    every = [runtime, *(each for each in runtime.peers.values() if each is not runtime and each.loaded)]
+    for each in every:
+        if known_as in each.ledger.pending or known_as in each.ledger.tasks:
+            return each
+    return next((each for each in every if each.writer.log.about(known_as)), runtime)
+
+
+def _foreign(name: str) -> Problem:
+    return Problem(403, "other_router", f"this token is for the router {name!r} alone; ask {DOOR}{name}/")
+
+
+def under(prefix: str, reply: Reply) -> Reply:
+    """A page with its links, forms and redirections under a prefix; what all routers share stays where it is."""
+    start = prefix.encode()
+    headers = [
+        (name, start + value if name == b"location" and _OWN.match(value) else value) for name, value in reply.headers
+    ]
+    media = dict(reply.headers).get(b"content-type", b"")
+    rewrites = media.startswith((b"text/html", b"application/json"))
+    body = _LINK.sub(rb"\1" + start + b"/", reply.body) if rewrites else reply.body
+    return Reply(reply.status, body, headers)
