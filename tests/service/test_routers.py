@@ -130,8 +130,7 @@ def test_the_queue_is_the_router_s_own(begin):
     service = begin()
     body = {"task": {"text": "look at this"}, "eligible": ["person"], "background": True}
     task = service.post("/r/code/v1/tasks", body).json()
-    until(lambda: service.get("/r/code/v1/queue").json())
-    assert "look at this" in service.get("/r/code/queue").body.decode()
+    until(lambda: "look at this" in service.get("/r/code/queue").body.decode())
     assert "look at this" not in service.get("/queue").body.decode()
     assert service.get(f"/v1/tasks/{task['id']}").json()["status"] == "running"
 
