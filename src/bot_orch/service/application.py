@@ -99,7 +99,7 @@ def make_app(
 
 
 def _door(site: Site, name: str, peer: Runtime) -> Site:
-    return Site(peer, site.gate, site.room, f"{DOOR}{name}")
+    return Site(peer, site.gate, site.room, prefix=f"{DOOR}{name}")
 
 
 async def _load(app: Starlette, runtime: Runtime) -> None:

@@ -77,8 +77,8 @@ class Reloader:
             for name, part in new.items():
                 prefix = "" if every[name] is runtime else f"routers.{name}."
                 own = _LIVE if every[name] is runtime else _OF_ROUTER
-                after_restart += _differences(every[name].config, wanted[name], _FIXED, prefix)
-                found = _differences(every[name].config, part, own, prefix)
+                after_restart += _differences(every[name].config, wanted[name], _FIXED, prefix=prefix)
+                found = _differences(every[name].config, part, own, prefix=prefix)
                 changed += found
                 if found or part.tokens != every[name].config.tokens:
                     await _apply(every[name], part)
@@ -97,7 +97,7 @@ def _kept(old: Config, wanted: Config) -> Config:
     return msgspec.structs.replace(wanted, **{name: getattr(old, name) for name in _FIXED})
 
 
-def _differences(old: Config, new: Config, names: Collection[str], prefix: str = "") -> list[str]:
+def _differences(old: Config, new: Config, names: Collection[str], *, prefix: str = "") -> list[str]:
     return [prefix + name for name in names if getattr(old, name) != getattr(new, name)]
 
 

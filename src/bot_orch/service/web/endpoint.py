@@ -40,6 +40,7 @@ class Site:
     runtime: Runtime
     gate: Gate
     room: BodyRoom = field(default_factory=lambda: BodyRoom(LimitsConfig().bodies_bytes))
+    _: KW_ONLY
     prefix: str = ""
 
 
