@@ -151,23 +151,25 @@ def test_people_get_no_task_because_models_are_busy(endpoint, serve, agent):
     service = serve(*models, "{id: person, kind: human}")
     runtime = service.runtime
 
-    def left():
-        constraints = RoutingConstraints(calls=True)
+    def left(eligible):
+        constraints = RoutingConstraints(eligible=eligible, calls=True)
         return narrow(constraints, runtime.config.router, runtime.ledger, guards=runtime.guards, now_us=0).left
 
-    async def ask_of(*names):
+    async def ask_of(names, eligible):
         asked = [runtime.guards[name].call(CallRequest(name, text="x")) for name in names]
         calls = [asyncio.ensure_future(each) for each in asked]
         await asyncio.sleep(0.05)
-        found = left()
+        found = left(eligible)
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         return found
 
-    for names, expected in (
-        ((), ["one", "two", "person"]),
-        (("one",), ["two", "person"]),
-        (("one", "two"), ["one", "two", "person"]),
+    for names, eligible, expected in (
+        ((), None, ["one", "two", "person"]),
+        (("one",), None, ["one", "two", "person"]),
+        (("one", "two"), None, ["one", "two", "person"]),
+        (("one",), ("one", "two"), ["two"]),
     ):
-        assert asyncio.run_coroutine_threadsafe(ask_of(*names), service.loop).result(60) == expected
+        asked = asyncio.run_coroutine_threadsafe(ask_of(names, eligible), service.loop)
+        assert asked.result(60) == expected

@@ -139,14 +139,15 @@ def narrow(
 
 
 def _prefer_free(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> Eligibility:
-    """Exclude agents whose slots are all taken, unless that leaves none, or people alone: then the call waits.
+    """Exclude agents whose slots are all taken, unless that holds for all: then the call waits for a slot.
 
-    A person takes a task because the policy or a rule says so, not because models are busy.
+    It waits also where a person would be left: people take tasks because the policy or a rule says so, and without the
+    busy models they would be drawn far more often.
     """
     busy = [name for name in found.left if name in guards and not guards[name].free] if constraints.calls else []
     free = [name for name in found.left if name not in busy]
-    people_alone = all(_is_person(guards.get(name)) for name in free)
-    if free and (not people_alone or all(_is_person(guards[name]) for name in busy)):
+    models_wait = any(_is_person(guards.get(name)) for name in free) and not all(_is_person(guards[n]) for n in busy)
+    if free and not models_wait:
         found.drop(busy, "busy")
     return found
 
