@@ -7,6 +7,7 @@ answers, the last is repeated. An answer is an object:
 - ``delay_s``: wait before anything is sent
 - ``words``, ``pace_s``: the pieces of a stream (joined, the content of a whole answer) and the pause after each
 - ``message``, ``finish``: the message of a whole answer, the finish reason
+- ``document``, ``events``: a whole answer, the events of a stream, as they are (other interfaces than chat)
 - ``counts``: token counts at the end (``end``, if asked for), in ``every`` piece, or ``never``
 - ``then``: after the pieces ``end`` properly, ``hang``, or ``drop`` the connection
 
@@ -44,6 +45,7 @@ class Exchange(BaseHTTPRequestHandler):
     def do_POST(self):
         name, document = self.path.split("/")[1], self.body()
         seen = {"headers": {key.lower(): value for key, value in self.headers.items()}, "document": document}
+        seen["path"] = self.path
         with LOCK:
             SEEN[name].append(seen)
             answers = SCRIPTS[name]
@@ -52,6 +54,10 @@ class Exchange(BaseHTTPRequestHandler):
             time.sleep(answer.get("delay_s", 0.0))
             if "error" in answer:
                 self.reply(answer.get("status", 400), {"error": answer["error"]}, answer.get("headers", {}))
+            elif "document" in answer and not document.get("stream"):
+                self.reply(200, answer["document"])
+            elif "events" in answer:
+                self.typed(answer["events"])
             elif document.get("stream"):
                 self.stream(answer, document)
             else:
@@ -97,6 +103,18 @@ class Exchange(BaseHTTPRequestHandler):
         if counts == "end" and (document.get("stream_options") or {}).get("include_usage"):
             self.piece({**FRAME, "object": "chat.completion.chunk", "choices": [], "usage": usage(len(words))})
         self.data(b"data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def typed(self, events):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for each in events:
+            name = f"event: {each['type']}\n" if "type" in each else ""
+            self.data(f"{name}data: {json.dumps(each)}\n\n".encode())
+        if not any("type" in each for each in events):
+            self.data(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 
     def event(self, delta, finish=None, **fields):

@@ -37,6 +37,10 @@ class CallRequest:
         Whether the caller wants a streamed answer.
     headers
         Trace headers of the caller (``traceparent``, ``x-request-id``), passed on to endpoints.
+    endpoint, document
+        The interface that was asked and the request as it came, for agents that speak it themselves.
+    region
+        Where the agent must be; for agents with several deployments.
     most_calls
         Most attempts for this request; ``None`` leaves it to the agent's ``retry.tries``.
 
@@ -54,6 +58,9 @@ class CallRequest:
     stream: bool = False
     headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     most_calls: int | None = None
+    endpoint: str = "chat"
+    document: Mapping[str, Any] | None = None
+    region: str | None = None
 
     def __post_init__(self) -> None:
         if self.deadline_s is not None and not (math.isfinite(self.deadline_s) and self.deadline_s > 0):

@@ -51,8 +51,8 @@ class Capabilities:
         Tokens of request and answer together; ``None`` if that is not known.
     vision, tools, json
         Whether it takes images, tools, and formats of JSON for its answer.
-    region
-        Where it is; an agent without a region does not serve requests that ask for one.
+    region, regions
+        Where it is, or may be; an agent without any does not serve requests that ask for one.
     endpoints
         Interfaces that it speaks itself. Requests to others are translated to ``chat``, if it has that.
 
@@ -68,6 +68,7 @@ class Capabilities:
     tools: bool = True
     json: bool = True
     region: str | None = None
+    regions: tuple[str, ...] = ()
     endpoints: tuple[EndpointName, ...] = ("chat",)
 
     def __post_init__(self) -> None:
@@ -85,7 +86,7 @@ class Capabilities:
         for name, what in (("vision", "vision"), ("tools", "tools"), ("json", "JSON mode")):
             if getattr(needs, name) and not getattr(self, name):
                 return what
-        return "region" if needs.region is not None and needs.region != self.region else None
+        return "region" if needs.region is not None and needs.region not in (self.region, *self.regions) else None
 
     def _speaks(self, needs: Needs) -> bool:
         if needs.endpoint in self.endpoints:

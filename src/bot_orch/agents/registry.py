@@ -8,6 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from bot_orch.agents.base import AgentRunner
+from bot_orch.agents.capabilities import Capabilities
+from bot_orch.agents.deployments import Deployment, DeploymentPool, DeploymentsRunner
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue, HumanRunner, HumanSettings
 from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
@@ -33,11 +35,16 @@ KINDS: Mapping[str, type[AgentSettings]] = MappingProxyType(
 
 
 def make_runner(
-    agent_id: str, settings: AgentSettings, limits: Limits | None = None, *, queue: HumanQueue | None = None
+    agent_id: str,
+    settings: AgentSettings,
+    limits: Limits | None = None,
+    *,
+    queue: HumanQueue | None = None,
+    capabilities: Capabilities | None = None,
 ) -> AgentRunner:
     """Build the runner of an agent, without guard."""
     if isinstance(settings, OpenAISettings):
-        return OpenAIRunner(settings, limits)
+        return _http_runner(settings, limits, (capabilities or Capabilities()).endpoints)
     if isinstance(settings, PythonSettings):
         return PythonRunner(settings, limits)
     if isinstance(settings, SubprocessSettings):
@@ -55,6 +62,7 @@ def make_agent(
     limits: Limits | None = None,
     *,
     queue: HumanQueue | None = None,
+    capabilities: Capabilities | None = None,
     **options: Any,
 ) -> Guard:
     """Build a guarded agent; ``options`` are those of :class:`Guard`.
@@ -66,7 +74,26 @@ def make_agent(
     >>> make_agent("demo", SimulatedSettings()).available
     True
     """
-    limits = limits or Limits()
+    limits, capabilities = limits or Limits(), capabilities or Capabilities()
     if isinstance(settings, HumanSettings):
         limits = replace(limits, first_byte_s=None, total_s=None, idle_s=None)
-    return Guard(agent_id, make_runner(agent_id, settings, limits, queue=queue), limits, **options)
+    if isinstance(settings, OpenAISettings):
+        places = [each.region for each in settings.deployments if each.region is not None]
+        capabilities = replace(capabilities, regions=(*capabilities.regions, *places))
+    runner = make_runner(agent_id, settings, limits, queue=queue, capabilities=capabilities)
+    return Guard(agent_id, runner, limits, capabilities=capabilities, **options)
+
+
+def _http_runner(settings: OpenAISettings, limits: Limits | None, endpoints: tuple[str, ...]) -> AgentRunner:
+    if not settings.deployments:
+        return OpenAIRunner(settings, limits, endpoints=endpoints)
+    runners = [
+        OpenAIRunner(_at(settings, deployment), limits, endpoints=endpoints) for deployment in settings.deployments
+    ]
+    return DeploymentsRunner(runners, DeploymentPool(settings.deployments, settings.rotation, settings.rest_s))
+
+
+def _at(settings: OpenAISettings, where: Deployment) -> OpenAISettings:
+    """The settings of one deployment."""
+    key, model = where.api_key or settings.api_key, where.model or settings.model
+    return replace(settings, base_url=where.base_url, api_key=key, model=model, deployments=())

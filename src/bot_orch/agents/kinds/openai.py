@@ -1,10 +1,10 @@
-"""Models behind an OpenAI-compatible ``/chat/completions`` endpoint."""
+"""Models behind an OpenAI-compatible endpoint: chat, and other interfaces that it declares."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 
 from bot_orch.agents.address import check_url
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.deployments import Deployment, Rotation
 from bot_orch.agents.endings import Ending
-from bot_orch.agents.kinds.streamed import StreamedAnswer, asks_for_counts
+from bot_orch.agents.kinds.streamed import asks_for_counts
+from bot_orch.agents.kinds.variants import as_variant
 from bot_orch.agents.limits import Limits
+from bot_orch.agents.native import PATHS, Accumulator, accumulate, read_reply
 from bot_orch.agents.rejections import ending_of, read_error
-from bot_orch.agents.replies import reply_from_completion
 from bot_orch.agents.retry_after import retry_after_s
 from bot_orch.agents.sse import EventReader
 from bot_orch.agents.tokens import prompt_tokens
@@ -37,6 +39,7 @@ _ERROR_BODY_S = 1.0
 _DRAIN_S = 0.05
 _IN_PIECES_BYTES = 500_000  # a larger body is written in pieces, so that it does not block the event loop
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,60 +58,87 @@ class OpenAISettings:
         Whether the endpoint may be on this machine or a private network.
     stream_usage
         Whether to request token counts at the end of a stream; disable it for endpoints that reject the option.
+    system, params
+        Make a variant of the model: a prefix of the system's instructions, and parameters that count before those of
+        the caller.
+    deployments, rotation, rest_s
+        Several endpoints instead of ``base_url``: see :class:`bot_orch.agents.deployments.DeploymentPool`.
     """
 
-    base_url: str
-    model: str
+    base_url: str = ""
+    model: str = ""
     api_key: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=lambda: _NO_HEADERS, repr=False)
     allow_private: bool = False
     stream_usage: bool = True
+    system: str = ""
+    params: Mapping[str, Any] = field(default_factory=lambda: _NO_PARAMS)
+    deployments: tuple[Deployment, ...] = ()
+    rotation: Rotation = "least_used"
+    rest_s: float = 30.0
 
     def __post_init__(self) -> None:
-        check_url(self.base_url, allow_private=self.allow_private)
+        if bool(self.base_url) == bool(self.deployments):
+            raise InvalidInputError("base_url", "or deployments must be given, and not both", "keep exactly one")
+        for place, each in enumerate(self.deployments):
+            check_url(each.base_url, allow_private=self.allow_private, field=f"deployments[{place}].base_url")
+        if self.base_url:
+            check_url(self.base_url, allow_private=self.allow_private)
         if not self.model:
             raise InvalidInputError("model", "is empty", "name the model as the endpoint knows it")
         for value in (self.api_key, *self.headers, *self.headers.values()):
             if not (value.isprintable() and value.isascii()):
                 raise InvalidInputError("api_key", "holds a line break or an odd character", "check the environment")
 
-    def url(self) -> str:
-        """URL of the chat completions endpoint."""
+    def url(self, endpoint: str = "chat") -> str:
+        """URL of an interface."""
         base, question, query = check_url(self.base_url, allow_private=self.allow_private).partition("?")
-        return f"{base.rstrip('/')}/chat/completions{question}{query}"
+        return f"{base.rstrip('/')}{PATHS[endpoint]}{question}{query}"
 
 
 class OpenAIRunner:
     """Runner that calls the endpoint over persistent connections."""
 
-    def __init__(self, settings: OpenAISettings, limits: Limits | None = None, lookup: Lookup | None = None) -> None:
+    def __init__(
+        self,
+        settings: OpenAISettings,
+        limits: Limits | None = None,
+        lookup: Lookup | None = None,
+        *,
+        endpoints: Collection[str] = ("chat",),
+    ) -> None:
         self._settings = settings
         self._limits = limits or Limits()
         self._lookup = lookup or _connection().lookup  # fails early if aiohttp is missing
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
-        self._url = settings.url()
+        self._url, self._endpoints = settings.url(), frozenset(endpoints)
         self._headers = {"Content-Type": "application/json", **settings.headers}
         if settings.api_key:
             self._headers["Authorization"] = f"Bearer {settings.api_key}"
 
     async def call(self, request: CallRequest) -> CallReply:
         """Call without streaming."""
+        request = self._prepared(request)
         payload = await self._payload(request, stream=False)
         now = asyncio.get_running_loop().time
         begun = now()
         first_s = self._limits.first_byte_s
-        async with self._exchange(payload, request.headers, first_byte_s=first_s) as (response, pieces):
+        async with self._exchange(payload, request.headers, url=self._at(request), first_byte_s=first_s) as (
+            response,
+            pieces,
+        ):
             first_byte_s = now() - begun
             data = b"".join([piece async for piece in pieces])
-        reply = reply_from_completion(data, response.status)
+        reply = self._read(data, response.status, request)
         return replace(reply, elapsed_s=now() - begun, first_byte_s=first_byte_s)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """Call with streaming. The answer is complete after ``[DONE]`` or a finish reason in every choice."""
-        payload = await self._payload(request, stream=True)
-        answer = StreamedAnswer(counts=asks_for_counts(request.params), prompt_tokens=prompt_tokens(request))
-        async with self._exchange(payload, request.headers, accept="text/event-stream") as (response, pieces):
+        request = self._prepared(request)
+        payload, answer = await self._payload(request, stream=True), self._accumulator(request)
+        exchange = self._exchange(payload, request.headers, url=self._at(request), accept="text/event-stream")
+        async with exchange as (response, pieces):
             if response.content_type != "text/event-stream":
                 raise CallFailure(Ending.MALFORMED, "the answer is not an event stream", status=response.status)
             reader = EventReader()
@@ -120,7 +150,7 @@ class OpenAIRunner:
                 if answer.done:
                     await _drain(pieces)
                     break
-        yield Chunk(reply=answer.reply(response.status))
+        yield Chunk(reply=answer.reply(response.status), endpoint=request.endpoint)
 
     async def probe(self, path: str) -> None:
         """GET a path at the endpoint's host; any status but 2xx raises."""
@@ -142,20 +172,38 @@ class OpenAIRunner:
             await session.close()
 
     async def _payload(self, request: CallRequest, *, stream: bool) -> bytes:
-        params = {name: value for name, value in request.params.items() if name not in _OURS}
-        document: dict[str, Any] = {
-            "model": self._settings.model,
-            "messages": list(map(dict, request.chat())),
-            **params,
-        }
+        document = self._document(request)
         if stream:
             document["stream"] = True
             options = document.get("stream_options") or {}
-            if self._settings.stream_usage and isinstance(options, Mapping):  # needed for the cost
+            counted = self._settings.stream_usage and request.endpoint in ("chat", "completions")
+            if counted and isinstance(options, Mapping):  # needed for the cost
                 document["stream_options"] = {**options, "include_usage": True}
         else:
             document.pop("stream_options", None)
         return await encode(document, self._limits.max_request_bytes)
+
+    def _prepared(self, request: CallRequest) -> CallRequest:
+        """The request as a variant asks it; by chat, unless the endpoint has the interface that was asked."""
+        if request.endpoint not in self._endpoints or request.document is None:
+            request = replace(request, endpoint="chat", document=None)
+        return as_variant(request, self._settings.system, self._settings.params)
+
+    def _document(self, request: CallRequest) -> dict[str, Any]:
+        if request.document is not None:
+            return {**request.document, "model": self._settings.model}
+        params = {name: value for name, value in request.params.items() if name not in _OURS}
+        return {"model": self._settings.model, "messages": list(map(dict, request.chat())), **params}
+
+    def _at(self, request: CallRequest) -> str:
+        return self._url if request.endpoint == "chat" else self._settings.url(request.endpoint)
+
+    def _read(self, data: bytes, status: int, request: CallRequest) -> CallReply:
+        return read_reply(request.endpoint, data, status)
+
+    def _accumulator(self, request: CallRequest) -> Accumulator:
+        counts = asks_for_counts(request.params)
+        return accumulate(request.endpoint, counts=counts, prompt_tokens=prompt_tokens(request))
 
     @asynccontextmanager
     async def _exchange(
@@ -163,6 +211,7 @@ class OpenAIRunner:
         payload: bytes,
         passed_on: Mapping[str, str],
         *,
+        url: str,
         accept: str = "application/json",
         first_byte_s: float | None = None,
     ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]], None]:
@@ -175,7 +224,7 @@ class OpenAIRunner:
                 async with timer:
                     headers = {**passed_on, **self._headers, "Accept": accept}
                     data = payload if len(payload) < _IN_PIECES_BYTES else io.BytesIO(payload)
-                    response = await session.post(self._url, data=data, headers=headers, allow_redirects=False)
+                    response = await session.post(url, data=data, headers=headers, allow_redirects=False)
             except TimeoutError:
                 if not timer.expired():
                     raise

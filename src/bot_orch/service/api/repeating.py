@@ -17,6 +17,8 @@ __all__ = ["REPLAYED", "answer_once"]
 #: Header of an answer that was given before.
 REPLAYED = "idempotent-replayed"
 
+_ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.completed", b"event: response.incomplete")
+
 
 async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Reply | StreamedReply:
     """The handler's answer; with a key that has one already, that one."""
@@ -60,7 +62,7 @@ class _Recording:
             piece = await anext(self._stream.pieces)
         except StopAsyncIteration:
             body = b"".join(self._sent)
-            if self._open and body.endswith(b"data: [DONE]\n\n"):  # else it ended with an error
+            if self._open and body.rstrip().rpartition(b"\n\n")[2].startswith(_ENDS):  # else it ended with an error
                 self._open = False
                 self._repeats.keep(self._key, KeptAnswer(body, self._stream.media, self._headers))
             self._free()

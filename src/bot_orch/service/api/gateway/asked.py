@@ -23,7 +23,7 @@ from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 
-__all__ = ["AUTO", "Asked", "make_round", "read_hints", "read_model", "unknown_model"]
+__all__ = ["AUTO", "Asked", "make_round", "native", "read_hints", "read_model", "text_of", "unknown_model"]
 
 AUTO = frozenset({"auto", "bot-orch", "bot-orch/auto"})
 _NO_HINTS = ChatHints()
@@ -82,6 +82,16 @@ def read_hints(body: Mapping[str, Any]) -> ChatHints:
     return msgspec.convert({"bot_orch": body.get("bot_orch")}, ChatAside).bot_orch or ChatHints()
 
 
+def native(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request as an agent gets it that speaks its interface."""
+    return {name: value for name, value in body.items() if name != "bot_orch"}
+
+
+def text_of(value: Any) -> str:
+    """A text, or nothing."""
+    return value if isinstance(value, str) else ""
+
+
 def unknown_model() -> Problem:
     """The answer to a model that is no agent."""
     return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
@@ -107,7 +117,16 @@ def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> R
         needs=needs_of(asked.endpoint, size, params=params, messages=messages, region=hints.region, only=asked.only),
         made_by=runtime.loops.agent_of(token, (*asked.refers_to, *results_in(messages))),
     )
-    call = CallRequest("", messages=messages, params=params, stream=asked.stream, headers=trace)
+    call = CallRequest(
+        "",
+        messages=messages,
+        params=params,
+        stream=asked.stream,
+        headers=trace,
+        endpoint=asked.endpoint,
+        document=asked.document,
+        region=hints.region,
+    )
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
     record = TaskRecord(task_id, kind, hints.features, hints.reference, hints.profiles, hints.claims)
     text = None if runtime.ledger.router.settings.text is None else asked.text or prompt_of(messages)  # not logged

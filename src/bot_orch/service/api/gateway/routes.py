@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bot_orch.service.api.gateway.chat import complete
+from bot_orch.service.api.gateway.completions import complete_text
+from bot_orch.service.api.gateway.embeddings import embed
 from bot_orch.service.api.gateway.models import models, one_model
+from bot_orch.service.api.gateway.responses import respond
 from bot_orch.service.web.endpoint import Handler
 from bot_orch.service.web.routes import RouteSpec
 
@@ -31,6 +34,9 @@ def _asks(path: str, handler: Handler, summary: str) -> RouteSpec:
 
 GATEWAY_ROUTES: tuple[RouteSpec, ...] = (
     _asks("/v1/chat/completions", complete, "OpenAI-compatible; model auto"),
+    _asks("/v1/responses", respond, "OpenAI's Responses"),
+    _asks("/v1/completions", complete_text, "OpenAI's legacy completions"),
+    _asks("/v1/embeddings", embed, "Embeddings, among agents that declare them"),
     RouteSpec("GET", "/v1/models", models, scope="decide", summary="auto and every agent", answer=dict[str, Any]),
     RouteSpec(
         "GET",

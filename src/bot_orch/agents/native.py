@@ -1,0 +1,231 @@
+"""Answers of endpoints that are asked by another interface than chat: completions, responses, embeddings, messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from bot_orch.agents.base import CallFailure, CallReply, Chunk, Usage
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.kinds.streamed import StreamedAnswer
+from bot_orch.agents.rejections import ending_of, read_error
+from bot_orch.agents.replies import load_json, reply_from_completion, usage_from
+from bot_orch.agents.tokens import tokens_of
+
+__all__ = ["PATHS", "Accumulator", "accumulate", "read_reply"]
+
+PATHS: Mapping[str, str] = {
+    "chat": "/chat/completions",
+    "completions": "/completions",
+    "responses": "/responses",
+    "embeddings": "/embeddings",
+    "messages": "/messages",
+}
+"""Where an interface is, below the base URL."""
+
+_QUIET = frozenset(
+    {
+        *("response.created", "response.in_progress", "response.queued", "response.output_item.added"),
+        *("response.content_part.added", "message_start", "content_block_start", "ping"),
+    }
+)
+_LAST = frozenset({"response.completed", "response.incomplete", "message_stop"})
+
+
+class Accumulator(Protocol):
+    """Reads the events of a streamed answer."""
+
+    done: bool
+
+    def add(self, event: bytes) -> Chunk | None:
+        """The chunk for one event, if it is to be passed on."""
+        ...
+
+    def reply(self, status: int) -> CallReply:
+        """The complete answer."""
+        ...
+
+
+def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
+    """A whole answer.
+
+    Examples
+    --------
+    >>> read_reply("completions", b'{"choices": [{"text": "4"}], "usage": {"prompt_tokens": 3}}', 200).text
+    '4'
+    """
+    if endpoint == "chat":
+        return reply_from_completion(data, status)
+    document = load_json(data)
+    if not isinstance(document, dict):
+        raise CallFailure(Ending.MALFORMED, status=status)
+    if document.get("status") == "failed":
+        raise _failure(document.get("error"))
+    try:
+        text, made = _READERS[endpoint](document)
+    except (TypeError, KeyError, IndexError, AttributeError, ValueError):
+        raise CallFailure(Ending.MALFORMED, f"the answer is none of {endpoint}", status=status) from None
+    usage = usage_from(document.get("usage"))
+    return CallReply(text, document, usage=usage, status=status, raw=data, endpoint=endpoint, made=made)
+
+
+def accumulate(endpoint: str, *, counts: bool, prompt_tokens: int) -> Accumulator:
+    """What reads the events of an interface."""
+    if endpoint == "chat":
+        return StreamedAnswer(counts=counts, prompt_tokens=prompt_tokens)
+    if endpoint == "completions":
+        return _Completions(counts=counts, prompt_tokens=prompt_tokens)
+    return _TypedEvents(endpoint, prompt_tokens)
+
+
+def _embeddings(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    _ = [each["embedding"] for each in document["data"]]
+    return "", ()
+
+
+def _completion(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    return str(document["choices"][0]["text"]), ()
+
+
+def _response(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    said, made = [], [str(document["id"])]
+    for item in document["output"]:
+        if item["type"] == "message":
+            said += [part.get("text", "") for part in item["content"]]
+        elif isinstance(called := item.get("call_id"), str):
+            made.append(called)
+    return "".join(said), tuple(made)
+
+
+def _message(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    blocks = document["content"]
+    said = "".join(block["text"] for block in blocks if block["type"] == "text")
+    return said, tuple(str(block["id"]) for block in blocks if block["type"] == "tool_use")
+
+
+_READERS = {"embeddings": _embeddings, "completions": _completion, "responses": _response, "messages": _message}
+
+
+class _Completions:
+    """Events of legacy completions: choices with texts, and ``[DONE]``."""
+
+    def __init__(self, *, counts: bool, prompt_tokens: int) -> None:
+        self._counts, self._prompt_tokens = counts, prompt_tokens
+        self._text: list[str] = []
+        self._told: Usage | None = None
+        self._seen: set[int] = set()
+        self._finished: set[int] = set()
+        self._letters = 0
+        self.done = False
+
+    def add(self, event: bytes) -> Chunk | None:
+        self.done = self.done or event.strip() == b"[DONE]"
+        if self.done:
+            return None
+        document = load_json(event)
+        if not isinstance(document, dict) or not isinstance(choices := document.get("choices"), list):
+            if isinstance(document, dict) and document.get("error"):
+                raise _failure(document["error"])
+            raise CallFailure(Ending.MALFORMED, "an event has no choices")
+        if document.get("usage"):
+            self._told = usage_from(document["usage"])
+            if not (choices or self._counts):
+                return None
+        text, more = "", False
+        for choice in choices:
+            index, said = choice.get("index") or 0, choice.get("text") or ""
+            self._seen.add(index)
+            if choice.get("finish_reason"):
+                self._finished.add(index)
+                more = True
+            more = more or bool(said)
+            self._letters += len(said)
+            text += said if index == 0 else ""
+        self._text.append(text)
+        return Chunk(text, raw=event, more=more, usage=self._usage, endpoint="completions")
+
+    def reply(self, status: int) -> CallReply:
+        if not (self.done or (self._seen and self._seen == self._finished)):
+            raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
+        return CallReply("".join(self._text), usage=self._usage, status=status, endpoint="completions")
+
+    @property
+    def _usage(self) -> Usage:
+        return self._told or Usage(self._prompt_tokens, tokens_of(self._letters), estimated=True)
+
+
+class _TypedEvents:
+    """Events with a ``type``: those of OpenAI's Responses and of Anthropic's Messages."""
+
+    def __init__(self, endpoint: str, prompt_tokens: int) -> None:
+        self._endpoint, self._prompt_tokens = endpoint, prompt_tokens
+        self._text: list[str] = []
+        self._made: list[str] = []
+        self._counts: dict[str, Any] = {}
+        self._letters = 0
+        self.done = False
+
+    def add(self, event: bytes) -> Chunk | None:
+        document = load_json(event)
+        kind = document.get("type") if isinstance(document, dict) else None
+        if not isinstance(kind, str):
+            raise CallFailure(Ending.MALFORMED, "an event has no type")
+        if kind in ("error", "response.failed"):
+            raise _failure(document.get("error") or (document.get("response") or {}).get("error") or document)
+        self.done = self.done or kind in _LAST
+        try:
+            text = self._read(kind, document)
+        except (TypeError, KeyError, AttributeError):
+            raise CallFailure(Ending.MALFORMED, f"an event {kind} is not as it should be") from None
+        self._text.append(text)
+        return Chunk(text, raw=event, more=kind not in _QUIET, usage=self._usage, endpoint=self._endpoint)
+
+    def reply(self, status: int) -> CallReply:
+        if not self.done:
+            raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
+        said = "".join(self._text)
+        return CallReply(said, usage=self._usage, status=status, endpoint=self._endpoint, made=tuple(self._made))
+
+    def _read(self, kind: str, document: Mapping[str, Any]) -> str:
+        if kind == "response.output_text.delta":
+            return self._said(document["delta"])
+        if kind in ("response.function_call_arguments.delta", "response.reasoning_summary_text.delta"):
+            self._said(document["delta"])
+        elif kind in _LAST and "response" in document:
+            self._count(document["response"].get("usage"))
+            self._made += _response(document["response"])[1]
+        elif kind == "message_start":
+            self._count(document["message"].get("usage"))
+        elif kind == "message_delta":
+            self._count(document.get("usage"))
+        elif kind == "content_block_start" and document["content_block"]["type"] == "tool_use":
+            self._made.append(document["content_block"]["id"])
+        elif kind == "content_block_delta":
+            delta = document["delta"]
+            said = self._said(delta.get("text") or delta.get("partial_json") or delta.get("thinking") or "")
+            return said if "text" in delta else ""
+        return ""
+
+    def _said(self, text: str) -> str:
+        self._letters += len(text)
+        return text
+
+    def _count(self, told: Any) -> None:
+        if isinstance(told, Mapping):
+            self._counts |= {name: value for name, value in told.items() if value is not None}
+
+    @property
+    def _usage(self) -> Usage:
+        told = usage_from(self._counts)
+        if self.done and self._counts:
+            return told
+        return Usage(told.input_tokens or self._prompt_tokens, tokens_of(self._letters), estimated=True)
+
+
+def _failure(error: Any) -> CallFailure:
+    raw = json.dumps({"error": error}).encode()
+    read = read_error(raw)
+    status = read.status if read is not None else None
+    ending = Ending.UPSTREAM_5XX if read is None else ending_of(status or 500, read)
+    return CallFailure(ending, "the endpoint reports an error", status=status, raw=raw[:16_384])

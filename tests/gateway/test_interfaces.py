@@ -1,0 +1,275 @@
+"""Responses, completions and embeddings with the official client: translated for agents with chat, else passed on."""
+
+import openai
+import pytest
+from remote import GOOD, HELLO, attempts
+
+CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+CALLS = {"message": {"content": None, "tool_calls": [CALL]}, "finish": "tool_calls"}
+IN_PIECES = [
+    {"tool_calls": [{"index": 0, **CALL, "function": {"name": "weather", "arguments": ""}}]},
+    {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": '}}]},
+    {"tool_calls": [{"index": 0, "function": {"arguments": '"Rome"}'}}]},
+]
+TOOL = {"type": "function", "name": "weather", "description": "Now", "parameters": {"type": "object"}, "strict": True}
+ASKED = {"type": "input_text", "text": "what?"}
+FRAME = {"id": "resp_up", "object": "response", "created_at": 1, "model": "m-1", "status": "completed"}
+SAID = {
+    "id": "msg_up",
+    "type": "message",
+    "status": "completed",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Native", "annotations": []}],
+}
+COUNTS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
+RESPONSE = {**FRAME, "output": [SAID], "usage": COUNTS, "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+PLACE = {"item_id": "msg_up", "output_index": 0, "content_index": 0}
+EVENTS = [
+    {"type": "response.created", "response": {**RESPONSE, "output": [], "usage": None}, "sequence_number": 0},
+    {"type": "response.output_text.delta", **PLACE, "delta": "Native", "logprobs": [], "sequence_number": 1},
+    {"type": "response.completed", "response": RESPONSE, "sequence_number": 2},
+]
+
+
+def able(line, *endpoints):
+    return line.replace("kind: openai,", f"kind: openai, capabilities: {{endpoints: [{', '.join(endpoints)}]}},")
+
+
+def ask(where, **options):
+    return where.with_raw_response.create(model="auto", **options)
+
+
+# Responses -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_response_is_a_chat_for_an_agent_with_chat(endpoint, serve, agent, client):
+    url = endpoint.script(GOOD)
+    service = serve(agent(url))
+    done = ask(client(service).responses, instructions="Be brief.", input="Hello", max_output_tokens=50, user="ann")
+    response = done.parse()
+    assert (response.output_text, response.status, response.usage.output_tokens) == ("The answer", "completed", 2)
+    assert response.max_output_tokens == 50 and response.instructions == "Be brief."
+    sent = endpoint.seen(url)[0]
+    assert sent["path"].endswith("/v1/chat/completions")
+    assert sent["document"]["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello"},
+    ]
+    assert sent["document"]["max_completion_tokens"] == 50 and sent["document"]["user"] == "ann"
+    assert done.headers["x-bot-orch-agent"] == "upstream"
+    (attempt,) = attempts(service)
+    assert (attempt.ending, attempt.input_tokens, attempt.output_tokens) == ("completed", 11, 2)
+
+
+def test_items_tools_images_and_formats_are_translated(endpoint, serve, agent, client):
+    url = endpoint.script(CALLS)
+    given = [
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "what?"}, {"type": "input_image", "image_url": "u"}],
+        },
+        {"type": "reasoning", "id": "r", "summary": []},
+        {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+    ]
+    shape = {"type": "json_schema", "name": "w", "schema": {"type": "object"}, "strict": True}
+    response = client(serve(agent(url))).responses.create(
+        model="auto",
+        input=given,
+        tools=[TOOL],
+        tool_choice={"type": "function", "name": "weather"},
+        text={"format": shape},
+        reasoning={"effort": "low"},
+    )
+    (item,) = response.output
+    assert (item.type, item.call_id, item.name, item.arguments) == (
+        "function_call",
+        "call_1",
+        "weather",
+        '{"city": "Rome"}',
+    )
+    sent = endpoint.seen(url)[0]["document"]
+    assert sent["messages"] == [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": "u"}}],
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+    ]
+    assert sent["tools"] == [{"type": "function", "function": {name: TOOL[name] for name in TOOL if name != "type"}}]
+    assert sent["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
+    assert sent["response_format"]["json_schema"] == {"name": "w", "schema": {"type": "object"}, "strict": True}
+    assert sent["reasoning_effort"] == "low"
+
+
+def test_a_streamed_response(endpoint, serve, agent, client):
+    service = serve(agent(endpoint.script(GOOD)))
+    with client(service).responses.stream(model="auto", input="Hello") as stream:
+        kinds = [event.type for event in stream]
+        response = stream.get_final_response()
+    assert response.output_text == "The answer" and response.usage.output_tokens == 2
+    assert kinds[:4] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    ]
+    assert kinds.count("response.output_text.delta") == 2 and kinds[-1] == "response.completed"
+    assert attempts(service)[0].output_tokens == 2
+
+
+def test_a_streamed_tool_call_and_its_result(endpoint, serve, agent, client):
+    urls = [endpoint.script({"words": IN_PIECES, "finish": "tool_calls"}, GOOD) for _ in "ab"]
+    service = serve(agent(urls[0], "a"), agent(urls[1], "b"), router="floor: 1.0")
+    responses = client(service).responses
+    with responses.stream(model="auto", input="Hello", tools=[TOOL]) as stream:
+        (item,) = stream.get_final_response().output
+    assert (item.call_id, item.arguments) == ("call_1", '{"city": "Rome"}')
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
+    done = ask(responses, input=[{"role": "user", "content": "Hello"}, item.to_dict(), result], tools=[TOOL])
+    assert done.headers["x-bot-orch-propensity"] == "1.0" and done.parse().output_text == "The answer"
+
+
+def test_a_response_that_is_cut_is_incomplete(endpoint, serve, agent, client):
+    service = serve(agent(endpoint.script({"finish": "length"})))
+    response = client(service).responses.create(model="auto", input="Hello")
+    assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    *_, last = client(service).responses.create(model="auto", input="Hello", stream=True)
+    assert last.type == "response.incomplete"
+
+
+def test_a_stream_that_breaks_ends_with_an_error(endpoint, serve, agent, client):
+    service = serve(agent(endpoint.script({"words": ["half"], "then": "drop"})))
+    with pytest.raises(openai.APIError):
+        list(client(service).responses.create(model="auto", input="Hello", stream=True))
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_agent_that_declares_responses_gets_them_as_they_are(endpoint, serve, agent, client, streams):
+    url = endpoint.script({"document": RESPONSE, "events": EVENTS})
+    service = serve(able(agent(url), "chat", "responses"))
+    tools = [{"type": "web_search"}]
+    done = ask(client(service).responses, input="Hello", tools=tools, store=True, stream=streams)
+    said = list(done.parse())[-1].response if streams else done.parse()
+    assert (said.id, said.output_text) == ("resp_up", "Native")
+    sent = endpoint.seen(url)[0]
+    assert sent["path"].endswith("/v1/responses") and sent["document"]["model"] == "m"
+    assert sent["document"]["tools"] == tools and sent["document"]["store"] is True
+    (attempt,) = attempts(service)
+    assert (attempt.input_tokens, attempt.output_tokens, attempt.estimated) == (5, 3, False)
+
+
+def test_state_of_an_endpoint_goes_to_the_agent_that_has_it(endpoint, serve, agent, client):
+    urls = [endpoint.script({"document": {**RESPONSE, "id": f"resp_{name}"}}) for name in "ab"]
+    lines = [able(agent(url, name), "responses") for url, name in zip(urls, "ab", strict=True)]
+    service = serve(*lines, agent(endpoint.script(GOOD), "chats"), router="floor: 1.0")
+    responses = client(service).responses
+    for _ in range(8):
+        first = ask(responses, input="Hello", tools=[{"type": "web_search"}])
+        agent_ = first.headers["x-bot-orch-agent"]
+        assert first.headers["x-bot-orch-propensity"] == "0.5" and agent_ in "ab"
+        again = ask(responses, input="more", previous_response_id=first.parse().id)
+        assert (again.headers["x-bot-orch-agent"], again.headers["x-bot-orch-propensity"]) == (agent_, "1.0")
+    shown = service.get(f"/v1/decisions/{first.headers['x-bot-orch-decision-id']}").json()
+    assert shown["excluded"] == {"chats": "cannot: tool web_search"}
+
+
+def test_what_a_chat_cannot_express_is_refused(endpoint, serve, agent, client):
+    service = serve(agent(endpoint.script(GOOD)))
+    with pytest.raises(openai.BadRequestError, match="previous_response_id") as refused:
+        client(service).responses.create(model="auto", input="more", previous_response_id="resp_1")
+    assert refused.value.code == "missing_capability"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_function_answers_responses(serve, client, streams):
+    service = serve("{id: own, kind: python, settings: {path: 'gateway_agents:at_once'}}")
+    done = client(service).responses.create(model="auto", input="Hello", stream=streams)
+    response = list(done)[-1].response if streams else done
+    assert (response.output_text, response.usage.input_tokens, response.model) == ("The answer", 3, "own")
+
+
+# Completions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_completion_is_a_chat(endpoint, serve, agent, client, streams):
+    url = endpoint.script(GOOD)
+    service = serve(agent(url))
+    options = {"stream_options": {"include_usage": True}} if streams else {}
+    done = client(service).completions.create(
+        model="auto", prompt="Say", max_tokens=9, temperature=0.5, stream=streams, **options
+    )
+    if streams:
+        pieces = list(done)
+        text = "".join(choice.text for piece in pieces for choice in piece.choices)
+        finish, usage = [c.finish_reason for p in pieces for c in p.choices][-1], pieces[-1].usage
+    else:
+        text, finish, usage = done.choices[0].text, done.choices[0].finish_reason, done.usage
+    assert (text, finish, usage.completion_tokens) == ("The answer", "stop", 2)
+    sent = endpoint.seen(url)[0]["document"]
+    assert sent["messages"] == [{"role": "user", "content": "Say"}]
+    assert (sent["max_tokens"], sent["temperature"]) == (9, 0.5)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_agent_that_declares_completions_gets_them_as_they_are(endpoint, serve, agent, client, streams):
+    frame = {"id": "cmpl-up", "object": "text_completion", "created": 1, "model": "m-1"}
+    choice = {"index": 0, "text": "Native", "logprobs": None, "finish_reason": "stop"}
+    counts = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
+    whole = {**frame, "choices": [choice], "usage": counts}
+    pieces = [{**frame, "choices": [choice]}, {**frame, "choices": [], "usage": counts}]
+    url = endpoint.script({"document": whole, "events": pieces})
+    service = serve(able(agent(url), "completions"))
+    done = client(service).completions.create(model="auto", prompt=["a", "b"], suffix="end", stream=streams)
+    got = list(done) if streams else [done]
+    assert [(piece.id, piece.choices[0].text) for piece in got] == [("cmpl-up", "Native")]
+    assert endpoint.seen(url)[0]["document"]["suffix"] == "end"
+    assert (attempts(service)[0].input_tokens, attempts(service)[0].output_tokens) == (5, 1)
+
+
+def test_a_suffix_is_no_chat(endpoint, serve, agent, client):
+    with pytest.raises(openai.BadRequestError, match="suffix"):
+        client(serve(agent(endpoint.script(GOOD)))).completions.create(model="auto", prompt="a", suffix="b")
+
+
+# Embeddings ----------------------------------------------------------------------------------------------------------
+
+
+def test_embeddings_are_routed_among_agents_that_declare_them(endpoint, serve, agent, client):
+    rows = [{"object": "embedding", "index": 0, "embedding": [0.5, 1.0]}]
+    counts = {"prompt_tokens": 4, "total_tokens": 4}
+    document = {"object": "list", "data": rows, "model": "e-1", "usage": counts}
+    urls = [endpoint.script({"document": document}) for _ in "ab"]
+    lines = [able(agent(url, name), "embeddings") for url, name in zip(urls, "ab", strict=True)]
+    service = serve(*lines, agent(endpoint.script(GOOD), "chats"), router="floor: 1.0, success_reward: 1.0")
+    answers = [ask(client(service).embeddings, input=["one", "two"], encoding_format="float") for _ in range(12)]
+    assert {each.headers["x-bot-orch-agent"] for each in answers} == {"a", "b"}
+    assert {each.headers["x-bot-orch-propensity"] for each in answers} == {"0.5"}
+    assert answers[0].parse().data[0].embedding == [0.5, 1.0]
+    sent = endpoint.seen(urls[0])[0]
+    assert sent["path"].endswith("/v1/embeddings") and sent["document"]["input"] == ["one", "two"]
+    assert attempts(service, 12)[0].input_tokens == 4
+    chat = client(service).chat.completions.with_raw_response.create(model="auto", messages=HELLO)
+    assert chat.headers["x-bot-orch-agent"] == "chats"
+
+
+def test_embeddings_without_such_an_agent_are_refused(endpoint, serve, agent, client):
+    service = serve(agent(endpoint.script(GOOD)))
+    with pytest.raises(openai.BadRequestError, match="lack of embeddings"):
+        client(service).embeddings.create(model="auto", input="one")
+    with pytest.raises(openai.BadRequestError, match="input"):
+        client(service).embeddings.create(model="auto", input="")
+
+
+@pytest.mark.parametrize("path", ["responses", "completions", "embeddings"])
+@pytest.mark.parametrize("body", [{}, {"model": "auto"}, {"model": 1, "input": "a", "prompt": "a"}])
+def test_wrong_bodies_are_named(endpoint, serve, agent, path, body):
+    service = serve(agent(endpoint.script(GOOD)))
+    refused = service.post(f"/v1/{path}", body)
+    assert refused.status == 400 and refused.json()["error"]["param"] in ("model", "input", "prompt")
