@@ -21,10 +21,11 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from _harness import Bench
+from contextual import contextual
 
 MODES = {"durable": ("file", True), "in memory": ("memory", True), "one commit per request": ("file", False)}
 SERVER = """
@@ -117,17 +118,28 @@ def serving(folder: Path, mode: str, port: int) -> Iterator[str]:
     """A server of our own process, ended at the end."""
     where, grouped = MODES[mode]
     database = folder / f"{mode.replace(' ', '-')}.sqlite" if where == "file" else ":memory:"
+    with _served(folder, "policy: bot, floor: 0.02", port, database=str(database), grouped=grouped) as url:
+        yield url
+
+
+def serving_router(folder: Path, router: str, port: int) -> AbstractContextManager[str]:
+    """A durable server with these settings of the router."""
+    return _served(folder, router, port, database=str(folder / "log.sqlite"), grouped=True)
+
+
+@contextmanager
+def _served(folder: Path, router: str, port: int, *, database: str, grouped: bool) -> Iterator[str]:
     agents = "".join(f"  - {{id: agent-{i}, kind: simulated}}\n" for i in range(4))
     config = folder / "config.yaml"
     config.write_text(
-        f"version: 1\ndatabase: {json.dumps(str(database))}\nlisten: {{port: {port}}}\nlog_level: warning\n"
-        f"router: {{policy: bot, floor: 0.02}}\nagents:\n{agents}"
+        f"version: 1\ndatabase: {json.dumps(database)}\nlisten: {{port: {port}}}\nlog_level: warning\n"
+        f"router: {{{router}}}\nagents:\n{agents}"
     )
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", SERVER, str(config), "grouped" if grouped else "single"], stdout=subprocess.DEVNULL
     )
     try:
-        yield _wait(port)
+        yield _wait(port, seconds=120.0)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
@@ -305,6 +317,8 @@ def main() -> None:
         bench.row(f"durable {path} over one commit per request", ours, peer, higher_is_better=True, need=need)
     for (mode, path), (rate, p50, p99) in found.items():
         print(f"{mode} {path}: {rate:.0f} /s, p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    with tempfile.TemporaryDirectory() as folder:
+        contextual(bench, Path(folder), rounds=rounds, seconds=seconds, connections=arguments.connections)
     print(f"cores {os.cpu_count()}, connections {arguments.connections}")
     if arguments.gateway or arguments.litellm:
         bench.unit = "ms"

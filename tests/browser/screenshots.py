@@ -1,4 +1,7 @@
-"""Takes the screenshots in docs/img from the demonstration: python tests/browser/screenshots.py"""
+"""Takes the screenshots in docs/img from the demonstration: python tests/browser/screenshots.py
+
+With names of scenarios as arguments, only those are played and taken.
+"""
 
 import os
 import signal
@@ -20,15 +23,38 @@ DESK = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 
 
+SCENARIOS = {"prices": (600, 55.0), "outage": (400, 56.0)}  # requests per phase, seconds until the picture
+
+
 def main():
+    if sys.argv[1:]:
+        for name in sys.argv[1:]:
+            take("--scenario", name, "--rounds", str(SCENARIOS[name][0]), seconds=SCENARIOS[name][1], shoot=of(name))
+        return
+    take(seconds=LEARN_S, shoot=shoot)
+
+
+def of(name):
+    def shoot_scenario(browser, url):
+        page = browser.new_context(**DESK).new_page()
+        page.goto(url)
+        page.wait_for_selector("[data-chart=share] .area")
+        page.wait_for_timeout(1200)
+        clip = {"x": 0, "y": 0, "width": 1280, "height": 545}
+        page.screenshot(path=OUT / f"scenario-{name}.png", clip=clip, full_page=True)
+
+    return shoot_scenario
+
+
+def take(*words, seconds, shoot):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     program = "import sys; from bot_orch.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "demo", "--port", str(port), "--rate", "20", "--quiet"]
+    command = [sys.executable, "-c", program, "demo", "--port", str(port), "--rate", "20", "--quiet", *words]
     demo = subprocess.Popen(command)
     try:
-        time.sleep(LEARN_S)
+        time.sleep(seconds)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
             shoot(browser, f"http://127.0.0.1:{port}")
