@@ -12,7 +12,7 @@ from pathlib import Path
 
 from _harness import Bench
 
-KINDS = {
+KINDS: dict[str, tuple[str, dict[str, object]]] = {
     "ucb1": ("policy: ucb1", {}),
     "auto, 8 features": (
         "policy: auto, n_features: 8",
