@@ -5,6 +5,7 @@ from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerState, Brea
 from bot_orch.agents.capabilities import Capabilities, Needs
 from bot_orch.agents.endings import MEANING, Ending, Meaning
 from bot_orch.agents.guard import Guard
+from bot_orch.agents.kinds.anthropic import AnthropicRunner, AnthropicSettings
 from bot_orch.agents.kinds.human import HumanAnswer, HumanQueue, HumanRunner, HumanSettings
 from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
 from bot_orch.agents.kinds.python import PythonRunner, PythonSettings
@@ -19,6 +20,8 @@ __all__ = [
     "MEANING",
     "AgentRunner",
     "AgentSettings",
+    "AnthropicRunner",
+    "AnthropicSettings",
     "Attempt",
     "Breaker",
     "BreakerSettings",

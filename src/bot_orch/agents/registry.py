@@ -11,6 +11,7 @@ from bot_orch.agents.base import AgentRunner
 from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.deployments import Deployment, DeploymentPool, DeploymentsRunner
 from bot_orch.agents.guard import Guard
+from bot_orch.agents.kinds.anthropic import AnthropicRunner, AnthropicSettings
 from bot_orch.agents.kinds.human import HumanQueue, HumanRunner, HumanSettings
 from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
 from bot_orch.agents.kinds.python import PythonRunner, PythonSettings
@@ -21,11 +22,14 @@ from bot_orch.errors import InvalidInputError
 
 __all__ = ["KINDS", "AgentSettings", "make_agent", "make_runner"]
 
-AgentSettings = OpenAISettings | PythonSettings | SubprocessSettings | HumanSettings | SimulatedSettings
+AgentSettings = (
+    OpenAISettings | AnthropicSettings | PythonSettings | SubprocessSettings | HumanSettings | SimulatedSettings
+)
 
 KINDS: Mapping[str, type[AgentSettings]] = MappingProxyType(
     {
         "openai": OpenAISettings,
+        "anthropic": AnthropicSettings,
         "python": PythonSettings,
         "subprocess": SubprocessSettings,
         "human": HumanSettings,
@@ -80,17 +84,23 @@ def make_agent(
     if isinstance(settings, OpenAISettings):
         places = [each.region for each in settings.deployments if each.region is not None]
         capabilities = replace(capabilities, regions=(*capabilities.regions, *places))
+    if isinstance(settings, AnthropicSettings):
+        capabilities = replace(capabilities, endpoints=tuple(dict.fromkeys((*capabilities.endpoints, "messages"))))
     runner = make_runner(agent_id, settings, limits, queue=queue, capabilities=capabilities)
     return Guard(agent_id, runner, limits, capabilities=capabilities, **options)
 
 
 def _http_runner(settings: OpenAISettings, limits: Limits | None, endpoints: tuple[str, ...]) -> AgentRunner:
     if not settings.deployments:
-        return OpenAIRunner(settings, limits, endpoints=endpoints)
-    runners = [
-        OpenAIRunner(_at(settings, deployment), limits, endpoints=endpoints) for deployment in settings.deployments
-    ]
+        return _one(settings, limits, endpoints)
+    runners = [_one(_at(settings, each), limits, endpoints) for each in settings.deployments]
     return DeploymentsRunner(runners, DeploymentPool(settings.deployments, settings.rotation, settings.rest_s))
+
+
+def _one(settings: OpenAISettings, limits: Limits | None, endpoints: tuple[str, ...]) -> AgentRunner:
+    if isinstance(settings, AnthropicSettings):
+        return AnthropicRunner(settings, limits, endpoints=endpoints)
+    return OpenAIRunner(settings, limits, endpoints=endpoints)
 
 
 def _at(settings: OpenAISettings, where: Deployment) -> OpenAISettings:

@@ -45,7 +45,7 @@ class Visit:
 _LOCAL_CALLER = Caller("local", frozenset(SCOPES))
 _NOWHERE = Visit()
 # Headers on which an answer depends: of two, a proxy in front may have checked the other one.
-_ONCE = frozenset({b"authorization", b"host", b"origin", b"cookie", b"idempotency-key", b"content-type"})
+_ONCE = frozenset({b"authorization", b"x-api-key", b"host", b"origin", b"cookie", b"idempotency-key", b"content-type"})
 
 
 def single(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -102,6 +102,8 @@ class Gate:
         if scope is None:
             return _LOCAL_CALLER
         kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+        if not kind and b"x-api-key" in headers:  # as Anthropic's clients send it
+            kind, token = b"bearer", headers[b"x-api-key"]
         if kind.lower() != b"bearer" or not token.strip():
             self._logins.refused(visit.address, visit.route, "no token")
             raise _unknown()

@@ -34,6 +34,8 @@ class RouteSpec:
         Names of parameters behind the path, for the OpenAPI document; all are optional.
     large
         Whether bodies may hold images: ``limits.body_bytes`` counts, not ``limits.record_bytes``.
+    face
+        How errors look.
     """
 
     method: str
@@ -47,6 +49,7 @@ class RouteSpec:
     statuses: tuple[int, ...] = (200,)
     watch: bool = False
     large: bool = False
+    face: type[JsonFace] = JsonFace
     query: tuple[str, ...] = ()
 
     def route(self, site: Site) -> BaseRoute:
@@ -56,7 +59,7 @@ class RouteSpec:
             self.handler,
             route=self.path,
             scope=self.scope,
-            face=JsonFace(self.body),
+            face=self.face(self.body),
             turn=self.body is not None,
             watch=self.watch,
             large=self.large,
