@@ -75,7 +75,8 @@ def reply_from_completion(data: bytes, status: int) -> CallReply:
     text = content if isinstance(content, str) else ""
     usage = usage_from(document.get("usage"))
     made = tool_call_ids(message)
-    return CallReply(text=text, output=message, usage=usage, status=status, raw=data, made=made)
+    extra = {"completion_id": document.get("id"), "finish_reason": document["choices"][0].get("finish_reason")}
+    return CallReply(text=text, output=message, usage=usage, status=status, raw=data, extra=extra, made=made)
 
 
 def tool_call_ids(message: Any) -> tuple[str, ...]:

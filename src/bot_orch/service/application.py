@@ -19,6 +19,7 @@ from bot_orch.service.api.routes import API_ROUTES, ROUTES
 from bot_orch.service.api.tasks import resume
 from bot_orch.service.config import Config
 from bot_orch.service.dashboard.routes import dashboard_pages
+from bot_orch.service.judging.bench import open_bench
 from bot_orch.service.people.pages import queue_pages
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.desk import open_queue
@@ -114,6 +115,7 @@ async def _load(app: Starlette, runtime: Runtime) -> None:
             app.state.stop()
         return
     start_alarms(runtime)
+    open_bench(runtime)
     if runtime.replica is None:
         resume(runtime)
     else:

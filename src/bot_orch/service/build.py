@@ -24,6 +24,7 @@ from bot_orch.eventlog.stores.open import check_database
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
+from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import counts_dollars, typical_price, wanted_constraints, wanted_weights
 from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
@@ -52,7 +53,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
         encoder=r.encoder,
         patience_s=r.patience_s,
         horizon=None,  # decisions are dropped at horizon_s, by events in the log
-        audit_rate=r.audit_rate,
+        audit_rate=r.audit_rate if config.audit is None else config.audit.rate,
         on_alarm=r.on_alarm,
         objective=wanted_weights(r),
         constraints=wanted_constraints(r),
@@ -110,6 +111,7 @@ def _check_router(config: Config) -> None:
     check_database(config.database, "config.database")
     for agent in config.agents:
         make_guard(agent, queue=_NoQueue())
+    check_judges(config)
     if config.router.reference is not None:
         measure_from_dict(config.router.reference)
 

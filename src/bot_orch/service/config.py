@@ -28,8 +28,10 @@ __all__ = [
     "ALARMS",
     "SCOPES",
     "AgentConfig",
+    "AuditConfig",
     "BudgetConfig",
     "Config",
+    "JudgeConfig",
     "LimitsConfig",
     "ListenConfig",
     "QueueConfig",
@@ -223,6 +225,33 @@ class AgentConfig(_Part, frozen=True, kw_only=True):
     capabilities: dict[str, Any] = {}
 
 
+class JudgeConfig(_Part, frozen=True, kw_only=True):
+    """One judge; the order of the list is their rank. ``settings`` belong to its kind.
+
+    ``rate`` is the share of answers that it judges; ``only`` names kinds of tasks, all if empty. ``timeout_s`` and
+    ``concurrency`` limit its calls.
+    """
+
+    name: str
+    kind: str
+    settings: dict[str, Any] = {}
+    rate: float = 1.0
+    only: tuple[str, ...] = ()
+    timeout_s: float = 60.0
+    concurrency: int = 4
+
+
+class AuditConfig(_Part, frozen=True, kw_only=True):
+    """Share of decisions about which the truth is asked, and ``by`` whom: people, a judge, or the caller.
+
+    ``answer_within_s`` is how long people have.
+    """
+
+    rate: float
+    by: str = "human"
+    answer_within_s: float = 86_400.0
+
+
 class QueueConfig(_Part, frozen=True, kw_only=True):
     """The queue of people: length of a claim's lease and of the undo window, whether drafts are hidden."""
 
@@ -250,6 +279,7 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
     points: int = 1_000
     depth: int = 32
     early_feedback: int = 10_000
+    judgements: int = 1_000
     open_tasks: int = 10_000
     snapshot_every: int = 50_000
     grace_s: float = 5.0
@@ -288,6 +318,8 @@ class Config(_Part, frozen=True, kw_only=True):
     listen: ListenConfig = ListenConfig()
     tokens: tuple[TokenConfig, ...] = ()
     router: RouterConfig = RouterConfig()
+    judges: tuple[JudgeConfig, ...] = ()
+    audit: AuditConfig | None = None
     queue: QueueConfig = QueueConfig()
     limits: LimitsConfig = LimitsConfig()
     access_log: str | None = None
@@ -351,7 +383,8 @@ def load_config(
         for name, part in config.routers.items()
     }
     agents = tuple(_beside(file, agent) for agent in config.agents)
-    return msgspec.structs.replace(config, agents=agents, routers=routers)
+    judges = tuple(_judge_beside(file, judge) for judge in config.judges)
+    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges)
 
 
 def _resolved(file: Path, database: str) -> str:
@@ -364,6 +397,14 @@ def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
         return agent
     folder = str(file.resolve().parent / agent.settings.get("folder", ""))
     return msgspec.structs.replace(agent, settings={**agent.settings, "folder": folder})
+
+
+def _judge_beside(file: Path, judge: JudgeConfig) -> JudgeConfig:
+    """A judge that is a function or a program lies beside the file."""
+    if judge.kind not in ("python", "program", "unit_test"):
+        return judge
+    folder = str(file.resolve().parent / judge.settings.get("folder", ""))
+    return msgspec.structs.replace(judge, settings={**judge.settings, "folder": folder})
 
 
 def parse_config(text: str, environment: Mapping[str, str] | None = None, *, name: str = "config") -> Config:
@@ -585,6 +626,7 @@ def _check_numbers(config: Config) -> None:
         ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),
         ("limits.points", config.limits.points, 1, most),
         ("limits.depth", config.limits.depth, 4, 500),
+        ("limits.judgements", config.limits.judgements, 1, 1_000_000),
         ("limits.early_feedback", config.limits.early_feedback, 0, most),
         ("limits.open_tasks", config.limits.open_tasks, 1, most),
         ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
@@ -598,6 +640,15 @@ def _check_numbers(config: Config) -> None:
             (f"{where}.usd", limits.usd, 0.0, most),
             (f"{where}.window_s", limits.window_s, 60.0, 31 * 86_400.0),
         ]
+    for judge in config.judges:
+        bounds += [
+            (f"judges.{judge.name}.rate", judge.rate, 0.0, 1.0),
+            (f"judges.{judge.name}.timeout_s", judge.timeout_s, 1e-3, 86_400.0),
+            (f"judges.{judge.name}.concurrency", judge.concurrency, 1, 1000),
+        ]
+    if config.audit is not None:
+        bounds.append(("audit.rate", config.audit.rate, 0.0, 1.0))
+        bounds.append(("audit.answer_within_s", config.audit.answer_within_s, 1e-3, 31 * 86_400.0))
     for name, value, low, high in bounds:
         if value is not None and not (low <= value <= high and value < most):
             span = f"{low:g} or more" if high == most else f"from {low:g} to {high:g}"

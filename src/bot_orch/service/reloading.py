@@ -26,7 +26,7 @@ __all__ = ["Reloader", "check_exposed"]
 
 _log = logging.getLogger("bot_orch.service")
 _FIXED = ("database", "listen", "queue", "limits", "access_log", "webhooks", "traces")  # read once, at the start
-_LIVE = ("agents", "router", "tokens", "log_level")
+_LIVE = ("agents", "router", "judges", "audit", "tokens", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is the same for all routers
 _LOOK_S = 0.05
 

@@ -19,6 +19,8 @@ class ReportSource(Enum):
     """The caller gave no id: a digest of the report is its id, so that sending it again counts once."""
     ROUND = "round-"
     """The service asked the agent itself; the rest of the id is that of the decision."""
+    JUDGE = "judge-"
+    """A judge of the service; the rest of the id is its name and that of the decision."""
 
 
 def feedback_id(source: ReportSource, name: str) -> str:
@@ -54,4 +56,6 @@ def source_of(event: FeedbackGiven) -> ReportSource:
     """
     if event.id == feedback_id(ReportSource.ROUND, event.decision_id):
         return ReportSource.ROUND
+    if event.judge and event.id == feedback_id(ReportSource.JUDGE, f"{event.judge}-{event.decision_id}"):
+        return ReportSource.JUDGE
     return ReportSource.CONTENT if event.id.startswith(ReportSource.CONTENT.value) else ReportSource.CALLER

@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from bot_orch.agents.base import Attempt
+from bot_orch.agents.base import Attempt, CallReply, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.clock import Clock, SystemClock
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.events import AttemptEnded, Censored, Controlled, Noted
+from bot_orch.eventlog.events import AttemptEnded, Censored, Controlled, DecisionMade, Noted
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
@@ -35,6 +35,7 @@ from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
+from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
 from bot_orch.service.storage.writer import Group, Writer
 from bot_orch.service.warming import warm_up
@@ -65,6 +66,10 @@ class StartCancelledError(BotOrchError):
 
 class TicketQueue(HumanQueue, Protocol):
     """The queue of people, as the runtime needs it."""
+
+    def adopt(self, prefix: str) -> list[tuple[str, str, float]]:
+        """Tickets left by an earlier process whose request ids begin so: (ticket, request id, seconds left)."""
+        ...
 
     def round_of_note(self, note: Noted) -> str | None:
         """The task whose round has written ``note``, if a round has."""
@@ -97,6 +102,7 @@ class Runtime:
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
+        self.answers: Observers[[DecisionMade, CallRequest, CallReply]] = Observers()
         self.usage = TokenUsage(self._on_limited)
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
@@ -200,7 +206,7 @@ class Runtime:
         return {
             agent.id: self.guards[agent.id]
             if agent.id in known and _called_alike(known[agent.id], agent)
-            else make_guard(agent, queue=self.queue, observer=self._on_attempt)
+            else make_guard(agent, queue=self.queue, observer=self.on_attempt)
             for agent in config.agents
         }
 
@@ -225,7 +231,7 @@ class Runtime:
                 self.background.cancel(name)
         for agent in self.config.agents:
             if agent.health is not None:
-                check = HealthCheck(self.guards[agent.id], agent.health, self._on_attempt)
+                check = HealthCheck(self.guards[agent.id], agent.health, self.on_attempt)
                 self.background.start(f"{_HEALTH}{agent.id}", check.run())
 
     async def note_trials(self) -> None:
@@ -272,6 +278,11 @@ class Runtime:
         if self.stopping:
             raise StartCancelledError("the service was stopped while it folded the log")
         self._folded, self._to_fold = done, total
+
+    @staticmethod
+    def ref_of_session(session: str) -> str:
+        """The ``ref`` of the notes that name the decisions of a session."""
+        return f"session:{session}"
 
     def kill_switch(self, agent: str | None, by: str) -> Group:
         """Send all tasks to one agent; ``None`` ends that."""
@@ -328,7 +339,7 @@ class Runtime:
     def _on_limited(self, token: str, limit: str) -> None:
         self.metrics.count("bot_orch_limited_requests_total", token=token, limit=limit)
 
-    def _on_attempt(self, attempt: Attempt) -> None:
+    def on_attempt(self, attempt: Attempt) -> None:
         """Log one attempt at an agent; the id of the request is that of the decision."""
         event = AttemptEnded(
             attempt.request_id,

@@ -51,6 +51,7 @@ class StreamedAnswer:
         self._prompt_tokens, self._pieces, self._letters = prompt_tokens, 0, 0
         self._seen: set[int] = set()
         self._finished: set[int] = set()
+        self._extra: dict[str, Any] = {}
         self.done = False
 
     @property
@@ -77,6 +78,7 @@ class StreamedAnswer:
             self._told = usage_from(counts)
             if not (choices or self._counts):
                 return None
+        self._extra.setdefault("completion_id", document.get("id"))
         begun = [self._read(choice) for choice in choices]
         text, more = "".join(text for text, _ in begun), any(more for _, more in begun)
         return Chunk(text, raw=event, more=more, usage=self.usage)
@@ -87,7 +89,8 @@ class StreamedAnswer:
             raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
         if not self._seen:
             raise CallFailure(Ending.MALFORMED, "the answer has no choices", status=status)
-        return CallReply("".join(self._text), usage=self.usage, status=status, made=tuple(self._made))
+        made = tuple(self._made)
+        return CallReply("".join(self._text), usage=self.usage, status=status, extra=self._extra, made=made)
 
     def _read(self, choice: Any) -> tuple[str, bool]:
         """Text of one choice (only of the first choice), and whether the choice has content."""
@@ -98,6 +101,8 @@ class StreamedAnswer:
         finished = bool(choice.get("finish_reason"))  # some endpoints write "" until the end
         if finished:
             self._finished.add(index)
+            if index == 0:
+                self._extra["finish_reason"] = choice["finish_reason"]
         delta = choice.get("delta")
         delta = delta if isinstance(delta, Mapping) else {}
         content = delta.get("content")

@@ -20,11 +20,13 @@ __all__ = [
     "KillSwitchRequest",
     "LimitView",
     "ObjectiveView",
+    "OutcomeReport",
     "OutcomeView",
     "ReloadView",
     "RequestBody",
     "ResponseView",
     "RouterView",
+    "SessionView",
     "SpendLineView",
     "SpendView",
     "StateView",
@@ -85,14 +87,14 @@ class DecisionRequest(RequestBody, frozen=True, kw_only=True):
     id: Annotated[str, Meta(min_length=36, max_length=36)] | None = None
 
 
-class FeedbackRequest(RequestBody, frozen=True, kw_only=True):
+class OutcomeReport(RequestBody, frozen=True, kw_only=True):
     """The outcome of a decision. ``completed: false`` needs a ``reason``; silence is censored at the horizon.
 
     ``audit: true`` reports the truth about a decision that is marked with ``audit``. ``shown: true`` reports the
     ``output`` alone, before its outcome is known; the decision stays pending.
     """
 
-    decision_id: Key
+    decision_id: Key = ""
     id: Key | None = None
     reward: Share | None = None
     elapsed_s: Seconds | None = None
@@ -102,6 +104,19 @@ class FeedbackRequest(RequestBody, frozen=True, kw_only=True):
     cost_usd: Dollars = 0.0
     audit: bool = False
     shown: bool = False
+
+
+class FeedbackRequest(OutcomeReport, frozen=True, kw_only=True):
+    """The outcome of a decision, named by ``decision_id`` or by ``completion_id``, the ``id`` of a chat completion.
+
+    ``session`` credits a ``reward`` to the decisions of a session, or to its ``last`` ones. ``completed: false`` needs
+    a ``reason``; silence is censored at the horizon. ``audit: true`` reports the truth about a decision that is marked
+    with ``audit``. ``shown: true`` reports the ``output`` alone, before its outcome is known.
+    """
+
+    completion_id: Key | None = None
+    session: Key | None = None
+    last: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
 
 class TaskRequest(RequestBody, frozen=True, kw_only=True):
@@ -184,6 +199,7 @@ class OutcomeView(ResponseView, frozen=True, kw_only=True):
     reason: str | None = None
     cost_usd: float = 0.0
     audit: bool = False
+    judge: str = ""
 
 
 class Explanation(ResponseView, frozen=True, kw_only=True):
@@ -207,7 +223,7 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
 
 
 class FeedbackView(ResponseView, frozen=True, kw_only=True):
-    """How a report counts: ``effect`` is learned, noted, replaced, early, revision, late, audited or shown.
+    """How a report counts: ``effect`` is learned, noted, replaced, early, revision, late, audited, shown or outranked.
 
     ``duplicate``: it was logged before.
     """
@@ -216,6 +232,13 @@ class FeedbackView(ResponseView, frozen=True, kw_only=True):
     decision_id: str
     effect: str
     duplicate: bool = False
+
+
+class SessionView(ResponseView, frozen=True, kw_only=True):
+    """How the reward of a session counts for each of its decisions, oldest first."""
+
+    session: str
+    credited: list[FeedbackView]
 
 
 class TaskView(ResponseView, frozen=True, kw_only=True):

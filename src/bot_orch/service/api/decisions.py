@@ -195,6 +195,7 @@ def _outcome(row: Row, event: FeedbackGiven | Censored) -> OutcomeView:
         return OutcomeView(effect="censored", time_us=row.time_us, elapsed_s=event.elapsed_s, reason=event.reason)
     return OutcomeView(
         effect=event.effect,
+        judge=event.judge,
         time_us=row.time_us,
         id=event.id,
         reward=event.reward,

@@ -9,8 +9,11 @@ import msgspec
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, measure_of
 from bot_orch.eventlog.ids import is_id
 from bot_orch.eventlog.log import Row
-from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView
+from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
 from bot_orch.service.api.decisions import KeySpace
+from bot_orch.service.judging.completions import decision_of_completion
+from bot_orch.service.judging.sessions import credited
+from bot_orch.service.judging.verdicts import outranks, thumbs_of
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.measures import check_measure
@@ -20,20 +23,70 @@ from bot_orch.service.web.endpoint import Request
 
 __all__ = ["create", "learn"]
 
+_MOST_CREDITED = 1000
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 async def create(request: Request) -> Reply:
     """``POST /v1/feedback``."""
     body: FeedbackRequest = request.body
-    view, group = await learn(request.runtime, body)
-    if group is not None:
-        await group.durable()
-    request.runtime.metrics.count("bot_orch_feedback_total", effect="duplicate" if view.duplicate else view.effect)
+    if body.session is not None:
+        return json_reply(await _credit(request.runtime, body))
+    view, group = await learn(request.runtime, _named(request.runtime, body))
+    await _acknowledge(request.runtime, view, group)
     return json_reply(view)
 
 
-async def learn(runtime: Runtime, body: FeedbackRequest) -> tuple[FeedbackView, Group | None]:
+async def _acknowledge(runtime: Runtime, view: FeedbackView, group: Group | None) -> None:
+    if group is not None:
+        await group.durable()
+    runtime.metrics.count("bot_orch_feedback_total", effect="duplicate" if view.duplicate else view.effect)
+
+
+async def _credit(runtime: Runtime, body: FeedbackRequest) -> SessionView:
+    """Report the reward of a session for each of its decisions."""
+    if body.decision_id or body.completion_id or body.audit or body.shown or body.output is not None:
+        message = "session: stands alone, with a reward; leave out decision_id, completion_id, audit, shown and output"
+        raise Problem(422, "invalid_value", message, param="session")
+    if body.reward is None:
+        raise Problem(422, "invalid_value", "reward: is missing; a session is credited with a reward", param="reward")
+    session = body.session or ""
+    found = await credited(runtime, session, body.last or _MOST_CREDITED)
+    if not found:
+        message = "session: there are no decisions of this session; name it when you ask for decisions"
+        raise Problem(404, "unknown_session", message, param="session")
+    views = []
+    for decision_id in found:
+        own = None if body.id is None else f"{body.id}/{decision_id}"
+        plain = OutcomeReport(decision_id=decision_id, id=own, reward=body.reward)
+        view, group = await learn(runtime, plain)
+        await _acknowledge(runtime, view, group)
+        views.append(view)
+    return SessionView(session=session, credited=views)
+
+
+def _named(runtime: Runtime, body: FeedbackRequest) -> OutcomeReport:
+    """The report with the id of its decision."""
+    if not body.decision_id and body.completion_id is None:
+        message = "decision_id: is missing; add it, or name a completion_id or a session"
+        raise Problem(422, "invalid_value", message, param="decision_id")
+    if body.decision_id and body.completion_id is not None:
+        message = "decision_id: stands beside completion_id; leave one of them out"
+        raise Problem(422, "invalid_value", message, param="decision_id")
+    decision_id: str | None = body.decision_id
+    if body.completion_id is not None:
+        decision_id = decision_of_completion(runtime, body.completion_id)
+    if decision_id is None:
+        message = (
+            "completion_id: is not known; ids that an endpoint gives are kept if a judge of kind thumbs is configured, "
+            "and x-bot-orch-decision-id names the decision in any case"
+        )
+        raise Problem(404, "unknown_completion", message, param="completion_id")
+    values = {name: getattr(body, name) for name in OutcomeReport.__struct_fields__}
+    return OutcomeReport(**{**values, "decision_id": decision_id})
+
+
+async def learn(runtime: Runtime, body: OutcomeReport) -> tuple[FeedbackView, Group | None]:
     """Log a report; await the group before acknowledging it.
 
     A report without an id is identified by its content: the same content again counts once, another is a revision.
@@ -42,6 +95,8 @@ async def learn(runtime: Runtime, body: FeedbackRequest) -> tuple[FeedbackView, 
     digest = digest_of(_encoder.encode(body))
     known_as = body.id or feedback_id(ReportSource.CONTENT, digest.hex())
     key = None if body.id is None else f"{KeySpace.FEEDBACK}:{body.id}"
+    judge = _judge_of(runtime, body)
+    agent = await _agent_of(runtime, body.decision_id) if judge else ""
     rows: list[Row] | None = None
     while True:  # at most twice; nothing may be staged between the last look and staging
         if key is not None and (known := runtime.writer.find(key)) is not None:
@@ -64,11 +119,23 @@ async def learn(runtime: Runtime, body: FeedbackRequest) -> tuple[FeedbackView, 
     view = FeedbackView(id=known_as, decision_id=body.decision_id, effect=judged.effect, duplicate=judged.duplicate)
     if judged.duplicate:
         return view, None
-    event = _event(body, known_as, judged.effect)
+    event = _event(body, known_as, judged.effect, judge=judge, agent=agent)
     if not body.shown:
         event.outcome()  # refuses what is no outcome, also where nothing is learned from it
     group = runtime.writer.stage(runtime.writer.stamp(), event, body.decision_id, key=key, digest=digest)
     return view, group
+
+
+def _judge_of(runtime: Runtime, body: OutcomeReport) -> str:
+    """The judge that the caller is; empty for what is no judgement."""
+    return "" if body.audit or body.shown or body.reward is None else thumbs_of(runtime.config)
+
+
+async def _agent_of(runtime: Runtime, decision_id: str) -> str:
+    """The agent of a decision; empty if there is no such decision yet."""
+    rows = await runtime.writer.settled(decision_id)
+    events = (row.event() for row in rows if row.holds(DecisionMade))
+    return next((event.agent for event in events if isinstance(event, DecisionMade)), "")
 
 
 class _Judgement(NamedTuple):
@@ -78,7 +145,7 @@ class _Judgement(NamedTuple):
     duplicate: bool = False
 
 
-def _event(body: FeedbackRequest, known_as: str, effect: str) -> FeedbackGiven:
+def _event(body: OutcomeReport, known_as: str, effect: str, *, judge: str = "", agent: str = "") -> FeedbackGiven:
     return FeedbackGiven(
         known_as,
         body.decision_id,
@@ -90,10 +157,12 @@ def _event(body: FeedbackRequest, known_as: str, effect: str) -> FeedbackGiven:
         None if body.output is None else measure_of(body.output).to_dict(),
         body.cost_usd,
         body.audit,
+        judge=judge,
+        agent=agent,
     )
 
 
-def _of_pending(runtime: Runtime, body: FeedbackRequest, known_as: str) -> _Judgement:
+def _of_pending(runtime: Runtime, body: OutcomeReport, known_as: str) -> _Judgement:
     """How a report counts whose decision waits for an outcome."""
     if not body.shown:
         return _Judgement(effect_of(runtime.ledger.router, _event(body, known_as, "").outcome()))
@@ -103,7 +172,7 @@ def _of_pending(runtime: Runtime, body: FeedbackRequest, known_as: str) -> _Judg
     return _Judgement("shown", duplicate=known)
 
 
-def _is_second(runtime: Runtime, body: FeedbackRequest) -> bool:
+def _is_second(runtime: Runtime, body: OutcomeReport) -> bool:
     """Whether a report is the second verdict on an audited decision: the truth after the judge's, or the reverse."""
     known_as = runtime.ledger.audits.get(body.decision_id)
     return known_as is not None and not body.shown and runtime.ledger.router.verdicts[known_as].audit != body.audit
@@ -116,7 +185,7 @@ def _repeated(runtime: Runtime, decision_id: str, known_as: str, *, seq: int) ->
     return FeedbackView(id=known_as, decision_id=decision_id, effect=effect, duplicate=True)
 
 
-def _judge(runtime: Runtime, body: FeedbackRequest, rows: list[Row], *, known_as: str) -> _Judgement:
+def _judge(runtime: Runtime, body: OutcomeReport, rows: list[Row], *, known_as: str) -> _Judgement:
     """How a report counts whose decision is not pending, given all rows about that decision."""
     events = [row.event() for row in rows]
     reports = [event for event in events if isinstance(event, FeedbackGiven) and event.effect != "shown"]
@@ -128,6 +197,10 @@ def _judge(runtime: Runtime, body: FeedbackRequest, rows: list[Row], *, known_as
         raise Problem(422, "invalid_value", "audit: this decision is not marked for an audit", param="audit")
     if body.reward is not None and not body.shown and body.decision_id in runtime.ledger.silent:
         return _Judgement("replaced")
+    kept = runtime.ledger.judged.get(body.decision_id)
+    if kept is not None and body.reward is not None and not body.shown and not body.audit:
+        better = outranks(runtime.config, _judge_of(runtime, body), kept[1])
+        return _Judgement("replaced" if better else "outranked")
     if made is not None:
         censored = any(isinstance(event, Censored) for event in events)
         return _Judgement("late" if censored and not reports else "revision")

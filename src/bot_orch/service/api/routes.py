@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api import admin, bodies, decisions, feedback, objective, rollout, routers, spending, tasks
+from bot_orch.service.api import (
+    admin,
+    bodies,
+    decisions,
+    feedback,
+    judges,
+    objective,
+    rollout,
+    routers,
+    spending,
+    tasks,
+)
 from bot_orch.service.api.gateway.routes import GATEWAY_ROUTES
 from bot_orch.service.api.queue import QUEUE_ROUTES
+from bot_orch.service.judging.views import JudgeView
 from bot_orch.service.web.routes import RouteSpec
 
 __all__ = ["API_ROUTES", "ROUTES"]
@@ -38,8 +50,16 @@ ROUTES: tuple[RouteSpec, ...] = (
         scope="feedback",
         summary="How it turned out",
         body=bodies.FeedbackRequest,
-        answer=bodies.FeedbackView,
+        answer=bodies.FeedbackView | bodies.SessionView,
         statuses=(200, 404, 409, 429, 503),
+    ),
+    RouteSpec(
+        "GET",
+        "/v1/judges",
+        judges.show,
+        scope="admin",
+        summary="What judges said of each agent, against audits",
+        answer=list[JudgeView],
     ),
     RouteSpec(
         "POST",

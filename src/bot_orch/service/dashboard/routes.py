@@ -15,6 +15,7 @@ from bot_orch.service.dashboard.charts import chart_data
 from bot_orch.service.dashboard.decision import decision_page
 from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
 from bot_orch.service.dashboard.download import CHARTS, chart_csv
+from bot_orch.service.dashboard.judges import judges_part
 from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
@@ -114,6 +115,7 @@ class _Dashboard:
                 "agents": agents_part(agents, request.query.get("sort", "")),
                 "recent": decisions_part(newest, timeline.agents, now_us),
                 "alarms": alarms_part(timeline, now_us),
+                "judges": judges_part(self._runtime),
             }
             return _Look(parts, charts, agents)
 

@@ -175,6 +175,17 @@ class Desk:
         """Whether no other replica shares the queue, so that a ticket without a call here has no call at all."""
         return self.runtime.replica is None
 
+    def adopt(self, prefix: str) -> list[tuple[str, str, float]]:
+        """Tickets of requests whose ids begin with ``prefix`` that no call waits for: live, or done before a stop."""
+        now_us, found = self.runtime.writer.now_us(), []
+        for ticket in self.state.tickets.values():
+            known = ticket.decision_id.startswith(prefix) and ticket.id not in self._own
+            if known and (ticket.live or ticket.status == "done"):
+                if ticket.live:
+                    self._own.add(ticket.id)
+                found.append((ticket.id, ticket.decision_id, max((ticket.deadline_us - now_us) / 1e6, 1.0)))
+        return found
+
     async def why(self, ticket: Ticket) -> DecisionMade | None:
         """The decision for which the ticket was opened."""
         return await self._decision(ticket.decision_id)

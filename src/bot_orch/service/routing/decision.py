@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.eventlog.events import DecisionMade, TaskRecord, as_recorded, record_decision, record_task
+from bot_orch.eventlog.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.routing.budget import expected_usd
 from bot_orch.service.routing.canary import caps_now
@@ -17,7 +17,10 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.writer import Group
 from bot_orch.types import Task
 
-__all__ = ["decide"]
+__all__ = ["SESSION", "decide"]
+
+#: Topic of the note, about a session, that names one of its decisions.
+SESSION = "session.decision"
 
 
 def decide(
@@ -81,6 +84,9 @@ def decide(
     except Exception as error:  # it may have been applied, but is not logged
         writer.distrust(error)
         raise
+    if constraints.session is not None:
+        note = Noted(SESSION, constraints.session, {"decision": event.id})
+        group = writer.stage(writer.stamp(), note, runtime.ref_of_session(constraints.session))
     runtime.metrics.count("bot_orch_decisions_total", agent=event.agent)
     return event, group
 

@@ -14,6 +14,7 @@ from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
+from bot_orch.service.judges.registry import OWN
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_reply
 from bot_orch.service.problems import Problem
@@ -88,6 +89,7 @@ class Round:
             self.waited_s += time.perf_counter() - begun
             note_reply(reply.raw)
             self._succeeded(decision, reply)
+            self.runtime.answers.send(decision, self.call, reply)
             await self._on_disk()  # the commit ran while the agent worked
             return reply
 
@@ -108,6 +110,7 @@ class Round:
                             note_reply(chunk.raw)
                             if chunk.reply is not None:
                                 self._succeeded(decision, chunk.reply)
+                                self.runtime.answers.send(decision, self.call, chunk.reply)
                             yield chunk
                 return
             except CallFailure as failure:
@@ -201,7 +204,7 @@ class Round:
         reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
         timed = isinstance(self.runtime.ledger.router.reward, SurvivalReward)  # it learns from times alone
         if reward is not None or timed:  # otherwise feedback is expected, or the horizon passes
-            self._report(decision.id, reply.outcome(reward))
+            self._report(decision.id, reply.outcome(reward), judge=OWN if self.runtime.config.judges else "")
         elif reply.measure is not None:
             self._show(decision.id, reply.measure)
 
@@ -219,17 +222,17 @@ class Round:
         if final or spent or failure.ending in FINAL:
             await self._give_up()
 
-    def _report(self, decision_id: str, outcome: Outcome) -> None:
+    def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "") -> None:
         if not self.runtime.ready or decision_id not in self.runtime.ledger.pending:
             return  # feedback has arrived already
         effect = effect_of(self.runtime.ledger.router, outcome)
         try:
-            self._stage(decision_id, outcome, effect)
+            self._stage(decision_id, outcome, effect, judge=judge)
         except InvalidInputError as error:  # the answer counts without its measure
             if outcome.output is None:
                 raise
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
-            self._stage(decision_id, replace(outcome, output=None), effect)
+            self._stage(decision_id, replace(outcome, output=None), effect, judge=judge)
         self.runtime.metrics.count("bot_orch_feedback_total", effect=effect)
 
     def _show(self, decision_id: str, output: Measure) -> None:
@@ -247,7 +250,7 @@ class Round:
         except InvalidInputError as error:
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
 
-    def _stage(self, decision_id: str, outcome: Outcome, effect: str) -> None:
+    def _stage(self, decision_id: str, outcome: Outcome, effect: str, *, judge: str) -> None:
         event = FeedbackGiven(
             feedback_id(ReportSource.ROUND, decision_id),
             decision_id,
@@ -257,5 +260,7 @@ class Round:
             outcome.event,
             outcome.reason,
             None if outcome.output is None else outcome.output.to_dict(),
+            judge=judge,
+            agent=self.last.agent if judge and self.last is not None else "",
         )
         self.runtime.writer.stage(self.runtime.writer.stamp(), event, decision_id)

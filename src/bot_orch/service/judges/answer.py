@@ -1,0 +1,100 @@
+"""An answer as a judge sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+from bot_orch.agents.base import CallReply, CallRequest
+from bot_orch.errors import BotOrchError
+from bot_orch.eventlog.events import DecisionMade
+
+__all__ = ["AnswerGiven", "JudgeFailure", "answer_of", "checked_value"]
+
+
+class JudgeFailure(BotOrchError):  # noqa: N818  like CallFailure: no value, which is not always an error
+    """A judge gave no value; nothing is learned from that."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGiven:
+    """What was asked, what the agent answered, and how the answer ended.
+
+    Parameters
+    ----------
+    decision_id, agent, kind
+        The decision, the agent that answered, the kind of the task.
+    question, messages, params
+        The request: as plain text, as chat messages (empty for a task given as text), and its parameters.
+    text
+        The answer; of several choices, the first.
+    finish_reason
+        Of a chat completion: ``stop``, ``length``, ``tool_calls``, ...; None if the agent tells none.
+    elapsed_s
+        How long the agent took.
+    token, counter, audit
+        Name of the caller's token, number of the decision, whether it is marked for an audit.
+    """
+
+    decision_id: str
+    agent: str
+    kind: str = ""
+    _: KW_ONLY
+    question: str = ""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    finish_reason: str | None = None
+    elapsed_s: float | None = None
+    token: str = ""
+    counter: int = 0
+    audit: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """What a program reads on standard input."""
+        return {
+            "decision_id": self.decision_id,
+            "agent": self.agent,
+            "kind": self.kind,
+            "question": self.question,
+            "messages": [dict(message) for message in self.messages],
+            "params": dict(self.params),
+            "answer": self.text,
+            "finish_reason": self.finish_reason,
+            "elapsed_s": self.elapsed_s,
+        }
+
+
+def answer_of(decision: DecisionMade, request: CallRequest, reply: CallReply) -> AnswerGiven:
+    """The answer to a decision's request."""
+    reason = reply.extra.get("finish_reason")
+    return AnswerGiven(
+        decision.id,
+        decision.agent,
+        decision.task.kind,
+        question=request.plain(),
+        messages=request.messages,
+        params=request.params,
+        text=reply.text,
+        finish_reason=reason if isinstance(reason, str) else None,
+        elapsed_s=reply.elapsed_s,
+        token=decision.token,
+        counter=decision.counter,
+        audit=decision.audit,
+    )
+
+
+def checked_value(value: Any) -> float | None:
+    """A judge's value in [0, 1]; None for no opinion; anything else is a failure of the judge.
+
+    Examples
+    --------
+    >>> checked_value(True), checked_value(0.25), checked_value(None)
+    (1.0, 0.25, None)
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool | int | float) and 0.0 <= value <= 1.0:
+        return float(value)
+    raise JudgeFailure(f"the judge gave {str(value)[:40]!r}; give a number from 0 to 1, or nothing")

@@ -1,0 +1,123 @@
+"""Judges that are programs: one that prints a number, and one that tests the answer in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, checked_value
+from bot_orch.service.judges.checks import fenced
+
+__all__ = ["Program", "ProgramSettings", "UnitTest", "UnitTestSettings"]
+
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+_FILE = "{file}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSettings:
+    """The program and its arguments; no shell is used. ``folder`` is where it runs, that of the configuration file."""
+
+    command: tuple[str, ...]
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise InvalidInputError("command", "is empty", "write [program, argument]")
+
+
+class Program:
+    """Reads the answer as JSON on standard input, prints a number from 0 to 1, or nothing for no opinion."""
+
+    def __init__(self, settings: ProgramSettings) -> None:
+        self._settings = settings
+
+    async def value(self, answer: AnswerGiven) -> float | None:
+        """The value of an answer."""
+        status, said = await _run(self._settings.command, self._settings.folder, json.dumps(answer.document()).encode())
+        if status:
+            raise JudgeFailure(f"the program ended with status {status}")
+        words = said.decode(errors="replace").strip()
+        try:
+            return checked_value(float(words)) if words else None
+        except ValueError:
+            raise JudgeFailure("the program printed something else than a number") from None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTestSettings:
+    """A program that tests a file: exit status 0 passes. ``{file}`` stands for its path, else it is the last argument.
+
+    ``name`` is the file's name; ``fenced`` writes the first fenced block of the answer instead of all of it.
+    ``timeout_s`` is the time the test has; an answer that takes longer fails.
+    """
+
+    command: tuple[str, ...]
+    name: str = "answer.txt"
+    _: KW_ONLY
+    fenced: bool = False
+    timeout_s: float = 10.0
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise InvalidInputError("command", "is empty", "write [program, argument, '{file}']")
+        if Path(self.name).name != self.name or not self.name:
+            raise InvalidInputError("name", f"is {self.name!r}", "write a file name without folders")
+        if not self.timeout_s > 0:
+            raise InvalidInputError("timeout_s", f"is {self.timeout_s}", "set seconds, more than zero")
+
+
+class UnitTest:
+    """1 if the test passes, 0 if it fails or takes too long. A program that cannot be started says nothing."""
+
+    def __init__(self, settings: UnitTestSettings) -> None:
+        self._settings = settings
+
+    async def value(self, answer: AnswerGiven) -> float:
+        """The value of an answer."""
+        s = self._settings
+        with TemporaryDirectory(prefix="bot-orch-judge-") as folder:
+            file = Path(folder) / s.name
+            file.write_text(fenced(answer.text) if s.fenced else answer.text, encoding="utf-8", errors="replace")
+            command = [part.replace(_FILE, str(file)) for part in s.command]
+            if not any(_FILE in part for part in s.command):
+                command.append(str(file))
+            timer = asyncio.timeout(s.timeout_s)
+            try:
+                async with timer:
+                    status, _ = await _run(tuple(command), s.folder, b"")
+            except TimeoutError:
+                if not timer.expired():
+                    raise
+                return 0.0
+        return float(status == 0)
+
+
+async def _run(command: tuple[str, ...], folder: str | None, payload: bytes) -> tuple[int, bytes]:
+    """Exit status and output of a program in a process group of its own, which is killed at the end."""
+    env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=env, cwd=folder, start_new_session=True
+        )
+    except OSError as error:
+        raise JudgeFailure(f"the program cannot be started: {type(error).__name__}") from None
+    said = b""
+    try:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            said, _ = await process.communicate(payload)
+        return await process.wait(), said
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]  # a pipe may be held by a child that escaped

@@ -1,0 +1,140 @@
+"""Registry of the kinds of judges, and construction of judges from settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import msgspec
+
+from bot_orch.agents.guard import Guard
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.config import Config, JudgeConfig, check_keys
+from bot_orch.service.judges.answer import AnswerGiven
+from bot_orch.service.judges.checks import RegexCheck, RegexSettings, SchemaCheck, SchemaSettings
+from bot_orch.service.judges.functions import FunctionJudge, FunctionSettings
+from bot_orch.service.judges.implicit import ImplicitSettings
+from bot_orch.service.judges.models import ModelJudge, ModelSettings
+from bot_orch.service.judges.programs import Program, ProgramSettings, UnitTest, UnitTestSettings
+
+__all__ = ["JUDGE_KINDS", "OWN", "AnswerJudge", "ThumbsSettings", "check_judges", "judge_settings", "make_judge"]
+
+#: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
+OWN = "agent"
+_RESERVED = (OWN, "audit", "human", "caller")
+
+
+@dataclass(frozen=True, slots=True)
+class ThumbsSettings:
+    """Reports by callers; their place in the list is their rank."""
+
+
+class AnswerJudge(Protocol):
+    """Gives an answer a value in [0, 1], or None; raises :class:`~bot_orch.service.judges.answer.JudgeFailure`."""
+
+    async def value(self, answer: AnswerGiven) -> float | None:
+        """The value of an answer."""
+        ...
+
+
+JudgeSettings = (
+    FunctionSettings
+    | ProgramSettings
+    | ModelSettings
+    | SchemaSettings
+    | RegexSettings
+    | UnitTestSettings
+    | ThumbsSettings
+    | ImplicitSettings
+)
+JUDGE_KINDS: Mapping[str, type[JudgeSettings]] = MappingProxyType(
+    {
+        "python": FunctionSettings,
+        "program": ProgramSettings,
+        "llm": ModelSettings,
+        "json_schema": SchemaSettings,
+        "regex": RegexSettings,
+        "unit_test": UnitTestSettings,
+        "thumbs": ThumbsSettings,
+        "implicit": ImplicitSettings,
+    }
+)
+
+
+def judge_settings(judge: JudgeConfig) -> JudgeSettings:
+    """The settings of a judge's kind."""
+    where = f"config.judges.{judge.name}"
+    if judge.kind not in JUDGE_KINDS:
+        raise InvalidInputError(
+            f"{where}.kind", f"{judge.kind!r} is not known", f"choose from {', '.join(JUDGE_KINDS)}"
+        )
+    kind, values = JUDGE_KINDS[judge.kind], dict(judge.settings)
+    check_keys(values, kind, f"{where}.settings")
+    try:
+        found: Any = msgspec.convert(values, kind)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise InvalidInputError(f"{where}.settings", str(error), "see docs/judges.md") from None
+    settings: JudgeSettings = found
+    return settings
+
+
+def make_judge(judge: JudgeConfig, guard: Callable[[], Guard | None]) -> AnswerJudge | None:
+    """The judge of an answer; None for the kinds that wait for somebody else (``thumbs``, ``implicit``).
+
+    ``guard`` returns the agent that a judge of kind ``llm`` asks.
+    """
+    settings = judge_settings(judge)
+    match settings:
+        case FunctionSettings():
+            return FunctionJudge(settings, judge.concurrency)
+        case ProgramSettings():
+            return Program(settings)
+        case ModelSettings():
+            return ModelJudge(judge.name, settings, guard)
+        case SchemaSettings():
+            return SchemaCheck(settings)
+        case RegexSettings():
+            return RegexCheck(settings)
+        case UnitTestSettings():
+            return UnitTest(settings)
+        case _:
+            return None
+
+
+def check_judges(config: Config) -> None:
+    """Build every judge, so that mistakes are found before the start."""
+    names = [judge.name for judge in config.judges]
+    for judge in config.judges:
+        where = f"config.judges.{judge.name}"
+        if names.count(judge.name) > 1:
+            raise InvalidInputError(where, "is there twice", "give every judge its own name")
+        if not judge.name or judge.name in _RESERVED:
+            taken = ", ".join(_RESERVED)
+            raise InvalidInputError(f"{where}.name", f"is {judge.name!r}", f"choose another name than {taken}")
+        settings = judge_settings(judge)
+        agents = [agent.id for agent in config.agents]
+        if isinstance(settings, ModelSettings) and isinstance(settings.agent, str) and settings.agent not in agents:
+            known = ", ".join(agents)
+            raise InvalidInputError(
+                f"{where}.settings.agent", f"{settings.agent!r} is not an agent", f"choose from {known}"
+            )
+        make_judge(judge, lambda: None)
+    _check_audit(config, names)
+    if names and (config.router.reward or {}).get("id") == "survival":
+        remedy = "remove router.reward, which computes rewards from times"
+        raise InvalidInputError("config.judges", "cannot count", remedy)
+
+
+def _check_audit(config: Config, names: list[str]) -> None:
+    audit = config.audit
+    if audit is None:
+        return
+    if config.router.audit_rate and config.router.audit_rate != audit.rate:
+        raise InvalidInputError("config.audit.rate", "differs from router.audit_rate", "remove router.audit_rate")
+    if audit.by not in ("human", "caller", *names):
+        raise InvalidInputError("config.audit.by", f"is {audit.by!r}", "write human, caller or the name of a judge")
+    kinds = {judge.name: judge.kind for judge in config.judges}
+    if kinds.get(audit.by) in ("thumbs", "implicit"):
+        raise InvalidInputError("config.audit.by", f"is of kind {kinds[audit.by]}", "name a judge that can be asked")

@@ -1,0 +1,1 @@
+"""Judging in a running service: which answers are judged, whose value counts, audits."""

@@ -1,0 +1,44 @@
+"""Ids of chat completions: reports may name them instead of decisions."""
+
+from __future__ import annotations
+
+from bot_orch.agents.base import CallReply
+from bot_orch.eventlog.events import DecisionMade, Noted
+from bot_orch.eventlog.ids import is_id
+from bot_orch.service.runtime import Runtime, digest_of
+
+__all__ = ["COMPLETION", "OURS", "decision_of_completion", "note_completion"]
+
+#: Topic of the note that a decision's answer had an id of its agent's.
+COMPLETION = "answer.completion"
+#: Prefix of ids that the gateway gives; the rest is the decision's id.
+OURS = "chatcmpl-"
+
+
+def _key(completion_id: str) -> str:
+    return f"a:{completion_id}"
+
+
+def note_completion(runtime: Runtime, decision: DecisionMade, reply: CallReply) -> None:
+    """Log the id that an agent gave its answer; one that it gave before stays with the first decision."""
+    named = reply.extra.get("completion_id")
+    if not isinstance(named, str) or not 0 < len(named) <= 200 or not runtime.ready:
+        return
+    if named == f"{OURS}{decision.id}" or runtime.writer.find(_key(named)) is not None:
+        return
+    note = Noted(COMPLETION, decision.id, {"id": named})
+    runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=_key(named), digest=digest_of(named.encode()))
+
+
+def decision_of_completion(runtime: Runtime, completion_id: str) -> str | None:
+    """The decision that a completion answered; None if it is not known."""
+    rest = completion_id.removeprefix(OURS)
+    if rest != completion_id and is_id(rest):
+        return rest
+    known = runtime.writer.find(_key(completion_id))
+    if known is None:
+        return None
+    seq, _, group = known
+    row = next((each for each in group.rows if each.seq == seq), None) if group else runtime.writer.log.row(seq)
+    event = None if row is None else row.event()
+    return event.ref if isinstance(event, Noted) and event.topic == COMPLETION else None

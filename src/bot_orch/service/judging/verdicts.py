@@ -1,0 +1,84 @@
+"""How a judge's value counts: the latest value of the judge with the highest rank is learned, all stay in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot_orch.eventlog.events import FeedbackGiven
+from bot_orch.eventlog.ledger import Ledger
+from bot_orch.eventlog.log import Row
+from bot_orch.service.config import Config
+from bot_orch.service.judges.answer import AnswerGiven
+from bot_orch.service.reports import ReportSource, effect_of, feedback_id
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.storage.writer import Group
+from bot_orch.types import Outcome
+
+__all__ = ["outranks", "report", "thumbs_of"]
+
+
+def thumbs_of(config: Config) -> str:
+    """The judge that callers are; empty if their reports are final, above all judges."""
+    return next((judge.name for judge in config.judges if judge.kind == "thumbs"), "")
+
+
+def outranks(config: Config, judge: str, other: str) -> bool:
+    """Whether a value of ``judge`` replaces one of ``other``. Callers without a rank come first, unknown names last."""
+    return _rank(config, judge) <= _rank(config, other)
+
+
+def _rank(config: Config, judge: str) -> int:
+    names = [each.name for each in config.judges]
+    return -1 if not judge else names.index(judge) if judge in names else len(names)
+
+
+async def report(
+    runtime: Runtime, answer: AnswerGiven, judge: str, *, value: float, rate: float, audit: bool = False
+) -> tuple[str, Group]:
+    """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable."""
+    writer, rows = runtime.writer, None
+    while True:  # at most twice; nothing may be staged between the last look and staging
+        await writer.turn()
+        outcome = Outcome.completed(value, elapsed_s=answer.elapsed_s)
+        effect = _effect(runtime, answer.decision_id, judge, outcome=outcome, audit=audit)
+        if effect is None and rows is None:
+            rows = await writer.settled(answer.decision_id)
+            continue
+        break
+    event = FeedbackGiven(
+        feedback_id(ReportSource.JUDGE, f"{judge}-{answer.decision_id}"),
+        answer.decision_id,
+        effect or _too_late(rows or (), audit=audit),
+        value,
+        answer.elapsed_s,
+        audit=audit,
+        judge=judge,
+        agent=answer.agent,
+        rate=rate,
+    )
+    group = writer.stage(writer.stamp(), event, answer.decision_id)
+    runtime.metrics.count("bot_orch_feedback_total", effect=event.effect)
+    return event.effect, group
+
+
+def _effect(runtime: Runtime, decision_id: str, judge: str, *, outcome: Outcome, audit: bool) -> str | None:
+    """How a value counts, as far as the ledger knows the decision."""
+    ledger: Ledger = runtime.ledger
+    first = ledger.audits.get(decision_id)
+    kept = ledger.judged.get(decision_id)
+    if decision_id in ledger.pending:
+        return effect_of(ledger.router, outcome)
+    if decision_id in ledger.silent:
+        return "replaced"
+    if first is not None and ledger.router.verdicts[first].audit != audit:
+        return "audited"
+    if kept is None or audit:
+        return None
+    return "replaced" if outranks(runtime.config, judge, kept[1]) else "outranked"
+
+
+def _too_late(rows: Sequence[Row], *, audit: bool) -> str:
+    """The effect of a value that is not learned: another one counts, or the decision is no longer remembered."""
+    events = [row.event() for row in rows if row.holds(FeedbackGiven)]
+    rewarded = any(isinstance(event, FeedbackGiven) and event.reward is not None for event in events)
+    return "revision" if audit else "outranked" if rewarded else "late"

@@ -1,0 +1,57 @@
+"""Judges and agents of the operator's own, for tests."""
+
+import asyncio
+import sys
+import threading
+
+from bot_orch.agents import CallReply
+
+asked, gate = [], threading.Event()
+
+
+def long_is_good(answer):
+    asked.append(answer)
+    return min(len(answer.text) / 10, 1.0)
+
+
+async def hangs(answer):
+    await asyncio.sleep(3600)
+
+
+def fails(answer):
+    raise RuntimeError("no idea")
+
+
+def waits(answer):
+    gate.wait(30)
+    return 1.0
+
+
+def silent(answer):
+    return None
+
+
+def short(request):
+    return CallReply("ok")
+
+
+def long(request):
+    return CallReply("a long answer")
+
+
+async def stream(request):
+    for word in ("a ", "long ", "answer"):
+        yield word
+
+
+def cheat(request):
+    return CallReply("the best answer ever")
+
+
+def grader(request):
+    """A model that grades: what a judge of kind llm asks."""
+    asked.append(request)
+    return "I think: 7/10"
+
+
+PROGRAM = [sys.executable, "-c", "import json,sys; d=json.load(sys.stdin); print(0.75 if d['answer'] else 0)"]
