@@ -75,6 +75,7 @@ def test_the_commented_lines_of_the_starter_validate_too():
         ("version: 1\nagents: [{id: a, kind: openai}]", ("agents", 0)),
         ("version: 1\nagents: [{id: a, kind: simulated, settings: {speed: 1}}]", ("agents", 0, "settings")),
         ("version: 1\nagents: [{id: a, kind: simulated, retry: {tries: many}}]", ("agents", 0, "retry", "tries")),
+        ("version: 1\nagents: [{id: a, kind: simulated, capabilities: {wings: 2}}]", ("agents", 0, "capabilities")),
         ("version: 2\nagents: []", ("version",)),
     ],
 )

@@ -4,8 +4,15 @@ import pytest
 from service_running import BASE
 
 from bot_orch.clock import ManualClock
+from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config import parse_config
+from bot_orch.eventlog.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
+from bot_orch.eventlog.log import Row
+from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.service.config import TokenConfig, TokenLimitsConfig, parse_config
+from bot_orch.service.operations.usage import TokenUsage
+from bot_orch.service.problems import Problem
+from bot_orch.types import Task
 
 SECRET = {"A": "a" * 20, "B": "b" * 20, "OPS": "o" * 20}
 TOKENS = """
@@ -100,14 +107,32 @@ def test_tokens_per_minute(limited):
     usage = service.runtime.usage
     first = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
     decision = first.headers["x-bot-orch-decision-id"]
-    from bot_orch.eventlog.events import AttemptEnded
-
     attempt = AttemptEnded(decision, "", "careful", 2, "completed", 1.0, input_tokens=80, output_tokens=25)
     service.call(lambda: usage.take(clock.now_us(), attempt))
     wait_s = refused(service.post("/v1/chat/completions", CHAT, headers=bearer("A")), "rate_limit_exceeded", "tokens")
     clock.advance(wait_s)
     answer = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
     assert answer.status == 200 and answer.headers["x-ratelimit-limit-tokens"] == "100"
+
+
+def test_what_other_replicas_have_written_counts_too(tmp_path):
+    log, told = MemoryLog(), []
+    usage = TokenUsage(lambda *said: told.append(said))
+    limits = TokenLimitsConfig(requests_per_minute=2, usd=0.5)
+    usage.track([TokenConfig(name="app", scopes=("decide",), env="A", limits=limits)])
+    usage.recall(log, 0)
+    router = Orchestrator(["a"], seed=1)
+    for number in range(2):
+        made = record_decision(f"d{number}", router.decide(Task("t")), TaskRecord(), token="app")  # noqa: S106
+        usage.follow(Row(number + 1, number, kind_of(made), made.id, encode_event(made)))
+    with pytest.raises(Problem):
+        usage.admit("app", limits, 1_000_000)
+    assert usage.admit("app", limits, 62_000_000)["x-ratelimit-remaining-requests"] == "1"
+    paid = AttemptEnded("d1", "", "a", 1, "completed", 1.0, cost_usd=0.5)
+    usage.follow(Row(3, 63_000_000, kind_of(paid), "d1", encode_event(paid)))
+    with pytest.raises(Problem):
+        usage.admit("app", limits, 64_000_000)
+    assert told == [("app", "requests"), ("app", "usd")]
 
 
 def test_official_client_sees_a_rate_limit(limited):

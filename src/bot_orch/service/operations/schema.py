@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.breaker import BreakerSettings
+from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
@@ -23,7 +24,13 @@ SCHEMA_FILE = "bot-orch.schema.json"
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE = "#/$defs/{name}"
-_GUARD = {"limits": Limits, "retry": Retry, "price": Price, "breaker": BreakerSettings}
+_GUARD = {
+    "limits": Limits,
+    "retry": Retry,
+    "price": Price,
+    "breaker": BreakerSettings,
+    "capabilities": Capabilities,
+}
 
 
 def config_schema() -> dict[str, Any]:
