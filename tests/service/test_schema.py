@@ -26,7 +26,8 @@ def documented():
     found = {"starter": STARTER, "tests": BASE.format(database="log.sqlite", port=0)}
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)):
-            found[f"{page.name}-{number}"] = block.replace("{...}", "{base_url: https://host/v1, model: m}")
+            whole = block.replace("{...}", "{base_url: https://host/v1, model: m}")
+            found[f"{page.name}-{number}"] = whole.replace("[...]", "[{id: a, kind: simulated}]")
     for file in [*(ROOT / "tests" / "fixtures" / "logs").glob("*.yaml")]:
         found[file.name] = file.read_text().format(database="log.sqlite", port=0)
     return found
