@@ -182,7 +182,7 @@ class RoundTrace:
         span.set_status(self._traces.api.Status(self._traces.api.StatusCode.ERROR))
 
 
-CURRENT: ContextVar[RoundTrace | None] = ContextVar("bot_orch_round_trace", default=None)
+CURRENT: ContextVar[RoundTrace | None] = ContextVar("bot-orch-round-trace", default=None)
 """The round that the current task works for."""
 
 
