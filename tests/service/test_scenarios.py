@@ -64,3 +64,12 @@ def test_an_unknown_scenario_is_refused():
     assert {"budget", "outage", "prices", "text"} <= set(scenario_names())
     with pytest.raises(InvalidInputError, match="choose from budget"):
         find_scenario("weather")
+
+
+def test_a_good_canary_grows_and_a_bad_one_is_drained(play):
+    (before, trial, after), line = play("canary", 150)
+    assert before.share("old") == 1.0
+    assert trial.share("worse") <= 0.2, "ten per cent at most, by chance a few more"
+    assert after.share("better", last=0.5) > 0.6 > trial.share("better")
+    assert after.share("worse") == 0.0
+    assert "because it was drained" in line

@@ -15,6 +15,7 @@ from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, make_agent
+from bot_orch.core.ab import SplitTest
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import RewardModel, reward_from_spec
@@ -117,7 +118,14 @@ def _check_router(config: Config) -> None:
 
 
 def _policy(settings: RouterConfig) -> Policy:
-    return make_policy(settings.policy, **settings.settings)
+    policy, ab = make_policy(settings.policy, **settings.settings), settings.ab
+    if ab is None:
+        return policy
+    try:
+        return SplitTest(policy, make_policy(ab.policy, **ab.settings), ab.share, seed=settings.seed)
+    except InvalidInputError as error:
+        where = error.field.removeprefix("ab.")
+        raise InvalidInputError(f"config.router.ab.{where}", error.problem, error.remedy) from error
 
 
 def _reward(spec: dict[str, Any]) -> RewardModel:

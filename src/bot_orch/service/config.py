@@ -172,6 +172,14 @@ class AlignmentConfig(_Part, frozen=True, kw_only=True):
     watch: WatchConfig | None = None
 
 
+class AbConfig(_Part, frozen=True, kw_only=True):
+    """A test: another policy makes a random ``share`` of the decisions; each learns from its own."""
+
+    policy: str
+    settings: dict[str, Any] = {}
+    share: float = 0.5
+
+
 class RouterConfig(_Part, frozen=True, kw_only=True):
     """How agents are chosen and how outcomes count."""
 
@@ -201,6 +209,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     minimise: Literal["usd"] | None = None
     subject_to: SubjectToConfig = SubjectToConfig()
     constraints: tuple[dict[str, Any], ...] = ()
+    ab: AbConfig | None = None
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):

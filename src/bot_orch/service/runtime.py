@@ -119,6 +119,7 @@ class Runtime:
         self.reference = msgspec.to_builtins(config.router.reference)
         self._saved_seq = 0
         self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
+        self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self.on_trial: tuple[AgentConfig, ...] = ()
         self.shadows: dict[str, float] = {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot_orch.service.api import (
+    ab,
     admin,
     bodies,
     decisions,
@@ -82,6 +83,15 @@ ROUTES: tuple[RouteSpec, ...] = (
         statuses=(200, 404),
     ),
     *GATEWAY_ROUTES,
+    RouteSpec(
+        "GET",
+        "/v1/ab",
+        ab.show,
+        scope="admin",
+        summary="Two policies compared",
+        answer=bodies.AbView,
+        statuses=(200, 404),
+    ),
     RouteSpec(
         "GET",
         "/v1/routers",

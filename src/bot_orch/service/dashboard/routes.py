@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute
 from bot_orch.service.dashboard.agents import AgentRow, agent_rows, agents_csv, agents_head, agents_part
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import chart_data
+from bot_orch.service.dashboard.comparing import comparison_part
 from bot_orch.service.dashboard.decision import decision_page
 from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
 from bot_orch.service.dashboard.download import CHARTS, chart_csv
@@ -21,6 +22,7 @@ from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
+from bot_orch.service.routing.comparison import compare
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, page, render, reply
@@ -67,7 +69,7 @@ class _Dashboard:
             **parts,
             ranges=range_part(shown, query),
             head=agents_head(query),
-            routers=_routers(self._runtime),
+            routers=join((_routers(self._runtime), comparison_part(await compare(self._runtime)))),
             connection=CONNECTION,
             live=link("/dashboard/live", query),
             query=link("", query),

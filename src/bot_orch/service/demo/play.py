@@ -78,6 +78,8 @@ class _Player:
                     self._now = config
                     if played and self._runtime.reload is not None:
                         await self._runtime.reload()
+                    for name in phase.drained:
+                        await session.post(f"/v1/admin/agents/{name}/drain")
                     self._say(f"-- {phase.title}")
                     played.append(await self._phase(session))
         finally:

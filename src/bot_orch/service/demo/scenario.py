@@ -27,11 +27,15 @@ class Phase:
         What is the case now, for the reader.
     router, agents
         YAML: settings of the router as a mapping, agents as a list.
+    drained
+        Agents that an operator drains when the phase begins.
     """
 
     title: str
     router: str
     agents: str
+    _: KW_ONLY
+    drained: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""Two new agents on trial: the better one grows with its ramp, the worse one is held at its cap and drained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot_orch.service.demo.scenario import Phase, Played, Scenario
+
+__all__ = ["SCENARIO"]
+
+_ROUTER = "{policy: auto, seed: 7, floor: 0.05}"
+_OLD = """
+  - {id: old, kind: simulated, settings: {seed: 1, quality: 0.6, spread: 0.0, median_s: 0.005, sigma: 0.1}}"""
+_NEW = """
+  - {id: better, kind: simulated, settings: {seed: 2, quality: 0.95, spread: 0.0, median_s: 0.005, sigma: 0.1},
+     canary: {share: 0.1, ramp: [{after: 80, share: 0.4}, {after: 150, share: 1.0}]}}
+  - {id: worse, kind: simulated, settings: {seed: 3, quality: 0.2, spread: 0.0, median_s: 0.005, sigma: 0.1},
+     canary: {share: 0.1}}"""
+
+
+def _prompt(number: int) -> tuple[str, str]:
+    return "note", f"Summarise note {number}"
+
+
+def _moved(played: Sequence[Played]) -> str:
+    _, trial, after = played
+    return (
+        f"canary: better {trial.share('better'):.0%} -> {after.share('better', last=0.5):.0%} of the traffic, "
+        f"because its cap rose from 10 % and it earns more; worse {trial.share('worse'):.0%} (10 % at most), then "
+        f"{after.share('worse'):.0%}, because it was drained"
+    )
+
+
+SCENARIO = Scenario(
+    "two new agents on trial: the better one grows with its ramp, the worse one is held at its cap and drained",
+    (
+        Phase("old answers everything", _ROUTER, _OLD),
+        Phase("better and worse come, 10 % each at most", _ROUTER, _OLD + _NEW),
+        Phase("worse is drained, the cap of better is gone", _ROUTER, _OLD + _NEW, drained=("worse",)),
+    ),
+    prompt=_prompt,
+    moved=_moved,
+    rounds=150,
+)
