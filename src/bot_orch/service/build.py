@@ -27,6 +27,7 @@ from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
 from bot_orch.service.judges.registry import check_judges
 from bot_orch.service.objective import counts_dollars, typical_price, wanted_constraints, wanted_weights
+from bot_orch.service.screens import Screens
 from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
@@ -110,6 +111,7 @@ def _check_router(config: Config) -> None:
     except (TypeError, ValueError) as error:
         raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
     check_database(config.database, "config.database")
+    Screens(config.guards)
     for agent in config.agents:
         make_guard(agent, queue=_NoQueue())
     check_judges(config)

@@ -30,7 +30,9 @@ __all__ = [
     "AgentConfig",
     "AuditConfig",
     "BudgetConfig",
+    "CacheConfig",
     "Config",
+    "GuardrailConfig",
     "JudgeConfig",
     "LimitsConfig",
     "ListenConfig",
@@ -318,6 +320,26 @@ class RouterPartConfig(_Part, frozen=True, kw_only=True):
     queue: QueueConfig | None = None
 
 
+class GuardrailConfig(_Part, frozen=True, kw_only=True):
+    """A function (``path``, found in ``folder``) or program (``command``) that sees requests or answers."""
+
+    when: Literal["before", "after"]
+    path: str | None = None
+    folder: str | None = None
+    command: tuple[str, ...] = ()
+    timeout_s: float = 10.0
+    on_refusal: Literal["zero", "nothing"] = "zero"
+    on_error: Literal["refuse", "pass"] = "refuse"
+
+
+class CacheConfig(_Part, frozen=True, kw_only=True):
+    """Answers kept for exactly the same request; off unless ``ttl_s`` is set."""
+
+    ttl_s: float = 0.0
+    max_entries: int = 1_000
+    max_bytes: int = 64_000_000
+
+
 class Config(_Part, frozen=True, kw_only=True):
     """All settings of the service. ``name`` is that of the router that they describe, beside further ``routers``."""
 
@@ -331,6 +353,8 @@ class Config(_Part, frozen=True, kw_only=True):
     audit: AuditConfig | None = None
     queue: QueueConfig = QueueConfig()
     limits: LimitsConfig = LimitsConfig()
+    guards: tuple[GuardrailConfig, ...] = ()
+    cache: CacheConfig = CacheConfig()
     access_log: str | None = None
     webhooks: tuple[WebhookConfig, ...] = ()
     traces: TracesConfig | None = None
@@ -393,7 +417,11 @@ def load_config(
     }
     agents = tuple(_beside(file, agent) for agent in config.agents)
     judges = tuple(_judge_beside(file, judge) for judge in config.judges)
-    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges)
+    found = (str(file.resolve().parent / (each.folder or "")) for each in config.guards)
+    guards = tuple(
+        msgspec.structs.replace(each, folder=where) for each, where in zip(config.guards, found, strict=True)
+    )
+    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges, guards=guards)
 
 
 def _resolved(file: Path, database: str) -> str:
@@ -619,6 +647,9 @@ def _check_numbers(config: Config) -> None:
         ("router.budget.window_s", r.budget.window_s, 60.0, 31 * 86_400.0),
         ("queue.lease_s", config.queue.lease_s, 1.0, most),
         ("queue.undo_s", config.queue.undo_s, 0.0, 3600.0),
+        ("cache.ttl_s", config.cache.ttl_s, 0.0, most),
+        ("cache.max_entries", config.cache.max_entries, 1, most),
+        ("cache.max_bytes", config.cache.max_bytes, 1, most),
         ("listen.port", config.listen.port, 0, 65_535),
         ("limits.head_bytes", config.limits.head_bytes, 1024, 1_000_000),
         ("limits.headers", config.limits.headers, 10, 10_000),

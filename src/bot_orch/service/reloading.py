@@ -25,8 +25,17 @@ from bot_orch.service.web.auth import Gate, is_loopback
 __all__ = ["Reloader", "check_exposed"]
 
 _log = logging.getLogger("bot_orch.service")
-_FIXED = ("database", "listen", "queue", "limits", "access_log", "webhooks", "traces")  # read once, at the start
-_LIVE = ("agents", "router", "judges", "audit", "tokens", "log_level")
+_FIXED = (
+    "database",
+    "listen",
+    "queue",
+    "limits",
+    "cache",
+    "access_log",
+    "webhooks",
+    "traces",
+)  # read once, at the start
+_LIVE = ("agents", "guards", "router", "judges", "audit", "tokens", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is the same for all routers
 _LOOK_S = 0.05
 

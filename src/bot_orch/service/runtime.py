@@ -33,6 +33,7 @@ from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
+from bot_orch.service.screens import Screens
 from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.observers import Observers
@@ -106,7 +107,9 @@ class Runtime:
         self.usage = TokenUsage(self._on_limited)
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
-        self.repeats, self.loops = Repeats(), ToolLoops()
+        self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guards)
+        kept = config.cache
+        self.cache = Repeats(kept.max_entries, kept.max_bytes, keep_s=kept.ttl_s) if kept.ttl_s > 0 else None
         self.stopping = self.loaded = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
@@ -220,6 +223,7 @@ class Runtime:
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
+        self.screens = Screens(config.guards)
         self.on_trial = tuple(agent for agent in config.agents if agent.canary is not None)
         self.shadows = {agent.id: agent.shadow.rate for agent in config.agents if agent.shadow is not None}
         self._check_health()

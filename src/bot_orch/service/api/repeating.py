@@ -12,10 +12,13 @@ from bot_orch.service.repeats import KeptAnswer, Repeats
 from bot_orch.service.runtime import digest_of
 from bot_orch.service.web.endpoint import Handler, Request, StreamedReply
 
-__all__ = ["REPLAYED", "answer_once"]
+__all__ = ["CACHED", "REPLAYED", "answer_cached", "answer_once"]
 
 #: Header of an answer that was given before.
 REPLAYED = "idempotent-replayed"
+
+#: Header of an answer from the cache.
+CACHED = "x-bot-orch-cache"
 
 _ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.completed", b"event: response.incomplete")
 
@@ -31,6 +34,25 @@ async def answer_once(request: Request, space: KeySpace, handler: Handler) -> Re
     if kept is not None:
         request.headers_out |= {**kept.headers, REPLAYED: "true"}
         return Reply(200, kept.body, [(b"content-type", kept.media)])
+    return await _keeping(request, repeats, key, handler=handler)
+
+
+async def answer_cached(request: Request, endpoint: str, handler: Handler) -> Reply | StreamedReply:
+    """The handler's answer, or that to exactly the same request of the same caller, if the service keeps them."""
+    cache = request.runtime.cache
+    if cache is None:
+        return await handler(request)
+    digest = await asyncio.to_thread(digest_of, request.raw)
+    key = f"{endpoint}/{request.caller.name}/{digest.hex()}"
+    kept = await cache.claim(key, digest)
+    if kept is not None:
+        request.headers_out[CACHED] = "hit"
+        return Reply(200, kept.body, [(b"content-type", kept.media)])
+    return await _keeping(request, cache, key, handler=handler)
+
+
+async def _keeping(request: Request, repeats: Repeats, key: str, *, handler: Handler) -> Reply | StreamedReply:
+    """The handler's answer, kept under a key that this request has claimed."""
     try:
         before = set(request.headers_out)
         answer = await handler(request)

@@ -25,6 +25,7 @@ from bot_orch.service.routing.linked import NEXT_DECISION
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.routing.shadow import drawn_shadows, unseen
 from bot_orch.service.runtime import Runtime
+from bot_orch.service.screens import refusal
 from bot_orch.service.storage.writer import Group
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Measure, Outcome
@@ -88,6 +89,8 @@ class Round:
                 continue
             self.waited_s += time.perf_counter() - begun
             note_reply(reply.raw)
+            if self.runtime.screens.after:
+                reply = await self._screened(decision, reply)
             self._succeeded(decision, reply)
             self.runtime.answers.send(decision, self.call, reply)
             await self._on_disk()  # the commit ran while the agent worked
@@ -207,6 +210,22 @@ class Round:
             self._report(decision.id, reply.outcome(reward), judge=OWN if self.runtime.config.judges else "")
         elif reply.measure is not None:
             self._show(decision.id, reply.measure)
+
+    async def _screened(self, decision: DecisionMade, reply: CallReply) -> CallReply:
+        """The answer as the guardrails leave it; a refusal is an outcome of its own, and ends the round."""
+        screens = self.runtime.screens
+        seen = {"messages": list(self.call.chat()), "agent": decision.agent, "text": reply.text}
+        left, refused = await screens.changed("after", {**seen, "params": dict(self.call.params)})
+        if refused is None:
+            changed = left["text"] != reply.text
+            return replace(reply, text=left["text"], raw=None, output=None) if changed else reply
+        self.runtime.metrics.count("bot_orch_guard_refusals_total", when="after")
+        if refused.on_refusal == "zero":
+            self._report(decision.id, Outcome(True, 0.0, reply.elapsed_s, "refused"))
+        else:
+            self._report(decision.id, Outcome(False, None, reply.elapsed_s, "not_applicable"))
+        await self._on_disk()
+        raise refusal(left["refuse"])
 
     async def _failed(self, decision: DecisionMade, failure: CallFailure, *, final: bool = False) -> None:
         """Learn from a failure; raise if no other agent should be called."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 
 from bot_orch.agents.base import CallReply, Chunk
+from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
 from bot_orch.service.api.gateway.asked import Asked, make_round
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
-from bot_orch.service.api.repeating import answer_once
+from bot_orch.service.api.repeating import answer_cached, answer_once
 from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, problem_of
 from bot_orch.service.routing.rounds import Round
+from bot_orch.service.screens import refusal
 from bot_orch.service.web.endpoint import Request, StreamedReply
 
 __all__ = ["Dialect", "EventWriter", "answer"]
@@ -62,19 +65,48 @@ class Dialect(Protocol):
 async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
     """Answer a request to an interface."""
     trace = trace_headers(request)
-    return await answer_once(request, KeySpace.CHAT, partial(_answer, dialect, trace))
+
+    async def cached(request: Request) -> Reply | StreamedReply:
+        return await answer_cached(request, dialect.endpoint, partial(_answer, dialect, trace))
+
+    return await answer_once(request, KeySpace.CHAT, cached)
 
 
 async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
-    asked = dialect.read(request.body)
+    asked = await _screened(request, dialect.read(request.body))
     round_ = make_round(request, asked, trace=trace)
+    if asked.stream and request.runtime.screens.after:
+        reply = await _run(request, round_)
+        writer = dialect.writer(chat_frame(round_, "chat.completion.chunk"), asked)
+        return StreamedReply(_events(writer, None, in_one_piece(reply)))
     if asked.stream:
         return await _streamed(dialect, asked, request, round_=round_)
+    reply = await _run(request, round_)
+    return Reply(200, _whole(dialect, asked, round_, reply=reply), list(_JSON))
+
+
+async def _run(request: Request, round_: Round) -> CallReply:
     try:
-        reply = await round_.run()
+        return await round_.run()
     finally:
         request.headers_out |= _headers(request, round_)
-    return Reply(200, _whole(dialect, asked, round_, reply=reply), list(_JSON))
+
+
+async def _screened(request: Request, asked: Asked) -> Asked:
+    """The request as the guardrails leave it. One that is changed, or whose stream is to be seen whole, is a chat."""
+    screens = request.runtime.screens
+    if screens.after and asked.stream and asked.endpoint != "embeddings":
+        asked = replace(asked, document=None)
+    if not screens.before:
+        return asked
+    seen = {"endpoint": asked.endpoint, "model": asked.model, "messages": list(asked.messages)}
+    left, refused = await screens.changed("before", {**seen, "params": dict(asked.params)})
+    if refused is not None:
+        request.runtime.metrics.count("bot_orch_guard_refusals_total", when="before")
+        raise refusal(left["refuse"])
+    if left["messages"] == seen["messages"] or asked.endpoint == "embeddings":
+        return asked
+    return replace(asked, messages=tuple(left["messages"]), document=None)
 
 
 def _whole(dialect: Dialect, asked: Asked, round_: Round, *, reply: CallReply) -> bytes:
