@@ -28,8 +28,8 @@ def test_the_cap_holds_and_the_rest_keeps_its_proportions(weights, cap):
 
 def test_only_eligible_agents_get_the_rest_and_a_lone_agent_keeps_everything():
     p = np.array([1.0, 0.0, 0.0])
-    assert with_caps(p, {"new": 0.25}, NAMES, np.array([True, False, True])).tolist() == [0.25, 0.0, 0.75]
-    assert with_caps(p, {"new": 0.25}, NAMES, np.array([True, False, False])) is p
+    assert with_caps(p, {"new": 0.25}, NAMES, eligible=np.array([True, False, True])).tolist() == [0.25, 0.0, 0.75]
+    assert with_caps(p, {"new": 0.25}, NAMES, eligible=np.array([True, False, False])) is p
     half = np.array([0.5, 0.5, 0.0])
     found = with_caps(half, {"new": 0.1, "b": 0.2}, NAMES)
     np.testing.assert_allclose(found, [0.1, 0.2, 0.7], rtol=1e-15)
