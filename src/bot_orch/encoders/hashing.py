@@ -27,7 +27,9 @@ _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _LONGEST = 20_000  # bytes hashed; of a longer text only the beginning and the length count
 _CHARACTERS = (3, 4, 5)
-_CODE = frozenset(b"{}[]()<>=;_#*/\\|&$@^~`")
+_CODE = np.frombuffer(b"{}[]()<>=;_#*/\\|&$@^~`", dtype=np.uint8)
+_DIGITS, _OTHER = slice(48, 58), slice(128, 256)
+_LETTER = np.array([97 <= b <= 122 or 48 <= b <= 57 or b >= 128 for b in range(256)], dtype=np.int8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,10 @@ class HashedText:
 
     def _hashed(self, data: npt.NDArray[np.uint8]) -> Floats:
         hashes = _mixed(_ngrams(data))
-        sign = np.where(hashes >> np.uint64(63), 1.0, -1.0)
+        sign = 2.0 * (hashes >> np.uint64(63)).astype(np.float64) - 1.0
         place = (hashes % np.uint64(self.dimensions)).astype(np.int64)
         total = np.bincount(place, sign, self.dimensions)
-        dampened = np.sign(total) * np.sqrt(np.abs(total))
+        dampened = np.copysign(np.sqrt(np.abs(total)), total)
         norm = float(np.sqrt(np.add.reduce(dampened * dampened)))
         return dampened / norm if norm > 0.0 else dampened
 
@@ -92,16 +94,17 @@ def _ngrams(data: npt.NDArray[np.uint8]) -> _U64:
     starts, ends = _words(data)
     found = [between(starts, ends, 1), between(starts[:-1], ends[1:], 2)]
     for width in _CHARACTERS:
-        first = np.arange(max(n - width + 1, 0))
-        found.append(between(first, first + width, width))
+        count = max(n - width + 1, 0)
+        found.append((prefix[width : width + count] - prefix[:count]) * inverses[:count] + np.uint64(width))
     return np.concatenate(found)
 
 
 def _words(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Start and end of each word: a run of letters, digits and non-ASCII bytes."""
-    letter = ((data >= 97) & (data <= 122)) | ((data >= 48) & (data <= 57)) | (data >= 128)
-    edges = np.diff(np.concatenate([[False], letter, [False]]).astype(np.int8))
-    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    letter = np.zeros(len(data) + 2, dtype=np.int8)
+    letter[1:-1] = _LETTER[data]
+    edges = letter[1:] - letter[:-1]
+    return np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)
 
 
 def _mixed(hashes: _U64) -> _U64:
@@ -116,10 +119,10 @@ def _mixed(hashes: _U64) -> _U64:
 def _shape(data: npt.NDArray[np.uint8], length: int) -> tuple[float, ...]:
     n = max(len(data), 1)
     counts = np.bincount(data, minlength=256)
-    digits, lines, questions = counts[48:58].sum(), counts[10], counts[63]
-    code = sum(int(counts[byte]) for byte in _CODE)
-    shares = (digits / n, code / n, counts[128:].sum() / n, min(1.0, 0.25 * questions), min(1.0, 0.05 * lines))
-    return (float(np.log1p(length) / 10.0), *(float(each) for each in shares))
+    digits, code, other = (int(np.add.reduce(counts[each])) for each in (_DIGITS, _CODE, _OTHER))
+    lines, questions = int(counts[10]), int(counts[63])
+    shares = (digits / n, code / n, other / n, min(1.0, 0.25 * questions), min(1.0, 0.05 * lines))
+    return (float(np.log1p(length) / 10.0), *shares)
 
 
 @lru_cache(maxsize=1)
