@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import msgspec
 
@@ -36,7 +37,8 @@ _SUMMARIES = {
 
 def document(specs: Sequence[RouteSpec]) -> dict[str, Any]:
     """The document that describes these routes."""
-    types = [each for route in specs for each in (route.body, route.answer) if each is not None]
+    given = [each for route in specs for each in (route.body, route.answer) if each is not None]
+    types = [part for each in given for part in _alternatives(each)]
     schemas, components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
     by_type = list(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -97,5 +99,11 @@ def _response(route: RouteSpec, status: int, by_type: list[tuple[Any, dict[str, 
     return said
 
 
+def _alternatives(type_: Any) -> tuple[Any, ...]:
+    """The types of a union of records, which msgspec does not describe; else the type itself."""
+    return get_args(type_) if isinstance(type_, UnionType) else (type_,)
+
+
 def _schema(type_: Any, by_type: list[tuple[Any, dict[str, Any]]]) -> dict[str, Any]:
-    return next(schema for each, schema in by_type if each is type_ or each == type_)
+    found = [next(schema for each, schema in by_type if each == part) for part in _alternatives(type_)]
+    return found[0] if len(found) == 1 else {"anyOf": found}
