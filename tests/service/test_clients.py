@@ -81,7 +81,7 @@ def test_curl(service):
 def test_openapi_covers_every_route(service):
     served = service.get("/openapi.json").json()
     assert served == json.loads(json.dumps(document(API_ROUTES)))
-    known = {(r.method, r.path) for r in API_ROUTES}
+    known = {(r.method, r.path.replace(":path}", "}")) for r in API_ROUTES}
     assert {(m.upper(), p) for p, item in served["paths"].items() for m in item} == known
 
 
