@@ -8,6 +8,7 @@ Examples
 >>> router.observe(decision.id, Outcome.completed(reward=0.9))
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from bot_orch._version import __version__
@@ -29,6 +30,8 @@ from bot_orch.types import Agent, Decision, Outcome, Task
 
 if TYPE_CHECKING:
     from bot_orch.router import Router
+
+logging.getLogger("bot_orch").addHandler(logging.NullHandler())  # silent until logging is configured
 
 __all__ = [
     "Agent",

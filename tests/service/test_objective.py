@@ -54,7 +54,7 @@ def rounds(service, n, *, seconds=None, first=None, reward=None):
         chosen.append(name := made["agent"])
         took = {"elapsed_s": (seconds or first)[name], "first_byte_s": (first or seconds)[name]}
         attempt = Attempt(name, made["id"], 1, ending=Ending.COMPLETED, **took)
-        service.call(lambda attempt=attempt: service.runtime._on_attempt(attempt))
+        service.call(lambda attempt=attempt: service.runtime.on_attempt(attempt))
         if reward is not None:
             service.post("/v1/feedback", {"decision_id": made["id"], "reward": reward[name]})
     return chosen
