@@ -1,9 +1,12 @@
 """Scenarios of the demonstration: traffic moves, for the reason that is said."""
 
+from dataclasses import replace
+
 import pytest
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.build import check
+from bot_orch.service.demo import play as playing
 from bot_orch.service.demo.play import Play, phase_config, play_scenario
 from bot_orch.service.demo.scenario import find_scenario, scenario_names
 
@@ -73,3 +76,21 @@ def test_a_good_canary_grows_and_a_bad_one_is_drained(play):
     assert after.share("better", last=0.5) > 0.6 > trial.share("better")
     assert after.share("worse") == 0.0
     assert "because it was drained" in line
+
+
+def test_audits_take_the_traffic_from_a_cheat_that_the_judge_prefers(play):
+    (judged, audited), line = play("gaming", 80)
+    assert judged.share("flatterer", last=0.5) >= 0.85 > 0.1 >= judged.share("careful", last=0.5)
+    assert audited.share("flatterer", last=0.5) <= 0.1 < 0.85 <= audited.share("careful", last=0.5)
+    assert audited.share("hasty", last=0.5) <= 0.1, "the best honest agent, not just another one"
+    assert "because audits of 5% of the answers show that the judge is biased for flatterer" in line
+
+
+def test_without_audits_the_cheat_keeps_the_traffic(play, monkeypatch):
+    """The control: the same phases, agents and judge; audits alone are left out."""
+    scenario = find_scenario("gaming")
+    first, second = scenario.phases
+    control = replace(scenario, phases=(first, replace(second, more=first.more)))
+    monkeypatch.setattr(playing, "find_scenario", lambda name: control)
+    (_, later), _ = play("gaming", 80)
+    assert later.share("flatterer") >= 0.85

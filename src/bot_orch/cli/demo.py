@@ -15,8 +15,8 @@ people, and simulated traffic; learning is visible within a minute. Prints the a
 queue, then each agent's share of the tasks, second by second.
 
 With --scenario NAME, one message instead: prices (traffic follows the cheaper of two equal agents), text (the prompt
-decides), outage (no request fails), budget (a limit on dollars is kept). It ends with a line that says what moved and
-why."""
+decides), outage (no request fails), budget (a limit on dollars is kept), canary (a new agent's share is capped), gaming
+(audits find a cheat that its judge prefers). It ends with a line that says what moved and why."""
 
 
 def add(commands: Any) -> None:

@@ -48,7 +48,7 @@ def phase_config(phase: Phase, database: str, port: int) -> Config:
     """The configuration of a phase."""
     return parse_config(
         f"version: 1\ndatabase: {json.dumps(database)}\nlisten: {{port: {port}}}\nlog_level: error\n"
-        f"router: {phase.router}\nagents: {phase.agents}"
+        f"router: {phase.router}\nagents: {phase.agents}\n{phase.more}"
     )
 
 

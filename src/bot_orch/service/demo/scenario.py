@@ -29,6 +29,8 @@ class Phase:
         YAML: settings of the router as a mapping, agents as a list.
     drained
         Agents that an operator drains when the phase begins.
+    more
+        YAML: further settings at the top level, such as ``judges`` and ``audit``.
     """
 
     title: str
@@ -36,6 +38,7 @@ class Phase:
     agents: str
     _: KW_ONLY
     drained: tuple[str, ...] = ()
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)
