@@ -1,7 +1,8 @@
 """Tables of docs/benchmarks.md from folders that ``bot-orch arena`` has written.
 
-    bot-orch arena --policies all --order both --out out/league
-    bot-orch arena --policies auto auto-no-alignment auto-no-context auto-no-forgetting --order both --out out/ablation
+    bot-orch arena --policies all --order both --at-most 2000 --out out/league
+    bot-orch arena --policies auto auto-no-alignment auto-no-context auto-no-forgetting \
+        --order both --at-most 2000 --out out/ablation
     python benchmarks/arena.py league out/league
     python benchmarks/arena.py ablation out/ablation
     python benchmarks/arena.py lambda out/ablation out/labels

@@ -40,7 +40,8 @@ def add(commands: Any) -> None:
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="matrices (default: the data folder)")
     parser.add_argument("--policies", nargs="+", metavar="NAME", help="names, or ours, peers, all (default: ours)")
     parser.add_argument("--seeds", type=int, default=20, metavar="N", help="number of seeds (default: 20)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default: every task once, at most 2000)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default: every task once)")
+    parser.add_argument("--at-most", type=int, metavar="N", help="no more rounds than this on larger sets")
     parser.add_argument(
         "--order", choices=("shuffled", "given", "both"), default="shuffled", help="order of tasks (default: shuffled)"
     )
@@ -49,9 +50,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--signal",
-        choices=("log-uniform", "kaplan-meier"),
+        choices=("log-uniform", "kaplan-meier", "par10"),
         default="log-uniform",
-        help="survival function of the reward for runtime data sets (default: log-uniform)",
+        help="reward of a completion in runtime data sets: its survival function, or PAR10 (default: log-uniform)",
     )
     parser.add_argument("--latency-target", type=float, metavar="S", help="target latency in seconds, for auto and bot")
     parser.add_argument(
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list_policies:
         return _list()
-    check_counts(arguments, ("seeds", "jobs", "rounds", "components"))
+    check_counts(arguments, ("seeds", "jobs", "rounds", "at_most", "components"))
     if arguments.latency_target is not None and not 0.0 < arguments.latency_target < math.inf:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
@@ -86,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.out,
         seeds=arguments.seeds,
         rounds=arguments.rounds,
+        at_most=arguments.at_most,
         orders=("shuffled", "given") if arguments.order == "both" else (arguments.order,),
         components=arguments.components,
         signal=arguments.signal,
@@ -130,6 +132,7 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--policies", *arguments.policies] if arguments.policies else []
     words += ["--seeds", str(arguments.seeds), "--order", arguments.order]
     words += ["--rounds", str(arguments.rounds)] if arguments.rounds else []
+    words += ["--at-most", str(arguments.at_most)] if arguments.at_most else []
     words += ["--components", str(arguments.components)] if arguments.components != 10 else []
     words += ["--latency-target", f"{arguments.latency_target:g}"] if arguments.latency_target else []
     words += ["--cost-weight", f"{arguments.cost_weight:g}"] if arguments.cost_weight else []

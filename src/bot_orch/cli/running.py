@@ -27,4 +27,4 @@ def check_counts(arguments: argparse.Namespace, names: Sequence[str]) -> None:
     for name in names:
         value = getattr(arguments, name)
         if value is not None and value < 1:
-            raise InvalidInputError(f"--{name}", f"is {value}", "pass a whole number, 1 or more")
+            raise InvalidInputError(f"--{name.replace('_', '-')}", f"is {value}", "pass a whole number, 1 or more")

@@ -40,6 +40,16 @@ FEATURES = """\
 b,1,2.0,?
 'one, two',1,1.0,5
 """
+COSTS = """\
+@relation c
+@attribute instance_id string
+@attribute repetition numeric
+@attribute parse numeric
+@attribute probe numeric
+@data
+b,1,2.0,?
+b,2,4.0,1.5
+"""
 DESCRIPTION = """\
 scenario_id: TOY
 performance_measures:
@@ -187,3 +197,12 @@ def test_scenario_errors_name_the_file(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidInputError, match=words):
             read_scenario(_scenario(tmp_path, **files))
+
+
+def test_feature_costs_are_the_seconds_of_all_steps(tmp_path: Path) -> None:
+    folder = _scenario(tmp_path)
+    assert read_scenario(folder).feature_cost_s is None
+    (folder / "feature_costs.arff").write_text(COSTS)
+    seconds = read_scenario(folder).feature_cost_s
+    assert seconds is not None
+    assert seconds.tolist() == [0.0, 4.5, 0.0], "mean over repetitions, sum over steps, 0 where unknown"

@@ -1,4 +1,4 @@
-"""Read an ASlib scenario folder (``description.txt``, ``algorithm_runs.arff``, ``feature_values.arff``) [1]_.
+"""Read an ASlib scenario folder: ``description.txt``, and runs, features and their costs in ``.arff`` files [1]_.
 
 References
 ----------
@@ -23,7 +23,7 @@ from bot_orch.errors import InvalidInputError
 
 __all__ = ["is_scenario", "read_scenario"]
 
-_RUNS, _FEATURES = "algorithm_runs.arff", "feature_values.arff"
+_RUNS, _FEATURES, _COSTS = "algorithm_runs.arff", "feature_values.arff", "feature_costs.arff"
 _NOT_MEASURES = ("instance_id", "repetition", "algorithm", "runstatus")
 
 
@@ -64,6 +64,8 @@ def _read(folder: Path) -> Matrix:
         arrays |= _runtime(values, status, description.cutoff_s or float(np.nanmax(values)))
     if (folder / _FEATURES).is_file():
         arrays |= _feature_arrays(read_arff(folder / _FEATURES), tasks)
+        if (folder / _COSTS).is_file():
+            arrays["feature_cost_s"] = _feature_costs(read_arff(folder / _COSTS), tasks)
     return matrix_from_arrays(description.scenario_id, arrays)
 
 
@@ -123,15 +125,28 @@ def _quality(values: Floats, status: npt.NDArray[np.str_], maximize: bool) -> Fl
 def _feature_arrays(table: Table, tasks: list[str]) -> dict[str, npt.NDArray[Any]]:
     """Features of every task, the mean over repetitions; NaN for a task without any."""
     columns = _columns(table)
+    features = _by_task(table, tasks, columns)
+    return {"features": features, "feature_name": np.array(list(columns))} if columns else {}
+
+
+def _feature_costs(table: Table, tasks: list[str]) -> Floats:
+    """Seconds of all feature steps of every task, the mean over repetitions; NaN for a task without any."""
+    seconds = _by_task(table, tasks, _columns(table))
+    known = np.isfinite(seconds)
+    return np.where(known.any(axis=1), np.where(known, seconds, 0.0).sum(axis=1), np.nan)
+
+
+def _by_task(table: Table, tasks: list[str], columns: dict[str, Floats]) -> Floats:
+    """Means over the repetitions of each task, ``(T, columns)``."""
     row = {name: i for i, name in enumerate(tasks)}
     at = np.array([row.get(name or "", -1) for name in table.words("instance_id")])
-    features = np.full((len(tasks), len(columns)), np.nan)
+    found = np.full((len(tasks), len(columns)), np.nan)
     for j, values in enumerate(columns.values()):
         used = (at >= 0) & np.isfinite(values)
         total = np.bincount(at[used], values[used], len(tasks))
         count = np.bincount(at[used], minlength=len(tasks))
-        features[:, j] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return {"features": features, "feature_name": np.array(list(columns))} if columns else {}
+        found[:, j] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return found
 
 
 def _columns(table: Table) -> dict[str, Floats]:

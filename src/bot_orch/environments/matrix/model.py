@@ -51,6 +51,19 @@ class RuntimeOutcomes:
         """The time, ten times the cutoff where the task was not completed."""
         return np.where(self.cause == 1, self.time_s, 10.0 * self.cutoff_s)
 
+    def after(self, spent_s: Floats) -> RuntimeOutcomes:
+        """The same runs, started when ``spent_s`` seconds of the cutoff had passed, ``(T,)``.
+
+        Examples
+        --------
+        >>> runs = RuntimeOutcomes(np.array([[2.0, 7.0]]), np.array([[1, 1]]), np.array([[10.0, 10.0]]))
+        >>> runs.after(np.array([5.0])).par10
+        array([[  7., 100.]])
+        """
+        ended = self.time_s + spent_s[:, None]
+        cause = np.where(ended > self.cutoff_s, 0, self.cause)
+        return RuntimeOutcomes(np.minimum(ended, self.cutoff_s), cause, self.cutoff_s)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
@@ -68,6 +81,8 @@ class Matrix:
         Times, and whether ``reward`` was computed from them because the file gives no other.
     features
         ``(T, F)`` known before the choice; NaN where unknown.
+    feature_cost_s
+        ``(T,)`` seconds that computing the features takes, 0 where unknown; they pass before the agent starts.
     text
         ``(T,)`` the requests, known before the choice.
     elapsed_s, cost_usd
@@ -93,6 +108,7 @@ class Matrix:
     runtime_only: bool = False
     features: Floats | None = None
     feature_names: tuple[str, ...] = ()
+    feature_cost_s: Floats | None = None
     elapsed_s: Floats | None = None
     cost_usd: Floats | None = None
     output_embed: Floats | None = None

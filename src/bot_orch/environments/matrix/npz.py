@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.environments.matrix.check import CELL, check_shape, in_unit, names, non_negative, numbers, words
 from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
-from bot_orch.environments.matrix.runtime import read_runtime
+from bot_orch.environments.matrix.runtime import read_feature_cost, read_runtime
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import Cause
 
@@ -26,7 +26,7 @@ REWARD_KEYS = ("reward", "pass_rate", "success")
 _KNOWN = (
     *REWARD_KEYS,
     *("time_s", "event", "cutoff_s", "status", "status_name", "recorded_time_s", "latency_s", "duration_s"),
-    *("cost_usd", "agent_cost_per_10k", "true_reward", "features", "feature_name", "agent"),
+    *("cost_usd", "agent_cost_per_10k", "true_reward", "features", "feature_name", "feature_cost_s", "agent"),
     *("output_embed", "reference_embed", "model_probs", "human_counts", "claim", "text"),
 )
 
@@ -89,6 +89,7 @@ def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
         runtime_only=not any(key in arrays for key in REWARD_KEYS),
         features=features,
         feature_names=feature_names,
+        feature_cost_s=read_feature_cost(arrays, t),
         elapsed_s=_elapsed(arrays, runtime, (t, m)),
         cost_usd=_cost(arrays, (t, m)),
         output_embed=output,
@@ -109,7 +110,7 @@ def write_npz(path: Path, matrix: Matrix) -> None:
         r = matrix.runtime
         word = np.array([cause.name.lower() for cause in Cause])
         arrays |= {"time_s": r.time_s, "event": r.event, "cutoff_s": r.cutoff_s, "status": r.cause, "status_name": word}
-    for key in ("true_reward", "features", "cost_usd", "output_embed", "reference_embed"):
+    for key in ("true_reward", "features", "feature_cost_s", "cost_usd", "output_embed", "reference_embed"):
         value = getattr(matrix, key)
         if value is not None:
             arrays[key] = value

@@ -14,7 +14,7 @@ from bot_orch.environments.matrix.model import RuntimeOutcomes
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import REASONS, Cause
 
-__all__ = ["NOT_RUN", "read_runtime"]
+__all__ = ["NOT_RUN", "read_feature_cost", "read_runtime"]
 
 #: Not a failure of the agent but a run that did not take place.
 NOT_RUN = ("missing", "not_applicable")
@@ -52,6 +52,16 @@ def read_runtime(arrays: Files, *, needed: bool) -> RuntimeOutcomes | None:
     if needed and gone.all():
         raise InvalidInputError("event", "holds no run that took place", "write 0 or 1 where an agent ran")
     return RuntimeOutcomes(np.where(gone, np.nan, np.minimum(watched, cutoff_s)), np.maximum(cause, 0), cutoff_s)
+
+
+def read_feature_cost(arrays: Files, tasks: int) -> Floats | None:
+    """Seconds that computing the features of each task takes, 0 where unknown; None where all are."""
+    if "feature_cost_s" not in arrays:
+        return None
+    seconds = numbers("feature_cost_s", arrays["feature_cost_s"])
+    check_shape("feature_cost_s", seconds, (tasks,), words=f"{tasks} numbers of seconds, one per task")
+    known = np.isfinite(seconds)
+    return np.where(known, non_negative("feature_cost_s", seconds), 0.0) if known.any() else None
 
 
 def _cutoff(raw: npt.NDArray[Any], shape: tuple[int, ...]) -> Floats:

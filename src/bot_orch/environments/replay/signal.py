@@ -19,7 +19,7 @@ from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival import Cause, OnlineKaplanMeier, SurvivalModel, survival_reward
 
-__all__ = ["SIGNALS", "KaplanMeierSignal", "LogUniform", "LogUniformSignal", "Signal", "make_signal"]
+__all__ = ["SIGNALS", "KaplanMeierSignal", "LogUniform", "LogUniformSignal", "Par10Signal", "Signal", "make_signal"]
 
 
 class Signal(ABC):
@@ -95,11 +95,21 @@ class KaplanMeierSignal(Signal):
         return survival_reward(weight * start + (1.0 - weight) * learned, cause == Cause.COMPLETED)
 
 
-SIGNALS = ("log-uniform", "kaplan-meier")
+class Par10Signal(Signal):
+    """PAR10 as a reward, 1 - PAR10 / (10 * cutoff): a timeout or a failure earns 0, a completion 0.9 or more."""
+
+    def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
+        """``delta * (1 - T / (10 * cutoff))``."""
+        return survival_reward(1.0 - time_s / (10.0 * cutoff_s), cause == Cause.COMPLETED)
+
+
+SIGNALS = ("log-uniform", "kaplan-meier", "par10")
 
 
 def make_signal(name: str, seeds: int) -> Signal:
     """The signal of that name."""
     if name not in SIGNALS:
         raise InvalidInputError("signal", f"{name!r} is not known", f"choose one of {', '.join(SIGNALS)}")
-    return LogUniformSignal() if name == "log-uniform" else KaplanMeierSignal(seeds)
+    if name == "kaplan-meier":
+        return KaplanMeierSignal(seeds)
+    return LogUniformSignal() if name == "log-uniform" else Par10Signal()

@@ -29,7 +29,8 @@ class Learner(ABC):
 class PerSeedPlayer(Player):
     """As many learners as there are seeds; learner b is built from the key of seed b."""
 
-    def __init__(self, setup: Setup, build: Callable[[Setup, int], Learner]) -> None:
+    def __init__(self, setup: Setup, build: Callable[[Setup, int], Learner], *, uses_features: bool = True) -> None:
+        self.uses_features = uses_features
         self._learners = [build(setup, int(key % 2**31)) for key in setup.keys]
         self._everyone = list(range(setup.agents))
         self._nothing = np.zeros((setup.seeds, 0))

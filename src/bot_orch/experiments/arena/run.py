@@ -19,14 +19,20 @@ from bot_orch.experiments.harness.engines import make_engine
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.harness.figures import new_figure
 from bot_orch.experiments.harness.players import play
-from bot_orch.experiments.harness.replay_metrics import baseline, budget_baseline, chosen, fixed_agents, score
+from bot_orch.experiments.harness.replay_metrics import (
+    baseline,
+    baseline_readers,
+    budget_baseline,
+    chosen,
+    fixed_agents,
+    score,
+)
 from bot_orch.experiments.harness.runner import Progress, open_folder, run_missing
 from bot_orch.files import write_atomically
 from bot_orch.rng import derive_keys
 
-__all__ = ["DEFAULT_ROUNDS", "ArenaPlan", "run_arena", "run_one"]
+__all__ = ["ArenaPlan", "run_arena", "run_one"]
 
-DEFAULT_ROUNDS = 2000
 _TABLE = "arena.csv"
 
 
@@ -34,7 +40,7 @@ _TABLE = "arena.csv"
 class ArenaPlan:
     """Data sets, entrants, seeds, rounds and output folder of a run.
 
-    ``rounds`` None means every task once, at most 2000.
+    ``rounds`` None means every task once, and never more than ``at_most`` rounds if that is given.
     """
 
     paths: Sequence[Path]
@@ -43,6 +49,7 @@ class ArenaPlan:
     _: KW_ONLY
     seeds: int = 20
     rounds: int | None = None
+    at_most: int | None = None
     orders: Sequence[Order] = ("shuffled",)
     components: int = 10
     signal: str = "log-uniform"
@@ -76,6 +83,7 @@ class ArenaPlan:
 
     def _common(self) -> dict[str, Any]:
         wanted = {
+            "at_most": self.at_most,
             "latency_target_s": self.latency_target_s,
             "cost_weight": self.cost_weight,
             "budget_usd": self.budget_usd,
@@ -92,7 +100,8 @@ class ArenaPlan:
 def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     """Replay one policy over one data set in one order; returns metrics over seeds, shares and the curve."""
     matrix = load_matrix(Path(unit["path"]))
-    rounds = unit["rounds"] or min(len(matrix.playable), DEFAULT_ROUNDS)
+    rounds = unit["rounds"] or len(matrix.playable)
+    rounds = min(rounds, unit.get("at_most") or rounds)
     replay = Replay(
         matrix,
         unit["order"],
@@ -113,10 +122,12 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
             **({"fixed": fixed_agents(replay)} if name == "hull" else {}),
         }
     if name in BASELINES:
-        return {**score(replay, baseline(replay, name)), "kind": "baseline"}
+        return {**score(replay, baseline(replay, name), own=baseline_readers(replay, name)), "kind": "baseline"}
     entrant = discover_entrants()[name]
-    trace = play(entrant.build(replay.setup), replay)
-    return {**score(replay, chosen(replay, trace.agent)), "kind": entrant.kind}
+    player = entrant.build(replay.setup)
+    trace = play(player, replay)
+    found = score(replay, chosen(replay, trace.agent), feature_time=player.uses_features)
+    return {**found, "kind": entrant.kind}
 
 
 def run_arena(plan: ArenaPlan, progress: Progress) -> Path:

@@ -22,7 +22,7 @@ from bot_orch.transport.geometries.lateness import Lateness
 from bot_orch.transport.measures import Cloud
 from bot_orch.types import Outcome
 
-__all__ = ["Pick", "Player", "PolicyPlayer", "ReplayTrace", "alignment_for", "play"]
+__all__ = ["Pick", "Player", "PolicyPlayer", "ReplayTrace", "alignment_for", "play", "reads_features"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,12 @@ class Pick:
 
 
 class Player(ABC):
-    """The running state of one entrant in one replay."""
+    """The running state of one entrant in one replay.
+
+    ``uses_features``: whether it reads the context, and so has to wait for its features.
+    """
+
+    uses_features: bool = True
 
     @abstractmethod
     def choose(self, before: RoundContext, u: Floats) -> Pick:
@@ -71,6 +76,7 @@ class PolicyPlayer(Player):
         claims: bool = True,
     ) -> None:
         self._context, self._claims = context and setup.features > 0, claims
+        self.uses_features = self._context and reads_features(policy)
         alignment = alignment_for(setup) if lambda_ != 0.0 and policy.uses_alignment else None
         self.engine = Engine(
             Settings(
@@ -133,6 +139,18 @@ class PolicyPlayer(Player):
                 price=self._price,
             )
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
+
+
+def reads_features(policy: Policy) -> bool:
+    """Whether a policy keeps anything of the features.
+
+    Examples
+    --------
+    >>> from bot_orch.policies.registry import make_policy
+    >>> reads_features(make_policy("linucb")), reads_features(make_policy("ucb1"))
+    (True, False)
+    """
+    return bool(policy.schema(1) != policy.schema(0))
 
 
 def _constraints(setup: Setup) -> tuple[Constraint, ...]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from bot_orch.arrays import Floats, Ints
+from bot_orch.environments.matrix.model import RuntimeOutcomes
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.harness.hull import frontier, hull_mix, oracle_at
 
-__all__ = ["Reader", "baseline", "budget_baseline", "chosen", "fixed_agents", "score"]
+__all__ = ["Reader", "baseline", "baseline_readers", "budget_baseline", "chosen", "fixed_agents", "score"]
 
 #: Reads a ``(T, M)`` array along a sequence of choices: ``(rounds, seeds)``, what came (or is expected) each round.
 Reader = Callable[[Floats], Floats]
@@ -23,19 +24,40 @@ def chosen(replay: Replay, agent: Ints) -> Reader:
     return lambda values: values[replay.rows, agent]
 
 
-def baseline(replay: Replay, name: str) -> Reader:
-    """``random``, ``best-single`` or ``oracle`` on the tasks of the replay.
+def baseline(replay: Replay, name: str, by: Floats | None = None) -> Reader:
+    """``random``, ``best-single`` or ``oracle`` on the tasks of the replay; best is the largest ``by``, the reward.
 
     The best single agent is the best in hindsight of each seed's rounds; a task it cannot take goes to a random one.
     """
     if name == "random":
         return lambda values: _anyone(replay, values)[replay.rows]
-    reward, rows = replay.matrix.reward, replay.rows
+    worth, rows = replay.matrix.reward if by is None else by, replay.rows
     if name == "oracle":
-        best = np.nanargmax(np.where(replay.matrix.eligible, reward, -1.0), axis=1)
+        best = np.nanargmax(np.where(replay.matrix.eligible & np.isfinite(worth), worth, -np.inf), axis=1)
         return lambda values: values[rows, best[rows]]
-    single = np.argmax(_filled(replay, reward)[rows].mean(axis=0), axis=-1)
+    means = _known_mean(_filled(replay, worth)[rows])
+    single = np.argmax(np.where(np.isfinite(means), means, -np.inf), axis=-1)
     return lambda values: _filled(replay, values)[rows, single]
+
+
+def baseline_readers(replay: Replay, name: str) -> dict[str, Reader]:
+    """Readers for the metrics in which a baseline is the best of its kind by that metric instead of by the reward."""
+    if name not in ("best-single", "oracle"):
+        return {}
+    return {metric: baseline(replay, name, by=values) for metric, values in _aims(replay).items()}
+
+
+def _aims(replay: Replay) -> dict[str, Floats]:
+    """What there is to maximise beside the reward, by metric."""
+    m = replay.matrix
+    found = {} if m.true_reward is None else {"true_reward": m.true_reward}
+    if m.runtime is not None:
+        found |= {"solved": _ran(m.runtime, m.runtime.event), "par10": -_ran(m.runtime, m.runtime.par10)}
+    return found
+
+
+def _ran(runtime: RuntimeOutcomes, values: Floats) -> Floats:
+    return np.where(np.isfinite(runtime.time_s), values, np.nan)
 
 
 def budget_baseline(replay: Replay, name: str, budget: float) -> Reader:
@@ -77,11 +99,17 @@ def _barred(replay: Replay) -> Floats:
     return np.where(replay.matrix.eligible, replay.matrix.reward, -1e6)
 
 
-def score(replay: Replay, read: Reader) -> dict[str, Any]:
+def score(
+    replay: Replay, read: Reader, *, own: Mapping[str, Reader] | None = None, feature_time: bool = False
+) -> dict[str, Any]:
     """Metrics as lists over seeds, shares of agents, and the learning curve.
 
+    ``own`` are readers of single metrics in place of ``read``. With ``feature_time``, the seconds that computing the
+    features takes count in ``solved`` and ``par10``.
+
     ``reward``, ``true_reward``, ``solved``, ``par10``, ``cost_usd`` and ``mean_observed_time`` are means over rounds
-    (over those where the value is known), ``late`` the share beyond the latency target if there is one.
+    (over those where the value is known), ``late`` the share beyond the latency target if there is one. ``gap`` is
+    (par10 - oracle) / (best single - oracle), with one denominator too.
     ``normalised`` is (reward - random) / (best single - random), seed by seed in the numerator, with one denominator,
     the mean over seeds. ``regret_best_single`` is best single - reward.
     """
@@ -94,8 +122,10 @@ def score(replay: Replay, read: Reader) -> dict[str, Any]:
         "reward": reward.mean(axis=0),
         "normalised": (reward - random).mean(axis=0) / scale,
         "regret_best_single": (best - reward).mean(axis=0),
-        **{name: _known_mean(read(values)) for name, values in _extras(replay).items()},
+        **{name: _known_mean((own or {}).get(name, read)(v)) for name, v in _extras(replay, feature_time).items()},
     }
+    if "par10" in metrics:
+        metrics["gap"] = _gap(replay, metrics["par10"])
     share = np.stack([read(_column(replay, i)).mean(axis=0) for i in range(m.n_agents)], axis=-1)
     metrics["share_max"] = share.max(axis=-1)
     return {
@@ -106,12 +136,22 @@ def score(replay: Replay, read: Reader) -> dict[str, Any]:
     }
 
 
-def _extras(replay: Replay) -> dict[str, Floats]:
+def _gap(replay: Replay, par10: Floats) -> Floats:
+    """How much of the way from the oracle to the best single agent is lost, seed by seed."""
+    values = -_aims(replay)["par10"]
+    single, oracle = (_known_mean(baseline(replay, name, by=-values)(values)) for name in ("best-single", "oracle"))
+    room = float((single - oracle).mean())
+    return (par10 - oracle) / (room if room > 1e-12 else np.nan)
+
+
+def _extras(replay: Replay, feature_time: bool) -> dict[str, Floats]:
     m = replay.matrix
     found: dict[str, Floats] = {}
     if m.runtime is not None:
-        ran = np.isfinite(m.runtime.time_s)
-        found = {"solved": np.where(ran, m.runtime.event, np.nan), "par10": np.where(ran, m.runtime.par10, np.nan)}
+        runtime = m.runtime
+        if feature_time and replay.context is not None and m.feature_cost_s is not None:
+            runtime = runtime.after(m.feature_cost_s)
+        found = {"solved": _ran(runtime, runtime.event), "par10": _ran(runtime, runtime.par10)}
     others = {"cost_usd": m.cost_usd, "mean_observed_time": m.elapsed_s, "true_reward": m.true_reward}
     target_s = replay.setup.latency_target_s
     if target_s is not None and m.elapsed_s is not None:

@@ -71,8 +71,8 @@ class MatrixEnvironment(Environment):
     divisible: bool = False  # one denominator for all seeds, see harness.replay_metrics.score
 
     def rounds(self, settings: Options) -> int:
-        """Every task once, at most 2000."""
-        return min(len(self.load(settings).playable), 2000)
+        """Every task once."""
+        return len(self.load(settings).playable)
 
     def aligned(self, settings: Options) -> bool:
         """True if the outputs of agents can be compared with a reference."""
@@ -89,8 +89,10 @@ class MatrixEnvironment(Environment):
             components=s["components"],
             signal=s.get("signal", "log-uniform"),
         )
-        trace = play(PolicyPlayer(policy, replay.setup, trial.lambda_), replay)
-        metrics: Metrics = score(replay, chosen(replay, trace.agent))["metrics"]
+        player = PolicyPlayer(policy, replay.setup, trial.lambda_)
+        trace = play(player, replay)
+        read = chosen(replay, trace.agent)
+        metrics: Metrics = score(replay, read, feature_time=player.uses_features)["metrics"]
         return metrics
 
 

@@ -55,7 +55,7 @@ def _named(x: Floats) -> dict[str, float]:
 
 
 def _player(kind: str, setup: Setup) -> Player:
-    return PerSeedPlayer(setup, partial(River, kind))
+    return PerSeedPlayer(setup, partial(River, kind), uses_features=kind == "linucb")
 
 
 ENTRANTS = [
