@@ -51,7 +51,8 @@ def differences(old: Table, new: Table) -> list[str]:
     found = [f"{' '.join(key)}: gone" for key in old if key not in new]
     found += [f"{' '.join(key)}: new" for key in new if key not in old]
     for key in old.keys() & new.keys():
-        cells = ((name, old[key][name], new[key][name]) for name in COLUMNS[6:])
+        known = [name for name in COLUMNS[6:] if name in old[key]]  # columns may be added since
+        cells = ((name, old[key][name], new[key][name]) for name in known)
         found += [f"{' '.join(key)}: {name} was {a}, is {b}" for name, a, b in cells if not _same(a, b)]
     return sorted(found)
 

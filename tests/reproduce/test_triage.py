@@ -14,6 +14,7 @@ from bot_orch.environments.triage import (
     stated_claims,
 )
 from bot_orch.experiments.harness.claim_threshold import ClaimThreshold
+from bot_orch.experiments.harness.counting import agreement
 from bot_orch.experiments.harness.experiment import Scale, discover
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.paper.triage.deferral import paired, play_splits, table, threshold_rule
@@ -87,6 +88,23 @@ def test_it_holds_on_other_splits():
     assert value(rows, "triage-noniid", "deployable", "bot-orch", "team_accuracy") >= 0.955
     assert value(rows, "triage-noniid", "deployable", "bot-orch", "escalation_rate") <= 0.45
     assert {row.seeds for row in rows} == {20}
+    published = [row for row in rows if row.protocol == "paper"]
+    assert len([row for row in published if row.paper is not None]) == 48
+    assert all(row.range[0] - 1e-9 <= row.mean <= row.range[1] + 1e-9 for row in published)
+    assert {row.basis for row in published} == {"elsewhere"}
+    assert agreement(rows).cells == 0
+    assert [row.range for row in rows if row.protocol == "deployable"] == [None] * (12 * 7)
+
+
+def test_the_chosen_split_is_said_with_how_many_qualify():
+    splits = discover()["triage-splits"]
+    unit = next(unit for unit in splits.units(FULL) if unit.key == "scanned")
+    payload = splits.run(unit.params)
+    assert payload == {"scanned": 100, "found": [24, 33, 47]}
+    (note,) = splits.notes({"scanned": payload})
+    assert "3 of 100 seeds qualify (24, 33, 47)" in note
+    (note,) = splits.notes({"scanned": {"scanned": 10, "found": []}})
+    assert "0 of 10 seeds qualify (none)" in note
 
 
 def choices(source_of, label, rounds):

@@ -30,6 +30,7 @@ __all__ = [
     "find_paper_split",
     "load_triage",
     "paper_alignment",
+    "qualifies",
     "stated_claims",
 ]
 
@@ -173,10 +174,15 @@ class DeployableAlignment(AlignmentSource):
 def find_paper_split(limit: int = 100) -> int:
     """The first split seed at which the classifier has the paper's two accuracies; this is :data:`PAPER_SPLIT`."""
     for seed in range(limit):
-        correct = load_triage(seed).ai_correct
-        if correct[:_N_TEST].sum() == 56 and correct[_N_TEST:].sum() == 46:
+        if qualifies(seed):
             return seed
     raise LookupError(f"no split below {limit} has the paper's accuracies")
+
+
+def qualifies(split_seed: int) -> bool:
+    """Whether the classifier is right on 56 of 57 and 46 of 57 patients of a split, as in the paper."""
+    correct = load_triage(split_seed).ai_correct
+    return bool(correct[:_N_TEST].sum() == 56 and correct[_N_TEST:].sum() == 46)
 
 
 def _revealed(data: TriageData, patient: Ints, truth: Ints) -> Floats:

@@ -70,6 +70,7 @@ class Experiment:
     notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005
     order: int = 100
     why: str = ""  # one sentence for the summary: why published numbers are met or missed
+    source: str = ""  # what of the paper it shows where that has no numbers, e.g. its figures
     default: bool = True  # runs without --only; False for long experiments that are not in the paper
 
 

@@ -9,6 +9,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from bot_orch.experiments.harness.counting import agreement, agreement_words
 from bot_orch.experiments.harness.experiment import Experiment, FigureView
 from bot_orch.experiments.harness.tables import ResultRow, TableView
 from bot_orch.files import write_atomically
@@ -64,11 +65,28 @@ def _summary(sections: Sequence[Section]) -> str:
         "<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> beside the published one. "
         '<span class="in">Green</span>: our mean lies within one published spread of the published mean. '
         '<span class="out">Orange</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
-        "then the published value. What the paper calls a 95 % confidence interval is a standard deviation over seeds "
-        "(recomputed from its triage tables); except in its synthetic lambda ablation.</p>"
+        "then the published value and z, the difference over its standard error, both errors counted. What the paper "
+        "calls a 95 % confidence interval is a standard deviation over seeds, except in its synthetic lambda ablation "
+        "(computed in the claims ledger). Hatched cells are no predictions: a parameter was <i>fitted</i> to the "
+        "number, or a reading of the paper was <i>selected</i> because it reproduces it. They are counted apart. "
+        "<i>By chance</i> is the score of a perfect reproduction: the same code run again with other seeds.</p>"
+        f"{_total(sections)}"
         "<div class=scroll><table class=summary><tr><th>Experiment</th><th>Agreement</th><th>Why</th></tr>"
         f"{''.join(lines)}</table></div>"
         f"<ul>{''.join(f'<li>{_PROTOCOLS[name]}</li>' for name in _used_protocols(sections))}</ul>"
+    )
+
+
+def _total(sections: Sequence[Section]) -> str:
+    """All published numbers together; nothing where none was run."""
+    found = agreement([row for section in sections for row in section.rows])
+    if not found.cells:
+        return ""
+    return (
+        f"<p>Of {found.cells} published numbers {found.inside} ({found.inside / found.cells:.0%}) are green; a perfect "
+        f"reproduction would score {found.chance_inside / found.cells:.0%}. |z| &gt; 2 in {found.beyond}; by chance "
+        f"{found.chance_beyond:.0f}. Numbers of one run depend on each other, so these counts scatter more than "
+        "independent ones would.</p>"
     )
 
 
@@ -77,10 +95,11 @@ def _agreement(section: Section) -> str:
     if verdicts:
         said = (f"{escape(row.method)}: <b>{_VERDICTS.get(row.mean, 'mixed')}</b>" for row in verdicts)
         return "<br>".join(said)
-    inside = [row.inside for row in section.rows if row.inside is not None]
-    if not inside:
-        return "not in the paper"
-    return f"{sum(inside)} of {len(inside)} published numbers matched"
+    counted = agreement_words(section.rows)
+    if counted:
+        return "<br>".join(counted)
+    source = section.experiment.source
+    return f"{escape(source)}; it prints no numbers" if source else "ours: not in the paper"
 
 
 def _used_protocols(sections: Sequence[Section]) -> list[str]:
@@ -127,18 +146,27 @@ def _table(view: TableView, rows: Sequence[ResultRow]) -> str:
     note = f"<p class=note>{view.note}</p>" if view.note else ""
     title = f"{escape(view.title)} <span class=protocol>{escape(view.protocol)} protocol</span>"
     table = f"<table><tr><th>{escape(view.down)}</th>{head}</tr>{''.join(lines)}</table>"
-    return f"<h3>{title}</h3>{note}<div class=scroll>{table}</div>"
+    shown = [cells[name, column] for name in down for column in across if (name, column) in cells]
+    count = "".join(f"<p class=count>{words}.</p>" for words in agreement_words(shown))
+    return f"<h3>{title}</h3>{note}<div class=scroll>{table}</div>{count}"
 
 
 def _cell(row: ResultRow | None, digits: int) -> str:
     if row is None:
         return "<td></td>"
-    ours = f"{row.mean:.{digits}f} ± {row.std:.{digits}f}"
+    spread = f"± {row.std:.{digits}f}"
+    if row.range is not None:
+        spread = f"[{row.range[0]:.{digits}f}, {row.range[1]:.{digits}f}]"
+    ours = f"{row.mean:.{digits}f} {spread}"
     if row.paper is None:
         return f"<td>{ours}</td>"
-    shade = "in" if row.inside else "out"
+    shade = ("in" if row.inside else "out") + ("" if row.basis == "prediction" else f" {row.basis}")
+    if row.basis == "elsewhere":
+        shade = row.basis
     theirs = f"{row.paper.mean:.{digits}f} ± {row.paper.spread:.{digits}f}"
-    return f'<td class="{shade}">{ours}<br><small>paper {theirs}</small></td>'
+    z = "" if row.z is None else f", z {row.z:+.1f}"
+    mark = f", {row.basis}" if row.basis in ("fitted", "selected") else ""
+    return f'<td class="{shade}">{ours}<br><small>paper {theirs}{z}{mark}</small></td>'
 
 
 def _field(row: ResultRow, name: str) -> str:

@@ -5,29 +5,58 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import Literal
 
 import numpy as np
 from scipy.special import stdtrit
 
-__all__ = ["COLUMNS", "Published", "ResultRow", "TableView", "published", "rows_from_seeds", "to_csv"]
+__all__ = ["COLUMNS", "Basis", "Published", "ResultRow", "TableView", "published", "rows_from_seeds", "to_csv"]
 
 COLUMNS = (
     *("experiment", "environment", "protocol", "method", "lambda", "metric"),
     *("mean", "std", "ci95", "seeds", "paper_mean", "paper_spread"),
+    *("paper_error", "z", "basis"),
 )
+
+#: How a number of ours stands to the published one: nothing was set by it (``prediction``), a parameter was fitted to
+#: it (``fitted``), a reading of the paper was selected because it reproduces it (``selected``), or it was measured on
+#: other data than the paper's and is shown beside it, not counted (``elsewhere``).
+Basis = Literal["prediction", "fitted", "selected", "elsewhere"]
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number of the paper: mean and what it prints after the plus-minus sign."""
+    """A number of the paper: mean and what it prints after the plus-minus sign.
+
+    ``spread_is`` says what that is: the standard deviation over seeds (``sd``) or the half width of a 95 % confidence
+    interval of the mean (``ci95``). The paper calls both a 95 % CI; the claims ledger computes which is which.
+    """
 
     mean: float
     spread: float
+    _: KW_ONLY
+    seeds: int = 1
+    spread_is: Literal["sd", "ci95"] = "sd"
+
+    @property
+    def error(self) -> float:
+        """Standard error of the published mean; not a number for a single seed.
+
+        Examples
+        --------
+        >>> round(Published(1.0, 3.0, seeds=9).error, 6)
+        1.0
+        """
+        if self.seeds < 2:
+            return math.nan
+        if self.spread_is == "sd":
+            return self.spread / math.sqrt(self.seeds)
+        return self.spread / float(stdtrit(self.seeds - 1, 0.975))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +74,8 @@ class ResultRow:
     std: float
     seeds: int
     paper: Published | None = None
+    basis: Basis = "prediction"
+    range: tuple[float, float] | None = None  # smallest and largest value, where the table shows them
 
     @property
     def ci95(self) -> float:
@@ -58,12 +89,22 @@ class ResultRow:
         """Whether the mean lies within one published spread of the published mean; None where nothing is published."""
         return None if self.paper is None else abs(self.mean - self.paper.mean) <= self.paper.spread + 1e-12
 
+    @property
+    def z(self) -> float | None:
+        """Difference of the means over its standard error, both errors counted; None where nothing is published."""
+        if self.paper is None or self.seeds < 2 or self.basis == "elsewhere":
+            return None
+        error = math.hypot(self.std / math.sqrt(self.seeds), self.paper.error)
+        return (self.mean - self.paper.mean) / error if error > 0.0 else None
+
     def cells(self) -> list[str]:
         """The row as text, in the columns of ``tables.csv``."""
         paper = ("", "") if self.paper is None else (_text(self.paper.mean), _text(self.paper.spread))
         numbers = [_text(self.mean), _text(self.std), _text(self.ci95)]
         names = [self.experiment, self.environment, self.protocol, self.method, _text(self.lambda_), self.metric]
-        return [*names, *numbers, str(self.seeds), *paper]
+        z = "" if self.z is None else _text(self.z)
+        judged = ("", "", "") if self.paper is None else (_text(self.paper.error), z, self.basis)
+        return [*names, *numbers, str(self.seeds), *paper, *judged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +137,12 @@ def rows_from_seeds(
     lambda_: float,
     metrics: dict[str, list[float]],
     compare: bool = True,
+    basis: Mapping[str, Basis] | None = None,
 ) -> list[ResultRow]:
-    """One row per metric from its values over seeds; ``compare`` looks the published number up."""
+    """One row per metric from its values over seeds; ``compare`` looks the published number up.
+
+    ``basis`` names, by metric, how the number stands to the published one; a prediction where it says nothing.
+    """
     rows = []
     for metric, values in metrics.items():
         v = np.asarray(values, dtype=float)
@@ -114,6 +159,7 @@ def rows_from_seeds(
             std=std,
             seeds=v.size,
             paper=paper,
+            basis=(basis or {}).get(metric, "prediction"),
         )
         rows.append(row)
     return rows
@@ -140,7 +186,10 @@ def _published() -> dict[tuple[str, str, str, float, str], Published]:
     for file in _files_named("published.csv", files("bot_orch.experiments")):
         for line in csv.DictReader(file.read_text().splitlines()):
             key = (line["experiment"], line["environment"], line["method"], float(line["lambda"]), line["metric"])
-            found[key] = Published(float(line["mean"]), float(line["spread"]))
+            spread_is: Literal["sd", "ci95"] = "ci95" if line["spread_is"] == "ci95" else "sd"
+            found[key] = Published(
+                float(line["mean"]), float(line["spread"]), seeds=int(line["seeds"]), spread_is=spread_is
+            )
     return found
 
 

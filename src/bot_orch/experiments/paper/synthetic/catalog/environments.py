@@ -68,5 +68,6 @@ EXPERIMENT = Experiment(
     rows=_rows,
     tables=_tables,
     figures=_figures,
+    source="the paper's figures 2 and 3",
     order=22,
 )

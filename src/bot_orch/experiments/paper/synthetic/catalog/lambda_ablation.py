@@ -10,6 +10,7 @@ from bot_orch.environments.synthetic.settings import ABLATION
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
 from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.synthetic import figures as draw
+from bot_orch.experiments.paper.synthetic.basis import basis
 from bot_orch.experiments.paper.synthetic.play import LAMBDAS, PAPER_METHODS, run_synthetic
 
 _BASELINES = PAPER_METHODS[1:]
@@ -38,6 +39,7 @@ def _rows(results: Results) -> list[ResultRow]:
             method=label.partition("@")[0],
             lambda_=entry["lambda"],
             metrics=_chosen(entry["metrics"]),
+            basis=basis(environment, label.partition("@")[0]),
         )
     ]
 

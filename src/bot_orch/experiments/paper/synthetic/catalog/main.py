@@ -9,6 +9,7 @@ import numpy as np
 from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS
 from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.experiments.paper.synthetic.basis import basis
 from bot_orch.experiments.paper.synthetic.play import (
     BASELINES,
     PAPER_METHODS,
@@ -39,7 +40,13 @@ def _rows(results: Results) -> list[ResultRow]:
         for environment, payload in results.items()
         for name, entry in payload["methods"].items()
         for row in rows_from_seeds(
-            "synthetic", environment, "paper", method=name, lambda_=entry["lambda"], metrics=entry["metrics"]
+            "synthetic",
+            environment,
+            "paper",
+            method=name,
+            lambda_=entry["lambda"],
+            metrics=entry["metrics"],
+            basis=basis(environment, name),
         )
     ]
 

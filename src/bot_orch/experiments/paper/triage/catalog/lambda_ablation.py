@@ -7,6 +7,7 @@ from functools import partial
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
 from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.triage import figures as draw
+from bot_orch.experiments.paper.triage.basis import basis
 from bot_orch.experiments.paper.triage.play import CONDITIONS, LAMBDAS, PAPER_METHODS, PROTOCOLS, run_triage
 
 
@@ -38,6 +39,7 @@ def _rows(results: Results) -> list[ResultRow]:
                 lambda_=payload["lambda"],
                 metrics=payload["metrics"],
                 compare=compare,
+                basis=basis(condition, name, payload["metrics"]),
             )
     return rows
 

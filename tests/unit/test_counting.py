@@ -1,0 +1,82 @@
+"""Counting published numbers: errors of both sides, chance, and fits apart from predictions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bot_orch.experiments.harness.counting import agreement, agreement_words, chance_beyond, chance_inside
+from bot_orch.experiments.harness.experiment import Scale, discover
+from bot_orch.experiments.harness.tables import COLUMNS, Published, ResultRow, published
+
+
+def row(mean=1.0, std=0.5, seeds=5, paper=None, basis="prediction"):
+    paper = Published(0.0, 0.5, seeds=5) if paper is None else paper
+    names = {"method": "m", "lambda_": 0.0, "metric": "x"}
+    return ResultRow("e", "env", "paper", **names, mean=mean, std=std, seeds=seeds, paper=paper, basis=basis)
+
+
+def test_z_counts_both_errors():
+    assert row().z == pytest.approx(1.0 / np.sqrt(0.25 / 5 + 0.25 / 5))
+    interval = Published(0.0, 0.5, seeds=30, spread_is="ci95")
+    assert interval.error == pytest.approx(0.5 / 2.04523, rel=1e-5)
+    assert row(std=0.0, paper=interval).z == pytest.approx(1.0 / interval.error)
+    assert row(seeds=1).z is None and row(std=0.0, paper=Published(0.0, 0.0, seeds=5)).z is None
+
+
+@pytest.mark.parametrize(("seeds", "kind"), [(5, "sd"), (30, "sd"), (30, "ci95")])
+def test_the_score_of_a_perfect_reproduction(seeds, kind):
+    """The formulas beside a simulation of two runs of one law."""
+    rng = np.random.default_rng(7)
+    ours, theirs = rng.normal(size=(2, 20_000, seeds))
+    spread = theirs.std(axis=1, ddof=1) * (1.0 if kind == "sd" else 2.04523 / np.sqrt(seeds))
+    gap = ours.mean(axis=1) - theirs.mean(axis=1)
+    error = np.sqrt((ours.var(axis=1, ddof=1) + theirs.var(axis=1, ddof=1)) / seeds)
+    one = row(seeds=seeds, paper=Published(0.0, 0.5, seeds=seeds, spread_is=kind))
+    assert chance_inside(one) == pytest.approx(np.mean(abs(gap) <= spread), abs=0.01)
+    assert chance_beyond(one) == pytest.approx(np.mean(abs(gap) > 2.0 * error), abs=0.01)
+
+
+def test_fits_are_counted_apart():
+    rows = [row(0.1), row(3.0), row(0.2, basis="fitted"), row(0.2, basis="selected"), row(9.0, basis="elsewhere")]
+    assert [agreement(rows, basis).cells for basis in (None, "prediction", "fitted", "selected")] == [4, 2, 1, 1]
+    assert (agreement(rows).inside, agreement(rows, "prediction").beyond) == (3, 1)
+    assert [words.split(":")[0] for words in agreement_words(rows)] == [
+        "Predicted",
+        "Fitted",
+        "Used to select a reading",
+    ]
+    assert agreement_words([replace(rows[0], paper=None)]) == []
+
+
+def test_what_was_fitted_is_marked():
+    """Random's calibration targets, in both synthetic tables; every other method of the five environments predicts."""
+    rows = []
+    for name in ("synthetic", "synthetic-lambda"):
+        experiment = discover()[name]
+        rows += experiment.rows({u.key: experiment.run(u.params) for u in experiment.units(Scale(seeds=2))})
+    fitted = [r for r in rows if r.basis == "fitted" and r.paper is not None]
+    assert {r.method for r in fitted} == {"random"}
+    main = {(r.environment, r.metric) for r in fitted if r.experiment == "synthetic"}
+    assert len(main) == 20 and "net_utility" not in {metric for _, metric in main}
+    assert {r.metric for r in fitted if r.experiment == "synthetic-lambda"} == {"net_utility", "oracle_regret"}
+    assert {r.basis for r in rows if r.method in ("ucb1", "no-ot")} == {"prediction"}
+
+
+def test_every_published_number_has_seeds_and_a_kind_of_spread():
+    kinds = {
+        (name, method): published(name, environment, method, lambda_=0.0, metric="net_utility")
+        for name, environment, method in (
+            ("triage", "triage-iid", "random"),
+            ("synthetic", "iid-g", "random"),
+            ("synthetic-lambda", "synthetic-iid", "random"),
+        )
+    }
+    assert [(p.seeds, p.spread_is) for p in kinds.values()] == [(30, "sd"), (5, "sd"), (30, "ci95")]
+
+
+def test_the_table_has_z_and_basis():
+    cells = dict(zip(COLUMNS, row(basis="fitted").cells(), strict=True))
+    assert (cells["basis"], float(cells["z"])) == ("fitted", pytest.approx(row().z))
+    cells = dict(zip(COLUMNS, replace(row(), paper=None).cells(), strict=True))
+    assert (cells["paper_error"], cells["z"], cells["basis"]) == ("", "", "")
