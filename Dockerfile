@@ -1,5 +1,5 @@
 # The service with PostgreSQL support. Build: docker build -t bot-orch .   Run: see docs/replicas.md
-FROM python:3.12-slim
+FROM python:3.11-slim
 
 RUN useradd --create-home --uid 10001 bot
 WORKDIR /opt/bot-orch

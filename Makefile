@@ -7,10 +7,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test serve lint bench lock clean
+.PHONY: help setup run test serve lint bench lock wheel coverage clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.base: pyproject.toml requirements/dev.txt
 	@echo "== environment for running, in $(VENV)"
@@ -49,6 +49,13 @@ lint: $(VENV)/.dev ## style, types, import contracts
 
 bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: soak.py, long_stream.py and members.py, 20, 4 and 8 minutes, and arena.py, tables)
 	@for script in $(filter-out benchmarks/arena.py benchmarks/members.py benchmarks/long_stream.py benchmarks/soak.py benchmarks/_harness.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+wheel: $(VENV)/.dev ## build the wheel and the source archive into dist/, and try the wheel in an empty environment
+	@rm -rf dist build && $(BIN)/pip install -q build && $(BIN)/python -m build -o dist . >/dev/null && rm -rf build && ls dist
+	@$(BIN)/python -m pytest -q -n 0 tests/wheel
+
+coverage: $(VENV)/.dev ## run the tests and print which lines they reach, by package
+	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
 
 lock: ## write the versions of a fresh environment to requirements/dev.txt
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
