@@ -25,8 +25,11 @@ _EVALUATED, _ROUTED, _BLOCK = 500, 2000, 250
 
 def read(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Rewards (n, M) and standardised features (n, d) of a set."""
-    folder = Path(os.environ.get("BOT_ORCH_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    with np.load(folder / f"{name}.npz", allow_pickle=False) as data:
+    folders = [Path(word) for word in os.environ.get("BOT_ORCH_DATA", "").split(os.pathsep) if word]
+    file = next((folder / f"{name}.npz" for folder in folders if (folder / f"{name}.npz").is_file()), None)
+    if file is None:
+        sys.exit(f"BOT_ORCH_DATA: holds no {name}.npz; set it to the folders of the data sets")
+    with np.load(file, allow_pickle=False) as data:
         rewards = data["reward"].astype(float)
         features = data["features"].astype(float) if "features" in data else np.zeros((len(rewards), 0))
     known = np.isfinite(rewards).all(axis=1)

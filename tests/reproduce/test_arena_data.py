@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bot_orch.environments.matrix.find import data_folder, expand, load_matrix
+from bot_orch.environments.matrix.find import data_paths, expand, load_matrix
 from bot_orch.environments.matrix.model import headroom
 from bot_orch.errors import InvalidInputError
 
-FOLDER = data_folder()
+FOLDERS = data_paths()
 FILES: list[Path] = []
 with suppress(InvalidInputError):  # a folder without data sets
-    FILES = [] if FOLDER is None else expand([FOLDER])
+    FILES = expand(FOLDERS) if FOLDERS else []
 
 
 def _stated(text: str) -> tuple[float, float, float]:
@@ -38,11 +38,11 @@ def test_there_are_seventeen() -> None:
 
 
 @pytest.mark.parametrize("path", FILES or [None], ids=lambda path: "none" if path is None else path.stem)
-def test_headroom_is_as_stated(path: object) -> None:
-    if FOLDER is None or not FILES:
-        pytest.skip("no data folder: set BOT_ORCH_DATA")
-    matrix = load_matrix(path)  # type: ignore[arg-type]
+def test_headroom_is_as_stated(path: Path | None) -> None:
+    if path is None:
+        pytest.skip("no data: set BOT_ORCH_DATA")
+    matrix = load_matrix(path)
     found = headroom(matrix)
-    stated = _stated((FOLDER / f"{matrix.name}.md").read_text())
+    stated = _stated(path.with_name(f"{matrix.name}.md").read_text())
     # One set rounds its last digit otherwise where cells are missing.
     assert (found.best_single, found.random, found.oracle) == pytest.approx(stated, abs=1.1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ Replay matrices of real outcomes with bandit feedback: a policy sees a task's fe
 that agent's outcome. Writes DIR/arena.csv and DIR/index.html, a self-contained page with a league table, learning
 curves and a section per data set. An interrupted run resumes where it stopped.
 
-PATH is an .npz file (reward T x M in [0, 1], or time_s, event and cutoff_s; features, cost_usd, true_reward,
-output_embed, reference_embed and agent are optional), an ASlib scenario folder, or a folder of these. Without PATH,
-the folder in BOT_ORCH_DATA (default ../shared/data)."""
+PATH is a table (.csv, .tsv, .parquet), an .npz file, an ASlib scenario folder, or a folder of these. A table has
+  a row per task and agent:   task,agent,reward,cost,seconds,text (trial, claim, feature_NAME)
+  or a column per agent:      task,small,large,small_cost,large_cost,text
+Rewards are in [0, 1] or true and false; an empty cell means that the agent cannot take the task. What was read as what,
+and every column that was not read, is said on stderr. Without PATH: the paths in BOT_ORCH_DATA, separated as in PATH.
+docs/arena.md has the names that columns may have and the arrays of .npz files."""
 _EXAMPLE = """\
 examples:
+  bot-orch arena evaluations.csv --out out/mine
   bot-orch arena --list-policies
   bot-orch arena my-matrix.npz --policies linucb thompson-beta --seeds 10 --out out/mine
   bot-orch arena my-matrix.npz --policies auto --latency-target 5 --cost-weight 10 --out out/prompt
@@ -67,9 +72,9 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.environments.matrix.find import expand
     from bot_orch.experiments.arena.registry import find_entrants
     from bot_orch.experiments.arena.run import ArenaPlan, run_arena
+    from bot_orch.experiments.arena.wanted import options_without_effect
 
     if arguments.list_policies:
         return _list()
@@ -82,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
     entrants = find_entrants(_names(arguments.policies))  # first: reports a path among the policies
     plan = ArenaPlan(
-        expand(arguments.paths),
+        _found(arguments.paths),
         entrants,
         arguments.out,
         seeds=arguments.seeds,
@@ -101,15 +106,37 @@ def run(arguments: argparse.Namespace) -> int:
         cost_weight=arguments.cost_weight,
         budget_usd=arguments.budget,
     )
+    for note in options_without_effect(
+        plan.paths,
+        budget_usd=plan.budget_usd,
+        cost_weight=plan.cost_weight,
+        latency_target_s=plan.latency_target_s,
+    ):
+        _note(note)
     page = run_arena(plan, ProgressBar(quiet=arguments.quiet))
     print(f"report: {page}\ntable:  {arguments.out / 'arena.csv'}")  # noqa: T201
     return 0
 
 
+def _found(paths: list[Path]) -> list[Path]:
+    """Every matrix under the paths; what there is to say about reading them goes to stderr."""
+    from bot_orch.environments.matrix.find import expand, load_matrix
+
+    found = expand(paths, _note)
+    for path in found:
+        for note in load_matrix(path).notes:
+            _note(f"{path.name}: {note}")
+    return found
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)  # noqa: T201
+
+
 def _names(words: list[str] | None) -> list[str]:
     """Split policy names at spaces and commas."""
     for word in words or []:
-        if word.endswith(".npz") or Path(word).is_dir():
+        if word.endswith((".npz", ".csv", ".tsv", ".parquet")) or Path(word).is_dir():
             raise InvalidInputError("--policies", f"takes {word!r} for a policy", "write PATH before --policies")
     return [name for word in words or [] for name in word.split(",") if name]
 

@@ -154,7 +154,12 @@ def test_a_latency_target_is_part_of_the_settings(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(1)
-    np.savez(data / "timed.npz", reward=rng.random((40, 2)), latency_s=rng.exponential([1.0, 9.0], (40, 2)))
+    np.savez(
+        data / "timed.npz",
+        reward=rng.random((40, 2)),
+        latency_s=rng.exponential([1.0, 9.0], (40, 2)),
+        cost_usd=np.ones((40, 2)),
+    )
     words = [data / "timed.npz", "--policies", "auto", "--seeds", 2, "--jobs", 1, "--out", tmp_path / "out"]
     assert _arena(*words, "--latency-target", 3, "--cost-weight", 2) == 0
     table = (tmp_path / "out" / "arena.csv").read_text()

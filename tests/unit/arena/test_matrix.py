@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.features import prepare
-from bot_orch.environments.matrix.find import data_folder, expand, load_matrix
+from bot_orch.environments.matrix.find import data_paths, expand, load_matrix
 from bot_orch.environments.matrix.model import headroom
 from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.errors import InvalidInputError
@@ -313,8 +314,14 @@ def test_expand_finds_files_folders_and_says_what_is_wrong(tmp_path: Path, monke
     assert [p.name for p in expand([tmp_path])] == ["one.npz"]
     assert load_matrix(tmp_path / "one.npz").n_tasks == 5
     monkeypatch.setenv("BOT_ORCH_DATA", str(tmp_path))
-    assert data_folder() == tmp_path.resolve()
+    assert data_paths() == [tmp_path]
     assert len(expand([])) == 1
+    write_npz(tmp_path / "other" / "two.npz", gaming_matrix(GamingSettings(tasks=5)))
+    monkeypatch.setenv("BOT_ORCH_DATA", os.pathsep.join([str(tmp_path), str(tmp_path / "other" / "two.npz")]))
+    assert [p.name for p in expand([])] == ["one.npz", "two.npz"], "a list of paths, files too"
+    monkeypatch.delenv("BOT_ORCH_DATA")
+    with pytest.raises(InvalidInputError, match="set BOT_ORCH_DATA"):
+        expand([])  # no default
     monkeypatch.setenv("BOT_ORCH_DATA", str(tmp_path / "nowhere"))
     for paths, words in (
         ([], "BOT_ORCH_DATA"),

@@ -1,39 +1,44 @@
-"""Find matrices: files, ASlib folders, folders of files, and the data folder."""
+"""Find matrices: files, ASlib folders, folders of files, and the paths in ``BOT_ORCH_DATA``."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from bot_orch.environments.matrix.aslib import is_scenario, read_scenario
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.matrix.npz import read_npz
+from bot_orch.environments.matrix.sheets.read import SUFFIXES, read_table
 from bot_orch.errors import InvalidInputError
+from bot_orch.files import path_of
 
-__all__ = ["data_folder", "dataset_name", "expand", "fingerprint", "load_matrix"]
+__all__ = ["data_paths", "dataset_name", "expand", "fingerprint", "load", "load_matrix"]
 
-
-def data_folder() -> Path | None:
-    """``BOT_ORCH_DATA``, else ``../shared/data`` beside the working directory or the repository; None if absent."""
-    named = os.environ.get("BOT_ORCH_DATA")
-    repository = Path(__file__).resolve().parents[4]
-    places = [Path(named)] if named else [Path("../shared/data"), repository / "../shared/data"]
-    return next((place.resolve() for place in places if place.is_dir()), None)
+_REMEDY = "pass .csv, .parquet or .npz files, ASlib folders, or folders of them"
 
 
-def expand(paths: Sequence[Path]) -> list[Path]:
-    """Every matrix under the paths, in order; the data folder if no path is given."""
+def data_paths() -> list[Path]:
+    """The paths in ``BOT_ORCH_DATA``, a list with the separator of ``PATH``; empty if it is not set."""
+    return [Path(word) for word in os.environ.get("BOT_ORCH_DATA", "").split(os.pathsep) if word]
+
+
+def expand(paths: Sequence[Path], tell: Callable[[str], None] | None = None) -> list[Path]:
+    """Every matrix under the paths, in order; those in ``BOT_ORCH_DATA`` if no path is given.
+
+    ``tell`` is called with what to say about files of a folder that are not read.
+    """
     if not paths:
-        folder = data_folder()
-        if folder is None:
-            named = os.environ.get("BOT_ORCH_DATA")
-            problem = f"BOT_ORCH_DATA={named} is not a folder" if named else "none given, and no data folder found"
-            raise InvalidInputError("PATH", problem, "pass .npz files or folders, or set BOT_ORCH_DATA")
-        paths = [folder]
-    found = [file for path in paths for file in _expand_one(path)]
+        paths = data_paths()
+        if not paths:
+            problem, remedy = "none given", f"{_REMEDY}, or set BOT_ORCH_DATA to a list of paths"
+            raise InvalidInputError("PATH", problem, remedy)
+        for path in paths:
+            if not path.exists():
+                raise InvalidInputError("BOT_ORCH_DATA", f"{path} does not exist", "name files and folders that do")
+    found = [file for path in paths for file in _expand_one(path, tell)]
     names = [dataset_name(path) for path in found]
     for name in names:
         if names.count(name) > 1:
@@ -41,25 +46,33 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _expand_one(path: Path) -> list[Path]:
+def _expand_one(path: Path, tell: Callable[[str], None] | None) -> list[Path]:
     if path.is_dir():
-        if is_scenario(path):
-            return [path]
-        seen = (child for child in path.iterdir() if not child.name.startswith("."))  # hidden files are not data sets
-        inside = sorted(child for child in seen if child.suffix == ".npz" or is_scenario(child))
-        if not inside:
-            raise InvalidInputError(str(path), "holds no .npz file and no ASlib scenario", "pass another folder")
-        return inside
+        return [path] if is_scenario(path) else _in_folder(path, tell)
     if not path.exists():
-        raise InvalidInputError(str(path), "does not exist", "pass an .npz file, an ASlib folder or a folder of them")
-    if path.suffix != ".npz":
-        raise InvalidInputError(str(path), "is not an .npz file", "pass an .npz file or an ASlib folder")
+        raise InvalidInputError(str(path), "does not exist", _REMEDY)
+    if path.suffix.lower() not in (".npz", *SUFFIXES):
+        remedy = "save it as CSV UTF-8" if path.suffix in (".xlsx", ".xls", ".ods") else _REMEDY
+        raise InvalidInputError(str(path), "is no matrix file", remedy)
     return [path]
+
+
+def _in_folder(folder: Path, tell: Callable[[str], None] | None) -> list[Path]:
+    """Archives and ASlib scenarios; tables only where there are none, as they often lie there as descriptions."""
+    seen = sorted(child for child in folder.iterdir() if not child.name.startswith("."))  # hidden: not data sets
+    archives = [child for child in seen if child.suffix == ".npz" or is_scenario(child)]
+    tables = [child for child in seen if child.suffix.lower() in SUFFIXES and child.is_file()]
+    if not archives and not tables:
+        raise InvalidInputError(str(folder), "holds no matrix file and no ASlib scenario", _REMEDY)
+    if archives and tables and tell is not None:
+        names = ", ".join(child.name for child in tables)
+        tell(f"{folder.name}: not read beside .npz files: {names} (pass their paths to read them)")
+    return archives or tables
 
 
 def dataset_name(path: Path) -> str:
     """What results call the data set."""
-    return path.stem if path.suffix == ".npz" else path.resolve().name
+    return path.stem if path.suffix.lower() in (".npz", *SUFFIXES) else path.resolve().name
 
 
 def fingerprint(path: Path) -> str:
@@ -71,6 +84,22 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
+def load(path: str | Path) -> Matrix:
+    """The matrix in a CSV, Parquet or ``.npz`` file or an ASlib folder; an error names file, column, row and remedy.
+
+    ``notes`` of the matrix says what was read as what, and names what was not read.
+    """
+    (found,) = _one(path_of(path))
+    return load_matrix(found)
+
+
+def _one(path: Path) -> list[Path]:
+    found = _expand_one(path, None)
+    if found != [path]:
+        raise InvalidInputError(str(path), f"is a folder of {len(found)} data sets", "load one at a time")
+    return found
+
+
 def load_matrix(path: Path) -> Matrix:
     """Read a file or an ASlib folder; the last few are kept in memory."""
     modified = (path / "algorithm_runs.arff" if path.is_dir() else path).stat().st_mtime_ns
@@ -80,4 +109,6 @@ def load_matrix(path: Path) -> Matrix:
 @lru_cache(maxsize=4)
 def _load(path: Path, modified_ns: int) -> Matrix:
     del modified_ns
-    return read_scenario(path) if path.is_dir() else read_npz(path)
+    if path.is_dir():
+        return read_scenario(path)
+    return read_npz(path) if path.suffix == ".npz" else read_table(path)

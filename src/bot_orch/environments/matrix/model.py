@@ -96,6 +96,8 @@ class Matrix:
         it states none.
     groups
         ``task_*`` arrays of length T: family, date, category.
+    notes
+        What a reader has to tell about the file: columns read under another name, arrays not read.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Matrix:
     claims: Floats | None = None
     text: npt.NDArray[np.str_] | None = None
     groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def n_tasks(self) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.environments.matrix.check import CELL, check_shape, in_unit, names, non_negative, numbers, words
 from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
+from bot_orch.environments.matrix.repeats import one_run_each
 from bot_orch.environments.matrix.runtime import read_feature_cost, read_runtime
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import Cause
@@ -21,8 +24,15 @@ from bot_orch.survival.causes import Cause
 __all__ = ["REWARD_KEYS", "matrix_from_arrays", "read_npz", "write_npz"]
 
 #: Names under which a file may hold its reward; the first one present counts.
-REWARD_KEYS = ("reward", "pass_rate", "success")
-#: Arrays of the format; whatever else a file holds is not read.
+REWARD_KEYS = ("reward", "pass_rate", "success", "resolved", "score", "accuracy", "correct")
+#: Other names of arrays, read where the documented one is absent.
+_SYNONYMS = {
+    **dict.fromkeys(("cost", "usd"), "cost_usd"),
+    **dict.fromkeys(("seconds", "latency", "elapsed_s"), "latency_s"),
+    **dict.fromkeys(("prompt", "question"), "text"),
+    "model": "agent",
+}
+#: Arrays of the format; the notes of a matrix name whatever else its file holds.
 _KNOWN = (
     *REWARD_KEYS,
     *("time_s", "event", "cutoff_s", "status", "status_name", "recorded_time_s", "latency_s", "duration_s"),
@@ -43,12 +53,40 @@ def read_npz(path: Path) -> Matrix:
         except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
             problem, remedy = "is a damaged archive", "save the file again with numpy.savez"
             raise InvalidInputError(str(path), problem, remedy) from error
-        wanted = [key for key in archive.files if key in _KNOWN or key.startswith("task_")]
-        arrays = {key: _array(path, archive, key) for key in wanted}
+        arrays = {key: _array(path, archive, key) for key in _wanted(archive.files)}
+        others, notes = _synonyms(path, archive, arrays)
+    arrays |= others
     try:
-        return matrix_from_arrays(path.stem, arrays)
+        return replace(matrix_from_arrays(path.stem, arrays), notes=tuple(notes))
     except InvalidInputError as error:
         raise InvalidInputError(f"{path.name}: {error.field}", error.problem, error.remedy) from error
+
+
+def _wanted(files: Sequence[str]) -> list[str]:
+    """Arrays of the format, of several rewards the first."""
+    reward = next((key for key in REWARD_KEYS if key in files), None)
+    wanted = [key for key in files if key in _KNOWN or key.startswith("task_")]
+    return [key for key in wanted if key == reward or key not in REWARD_KEYS]
+
+
+def _synonyms(path: Path, archive: Any, arrays: Files) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
+    """Arrays under other names, where they have the shape of what is absent; and what to tell about the file."""
+    reward = next((key for key in REWARD_KEYS if key in arrays), "time_s")
+    shape = arrays[reward].shape[:2] if reward in arrays else ()
+    notes = [f"{reward} is read as reward"] if reward in REWARD_KEYS[3:] else []
+    found: dict[str, npt.NDArray[Any]] = {}
+    left = [key for key in archive.files if key not in arrays]
+    for key in [key for key in left if key in _SYNONYMS]:
+        name = _SYNONYMS[key]
+        if name in arrays or name in found:
+            continue
+        with suppress(InvalidInputError):  # a file with an array of this name was read without it, and still is
+            values = _array(path, archive, key)
+            if values.shape == {"text": shape[:1], "agent": shape[1:]}.get(name, shape):
+                found[name] = values
+                left.remove(key)
+                notes.append(f"{key} is read as {name}")
+    return found, [*notes, f"not read: {', '.join(left)}"] if left else notes
 
 
 def _array(path: Path, archive: Any, key: str) -> npt.NDArray[Any]:
@@ -73,6 +111,7 @@ def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
     Traceback (most recent call last):
     bot_orch.errors.InvalidInputError: reward: ranges from 0 to 2; rescale it to [0, 1]
     """
+    arrays = one_run_each(arrays)
     runtime = read_runtime(arrays, needed=not any(key in arrays for key in REWARD_KEYS))
     reward, trials = _reward(arrays, runtime)
     t, m = reward.shape
@@ -102,7 +141,7 @@ def matrix_from_arrays(name: str, arrays: Files) -> Matrix:
 
 
 def write_npz(path: Path, matrix: Matrix) -> None:
-    """Save a matrix in the same format (runtimes, rewards, features, embeddings, costs)."""
+    """Save a matrix in the same format (runtimes, rewards, features, texts, claims, embeddings, dollars, seconds)."""
     arrays: dict[str, npt.NDArray[Any]] = {"agent": np.array(matrix.agents), **matrix.groups}
     if not matrix.runtime_only:
         arrays["reward"] = matrix.reward if matrix.trials is None else matrix.trials
@@ -114,7 +153,8 @@ def write_npz(path: Path, matrix: Matrix) -> None:
         value = getattr(matrix, key)
         if value is not None:
             arrays[key] = value
-    for key, value in (("claim", matrix.claims), ("text", matrix.text)):
+    latency_s = matrix.elapsed_s if matrix.runtime is None else None
+    for key, value in (("claim", matrix.claims), ("text", matrix.text), ("latency_s", latency_s)):
         if value is not None:
             arrays[key] = value
     if matrix.feature_names:

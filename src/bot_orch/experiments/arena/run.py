@@ -12,9 +12,10 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.environments.matrix.find import dataset_name, fingerprint, load_matrix
 from bot_orch.environments.replay.bandit import Order, Replay, Setup
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.errors import BotOrchError
 from bot_orch.experiments.arena.league import Results, csv_text
 from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, discover_entrants
+from bot_orch.experiments.arena.wanted import options_without_effect
 from bot_orch.experiments.harness.engines import make_engine
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.harness.figures import new_figure
@@ -147,9 +148,12 @@ def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
 def _preflight(plan: ArenaPlan) -> None:
     """Fail before the first unit: unreadable files, missing libraries."""
     new_figure(1, 1, 1, 1)  # matplotlib, for the page at the end
-    for path in plan.paths:
-        if load_matrix(path).cost_usd is None and plan.budget_usd:
-            raise InvalidInputError("--budget", f"{path.name} has no cost_usd", "leave the set or the budget out")
+    options_without_effect(
+        plan.paths,
+        budget_usd=plan.budget_usd,
+        cost_weight=plan.cost_weight,
+        latency_target_s=plan.latency_target_s,
+    )
     setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]))
     entrants = discover_entrants()
     for name in plan.policies:

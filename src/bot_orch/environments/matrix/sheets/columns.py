@@ -1,0 +1,102 @@
+"""Names of columns and what each holds. The first name of a role is the documented one, the others are synonyms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["ASIDE", "FEATURE", "GROUP", "ROLES", "named_role", "plain", "role_of", "split_role"]
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "task": (
+        *("task", "task_id", "doc_id", "instance_id", "question_id", "example_id", "sample_id", "prompt_id"),
+        *("query_id", "request_id", "item_id", "problem_id", "instance", "item", "id", "idx", "index"),
+    ),
+    "agent": (
+        *("agent", "agent_id", "agent_name", "model", "model_id", "model_name", "llm", "system", "solver"),
+        *("algorithm", "engine", "assistant", "annotator"),
+    ),
+    "reward": (
+        *("reward", "score", "accuracy", "acc", "resolved", "correct", "is_correct", "success", "passed", "pass"),
+        *("pass_rate", "pass_at_1", "exact_match", "em", "solved", "quality", "rating", "f1", "acc_norm"),
+    ),
+    "cost_usd": (
+        *("cost_usd", "cost", "usd", "dollars", "price", "price_usd", "total_cost", "total_cost_usd", "spend"),
+    ),
+    "seconds": (
+        *("seconds", "latency_s", "latency", "time_s", "duration_s", "duration", "elapsed_s", "elapsed"),
+        *("runtime_s", "runtime", "time", "response_time", "wall_time"),
+    ),
+    "milliseconds": ("milliseconds", "latency_ms", "duration_ms", "elapsed_ms", "time_ms", "response_time_ms"),
+    "text": ("text", "prompt", "question", "query", "input", "request", "instruction", "problem_statement"),
+    "claim": ("claim", "stated_confidence"),
+    "trial": ("trial", "trial_id", "run", "run_id", "repeat", "repetition", "replicate", "attempt", "epoch", "seed"),
+    "true_reward": ("true_reward",),
+    "event": ("event", "completed", "finished"),
+    "cutoff_s": ("cutoff_s", "cutoff", "timeout_s", "time_limit_s", "time_limit"),
+    "status": ("status", "runstatus"),
+}
+#: Columns that begin with this hold numbers known before the choice, and those that begin with GROUP name groups.
+FEATURE, GROUP = "feature_", "task_"
+#: Known by name, and not read, with the reason.
+ASIDE = {
+    "confidence": "call it claim if every agent states it before the choice",
+    "unnamed__0": "an index",
+    "level_0": "an index",
+}
+
+
+def plain(name: str) -> str:
+    """The name in lower case with underscores, character by character.
+
+    Examples
+    --------
+    >>> plain("Cost (USD)")
+    'cost__usd_'
+    """
+    low = "".join(c.lower() if len(c.lower()) == 1 else c for c in name)
+    return "".join(c if c.isalnum() else "_" for c in low)
+
+
+def named_role(name: str) -> str | None:
+    """The role of a column by its whole name, or None.
+
+    Examples
+    --------
+    >>> named_role("Model Name"), named_role("Cost (USD)"), named_role("pass@1"), named_role("gpt")
+    ('agent', 'cost_usd', 'reward', None)
+    """
+    word = "_".join(part for part in plain(name.replace("@", "_at_")).split("_") if part)
+    return next((role for role, names in ROLES.items() if word in names), None)
+
+
+def role_of(names: Iterable[str], role: str) -> list[str]:
+    """Columns with this role, that with the earliest name in :data:`ROLES` first."""
+    found = [name for name in names if named_role(name) == role]
+
+    def rank(name: str) -> int:
+        word = "_".join(part for part in plain(name.replace("@", "_at_")).split("_") if part)
+        return ROLES[role].index(word)
+
+    return sorted(found, key=rank)
+
+
+def split_role(name: str) -> tuple[str, str] | None:
+    """(agent, role) of a column such as ``small_cost``, ``small|total_cost`` or ``latency_small``; None for others.
+
+    Examples
+    --------
+    >>> split_role("gpt-4|total_cost"), split_role("cost_usd gpt-4"), split_role("gpt-4")
+    (('gpt-4', 'cost_usd'), ('gpt-4', 'cost_usd'), None)
+    """
+    word = plain(name)
+    parts = [(role, each) for role in _SPLIT for each in ROLES[role]]
+    for role, each in sorted(parts, key=lambda part: -len(part[1])):
+        if word.endswith("_" + each) and len(word) > len(each) + 1:
+            return name[: -len(each) - 1].rstrip(" |:._-/"), role
+    for role, each in sorted(parts, key=lambda part: -len(part[1])):
+        if word.startswith(each + "_") and len(word) > len(each) + 1:
+            return name[len(each) + 1 :].lstrip(" |:._-/"), role
+    return None
+
+
+_SPLIT = ("reward", "cost_usd", "seconds", "milliseconds", "claim", "true_reward")
