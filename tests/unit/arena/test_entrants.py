@@ -11,6 +11,7 @@ import pytest
 
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.model import Matrix
+from bot_orch.environments.matrix.npz import matrix_from_arrays
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.experiments.arena.registry import Entrant, discover_entrants, find_entrants, register
@@ -19,12 +20,13 @@ from bot_orch.testing.entrants import check_sees_only_chosen
 
 ENTRANTS = discover_entrants()
 PEERS = {"vw": "vowpal_wabbit_next", "mabwiser": "mabwiser", "river": "river"}
+RUNTIMES = ("tornede-thompson", "tornede-thompson-bj", "degroote-linear")  # they refuse sets without
 
 OPEN = ("constant", "copy", "length")  # cheats that look different
 
 
 def _need(name: str) -> None:
-    if ENTRANTS[name].kind == "peer":
+    if ENTRANTS[name].kind == "peer" and name not in RUNTIMES:
         pytest.importorskip(PEERS[name.split("-")[0]])
 
 
@@ -38,6 +40,14 @@ def _matrix(features: bool) -> Matrix:
     return Matrix("small", ("low", "plus", "minus"), reward, features=x if features else None)
 
 
+def _timed(matrix: Matrix) -> Matrix:
+    """Completion after 1 to 10 seconds, the sooner the larger the reward."""
+    arrays = {"time_s": 10.0 - 9.0 * matrix.reward, "event": np.where(matrix.eligible, 1.0, np.nan)}
+    if matrix.features is not None:
+        arrays["features"] = matrix.features
+    return matrix_from_arrays("timed", {**arrays, "cutoff_s": np.array(10.0)})
+
+
 def _run(name: str, matrix: Matrix, seeds: list[int]) -> ReplayTrace:
     replay = Replay(matrix, seeds=seeds)
     return play(ENTRANTS[name].build(replay.setup), replay)
@@ -47,7 +57,7 @@ def _run(name: str, matrix: Matrix, seeds: list[int]) -> ReplayTrace:
 @pytest.mark.parametrize("name", ENTRANTS)
 def test_plays_and_repeats_itself(name: str, features: bool) -> None:
     _need(name)
-    matrix = _matrix(features)
+    matrix = _timed(_matrix(features)) if name in RUNTIMES else _matrix(features)
     one, two = (_run(name, matrix, [0, 1]) for _ in range(2))
     assert np.array_equal(one.agent, two.agent)
     assert ((one.agent >= 0) & (one.agent < 3)).all()
