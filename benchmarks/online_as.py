@@ -28,13 +28,17 @@ _PUBLISHED = ("tornede-thompson", "tornede-thompson-bj", "degroote-linear")
 _RAW = " (raw)"
 
 
-def raw_features(matrix: Matrix) -> Floats | None:
-    """Features as the file has them; a missing one is the mean."""
+def raw_features(matrix: Matrix, name: str) -> Floats | None:
+    """Features as the file has them, a missing one is the mean; scaled to [0, 1] for Degroote's models."""
     if matrix.features is None:
         return None
     known = np.isfinite(matrix.features)
     mean = np.where(known, matrix.features, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return np.where(known, matrix.features, mean)
+    found = np.where(known, matrix.features, mean)
+    if name.startswith("degroote"):
+        low, high = found.min(axis=0), found.max(axis=0)
+        return np.asarray((found - low) / np.where(high > low, high - low, 1.0))
+    return found
 
 
 def play_one(matrix: Matrix, name: str, seeds: int) -> dict[str, list[float]]:
@@ -44,7 +48,7 @@ def play_one(matrix: Matrix, name: str, seeds: int) -> dict[str, list[float]]:
         found = score(replay, baseline(replay, name), own=baseline_readers(replay, name))
     else:
         if name.endswith(_RAW):
-            replay.context = raw_features(matrix)
+            replay.context = raw_features(matrix, name)
         player = discover_entrants()[name.removesuffix(_RAW)].build(replay.setup)
         found = score(replay, chosen(replay, play(player, replay).agent), feature_time=player.uses_features)
     metrics: dict[str, list[float]] = found["metrics"]

@@ -73,6 +73,11 @@ def committed(cls):
     return router.commit, {"decision": router.prepare(Task()), "task": Task()}
 
 
+def waited(cls):
+    owner = cls(["a", "b"], "ucb1")
+    return owner.patience, {"decision": owner.decide(Task()), "deadline_s": 1.0, "eligible": ["a"], "rule": "half"}
+
+
 def reconfigured(cls):
     router = cls(["a", "b"], "ucb1")
     return router.reconfigure, {"settings": router.settings, "agents": router.members}
@@ -161,6 +166,7 @@ CASES = {
         "commit": committed,
         "decide": method("decide", task=Task(), eligible=["a"], caps={"a": 0.5}),
         "derive": method("derive", task=Task(), eligible=["a"], caps={"a": 0.5}),
+        "patience": waited,
         "prepare": method("prepare", task=Task(), eligible=["a"], caps={"a": 0.5}),
         "described": method("described", name="x"),
         "drift_alarms": method("drift_alarms"),
@@ -208,7 +214,7 @@ CASES = {
         },
         "acall": None,  # a coroutine: the same checks as call
         "add_agent": method("add_agent", agent="c", function=None),
-        "call": method("call", task=Task(), eligible=["a"], timeout_s=None),
+        "call": method("call", task=Task(), eligible=["a"], timeout_s=None, attempts=1, patience="half"),
         "close": method("close"),
         "decide": method("decide", task=Task(), eligible=["a"]),
         "derive": method("derive", task=Task(), eligible=["a"]),
@@ -221,6 +227,7 @@ CASES = {
         "observe": on_pending("observe", outcome=Outcome.completed(1.0), audit=False),
         "observe_all": on_pending("observe_all", rewards={"a": 1.0, "b": 0.0}),
         "observe_output": on_pending("observe_output", output=Labels([0.5, 0.5])),
+        "patience": waited,
         "plot": None,  # needs an extra; tests/property/test_wrong_arguments.py has its argument
         "remove_agent": method("remove_agent", agent_id="a"),
         "save": method("save", path="other.json"),

@@ -59,6 +59,15 @@ def add(commands: Any) -> None:
         default="log-uniform",
         help="reward of a completion in runtime data sets: its survival function, or PAR10 (default: log-uniform)",
     )
+    parser.add_argument(
+        "--attempts", type=int, default=1, metavar="K", help="runtime sets: agents that a round may ask (default: 1)"
+    )
+    parser.add_argument(
+        "--patience",
+        choices=("learned", "half"),
+        default="learned",
+        help="with --attempts: how long to wait for each but the last (default: learned)",
+    )
     parser.add_argument("--latency-target", type=float, metavar="S", help="target latency in seconds, for auto and bot")
     parser.add_argument(
         "--cost-weight", type=float, default=0.0, metavar="W", help="reward units per dollar, for auto and bot"
@@ -78,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list_policies:
         return _list()
-    check_counts(arguments, ("seeds", "jobs", "rounds", "at_most", "components"))
+    check_counts(arguments, ("seeds", "jobs", "rounds", "at_most", "components", "attempts"))
     if arguments.latency_target is not None and not 0.0 < arguments.latency_target < math.inf:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
@@ -93,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
         seeds=arguments.seeds,
         rounds=arguments.rounds,
         at_most=arguments.at_most,
+        attempts=arguments.attempts,
+        patience=arguments.patience,
         orders=("shuffled", "given") if arguments.order == "both" else (arguments.order,),
         components=arguments.components,
         signal=arguments.signal,
@@ -160,6 +171,7 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--seeds", str(arguments.seeds), "--order", arguments.order]
     words += ["--rounds", str(arguments.rounds)] if arguments.rounds else []
     words += ["--at-most", str(arguments.at_most)] if arguments.at_most else []
+    words += ["--attempts", str(arguments.attempts), "--patience", arguments.patience] if arguments.attempts > 1 else []
     words += ["--components", str(arguments.components)] if arguments.components != 10 else []
     words += ["--latency-target", f"{arguments.latency_target:g}"] if arguments.latency_target else []
     words += ["--cost-weight", f"{arguments.cost_weight:g}"] if arguments.cost_weight else []

@@ -11,12 +11,13 @@ from typing import Any, Self
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
-from bot_orch.checks import check_count, check_number
+from bot_orch.checks import check_count, check_number, check_seconds
 from bot_orch.core import settling, verdicts
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.caps import check_caps, with_caps
 from bot_orch.core.capture import CapturedState
 from bot_orch.core.completion.model import OutcomeMeaning
+from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.constraints import Constraint, Objective, as_constraints
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
@@ -289,6 +290,44 @@ class Orchestrator:
     def encoded(self, task: Task) -> Task:
         """The task with its text replaced by the encoder's numbers, as :meth:`decide` uses and the log keeps it."""
         return encode(task, self._engine_for(task).settings)
+
+    def patience(
+        self,
+        decision: Decision,
+        deadline_s: float,
+        *,
+        eligible: Collection[str] | None = None,
+        rule: PatienceRule = "learned",
+    ) -> float:
+        """Seconds to wait for the agent of a decision before another one is asked, with ``deadline_s`` left for both.
+
+        ``eligible`` are those who may be asked next, by default every other agent. After that time report
+        ``Outcome.censored(elapsed_s=..., reason="cancelled")`` and decide again without the agent: both decisions have
+        their own propensities, and silence counts for what it says. ``half`` waits half of the time. ``learned``
+        weighs when agents complete against what the best of the others would earn in the time left
+        (:mod:`bot_orch.core.completion.patience`); it waits half of the time before the first completion.
+
+        Examples
+        --------
+        >>> router = Orchestrator(["fast", "careful"], seed=1)
+        >>> decision = router.decide(Task())
+        >>> router.patience(decision, 30.0)
+        15.0
+        >>> router.patience(decision, 30.0, eligible=[])
+        30.0
+        """
+        if type(decision) is not Decision:
+            require_type("decision", decision, Decision, "pass what decide() returned")
+        check_number("deadline_s", deadline_s, "pass the seconds that are left", low=0.0)
+        check_seconds("deadline_s", deadline_s)
+        known, state = self._roster, self._state.parts["completion"]
+        if decision.agents != known.names:  # agents came or went since
+            return 0.5 * deadline_s
+        if isinstance(eligible, Collection) and not eligible:
+            return deadline_s
+        mask, index, value = known.mask(eligible), known.index[decision.agent], decision.terms.estimate
+        others = np.ones(len(known.names), dtype=bool) if mask is None else mask
+        return deadline_s * patience_share(state, value, index, others=others, deadline_s=deadline_s, rule=rule)
 
     def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Task, Observation]:
         engine, t = self._engine_for(task), self._state.rounds + 1

@@ -16,6 +16,7 @@ class Call:
 
     ``outcome`` is the observed outcome; ``None`` if the answer was not judged: call ``observe(decision.id, ...)``.
     ``error`` is the exception of the agent's function, or a ``TimeoutError``; it has been observed as an outcome.
+    ``earlier`` are the attempts before this one, if several were allowed.
     """
 
     decision: Decision
@@ -23,6 +24,7 @@ class Call:
     answer: Any = None
     outcome: Outcome | None = None
     error: Exception | None = None
+    earlier: tuple[Call, ...] = ()
 
     def result(self) -> Any:
         """Return the answer or raise the error, like ``Future.result``."""

@@ -29,12 +29,14 @@ from bot_orch.agents.kinds.functions import (
 )
 from bot_orch.checks import check_callable, check_seconds, is_number
 from bot_orch.clock import Clock, SteadyClock
+from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.router.access import Access
+from bot_orch.router.attempts import CallAttempts
 from bot_orch.router.book import open_book
 from bot_orch.router.calls import Call
 from bot_orch.router.history import RecentRounds, Ring
@@ -335,23 +337,55 @@ class Router:
         with self._lock:
             return self._orchestrator._repr_html_()
 
-    def call(self, task: Task, eligible: Collection[str] | None = None, *, timeout_s: float | None = None) -> Call:
+    def patience(
+        self,
+        decision: Decision,
+        deadline_s: float,
+        *,
+        eligible: Collection[str] | None = None,
+        rule: PatienceRule = "learned",
+    ) -> float:
+        """See :meth:`bot_orch.Orchestrator.patience`."""
+        with self._lock:
+            return self._orchestrator.patience(decision, deadline_s, eligible=eligible, rule=rule)
+
+    def call(
+        self,
+        task: Task,
+        eligible: Collection[str] | None = None,
+        *,
+        timeout_s: float | None = None,
+        attempts: int = 1,
+        patience: PatienceRule = "learned",
+    ) -> Call:
         """Decide, call the agent's function, judge the answer and observe the outcome.
 
         An exception in the agent's function counts as a failure with reward 0 and is stored in the :class:`Call`. An
         exception in the judge is raised, and the decision stays pending. With ``timeout_s`` the function runs in a
         thread of its own, and the outcome is censored at that time; the thread keeps running because threads cannot be
         cancelled.
+
+        With ``attempts``, an agent that fails, or does not answer within :meth:`patience`, is given up and another one
+        is asked, all within ``timeout_s``. Every attempt is a decision with its own propensities and outcome; those
+        before the last are ``call.earlier``.
         """
         check_seconds("timeout_s", timeout_s)
         check_sync("judge", self._judge)
-        decision, function = self._begin(task, eligible, sync=True)
-        started_us, expired = self._clock.now_us(), TimeoutError(f"{decision.agent} did not answer in {timeout_s} s")
+        turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience)
+        call = self._call_once(task, turns)
+        while turns.goes_on(call):
+            call = replace(self._call_once(task, turns), earlier=(*call.earlier, replace(call, earlier=())))
+        return call
+
+    def _call_once(self, task: Task, turns: CallAttempts) -> Call:
+        decision, function = self._begin(task, turns.eligible, sync=True)
+        started_us, wait_s = self._clock.now_us(), turns.wait_for(decision, self.patience)
+        expired = TimeoutError(f"{decision.agent} did not answer in {wait_s} s")
         try:
             try:
-                answer = function(task) if timeout_s is None else ask_within(function, task, timeout_s, late=expired)
+                answer = function(task) if wait_s is None else ask_within(function, task, wait_s, late=expired)
             except BaseException as error:
-                ending = Ending.TIMEOUT_TOTAL if error is expired else ending_of(error)
+                ending = turns.expiry if error is expired else ending_of(error)
                 return self._unanswered(decision, started_us, error, ending)
             elapsed_s = self._since(started_us)
             with noting(decision):
@@ -361,7 +395,13 @@ class Router:
             self._in_progress.discard(decision.id)
 
     async def acall(
-        self, task: Task, eligible: Collection[str] | None = None, *, timeout_s: float | None = None
+        self,
+        task: Task,
+        eligible: Collection[str] | None = None,
+        *,
+        timeout_s: float | None = None,
+        attempts: int = 1,
+        patience: PatienceRule = "learned",
     ) -> Call:
         """Like :meth:`call`, for ``async`` functions; the judge may be ``async`` too.
 
@@ -369,15 +409,22 @@ class Router:
         in a thread, which keeps running after a timeout because threads cannot be cancelled.
         """
         check_seconds("timeout_s", timeout_s)
-        decision, function = self._begin(task, eligible, sync=False)
-        started_us, timer = self._clock.now_us(), asyncio.timeout(timeout_s)
+        turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience)
+        call = await self._acall_once(task, turns)
+        while turns.goes_on(call):
+            call = replace(await self._acall_once(task, turns), earlier=(*call.earlier, replace(call, earlier=())))
+        return call
+
+    async def _acall_once(self, task: Task, turns: CallAttempts) -> Call:
+        decision, function = self._begin(task, turns.eligible, sync=False)
+        started_us, timer = self._clock.now_us(), asyncio.timeout(turns.wait_for(decision, self.patience))
         try:
             try:
                 async with timer:
                     answer = await ask(function, task)
             except BaseException as error:
                 ours = isinstance(error, TimeoutError) and timer.expired()  # otherwise the agent raised it: a failure
-                return self._unanswered(decision, started_us, error, Ending.TIMEOUT_TOTAL if ours else ending_of(error))
+                return self._unanswered(decision, started_us, error, turns.expiry if ours else ending_of(error))
             elapsed_s = self._since(started_us)
             with noting(decision):
                 verdict = None if self._judge is None else self._judge(task, answer)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.environments.replay.attempts import STOPPED
 from bot_orch.environments.replay.bandit import RoundContext, RoundOutcome, Setup
 from bot_orch.experiments.harness.players import Pick, Player
 
@@ -48,7 +49,8 @@ class PerSeedPlayer(Player):
         """One update per learner."""
         x = self._nothing if before.context is None else before.context
         for b, learner in enumerate(self._learners):
-            learner.update(x[b], int(after.agent[b]), float(after.reward[b]))
+            stopped = after.reason is not None and after.reason[b] == STOPPED  # it did not complete in its time
+            learner.update(x[b], int(after.agent[b]), 0.0 if stopped else float(after.reward[b]))
 
 
 def with_intercept(x: Floats) -> Floats:

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch._version import __version__
+from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.environments.matrix.find import dataset_name, fingerprint, load_matrix
+from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Order, Replay, Setup
-from bot_orch.errors import BotOrchError
+from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.experiments.arena.league import Results, csv_text
-from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, discover_entrants
+from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, Entrant, discover_entrants
 from bot_orch.experiments.arena.wanted import options_without_effect
+from bot_orch.experiments.harness.attempts import attempt_readers, play_attempts_of
 from bot_orch.experiments.harness.engines import make_engine
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.harness.figures import new_figure
@@ -51,6 +54,8 @@ class ArenaPlan:
     seeds: int = 20
     rounds: int | None = None
     at_most: int | None = None
+    attempts: int = 1
+    patience: PatienceRule = "learned"
     orders: Sequence[Order] = ("shuffled",)
     components: int = 10
     signal: str = "log-uniform"
@@ -85,6 +90,8 @@ class ArenaPlan:
     def _common(self) -> dict[str, Any]:
         wanted = {
             "at_most": self.at_most,
+            "attempts": self.attempts if self.attempts > 1 else None,
+            "patience": self.patience if self.attempts > 1 else None,
             "latency_target_s": self.latency_target_s,
             "cost_weight": self.cost_weight,
             "budget_usd": self.budget_usd,
@@ -125,10 +132,19 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     if name in BASELINES:
         return {**score(replay, baseline(replay, name), own=baseline_readers(replay, name)), "kind": "baseline"}
     entrant = discover_entrants()[name]
+    if unit.get("attempts", 1) > 1:
+        return {**_attempted(unit, replay, entrant), "kind": entrant.kind}
     player = entrant.build(replay.setup)
     trace = play(player, replay)
     found = score(replay, chosen(replay, trace.agent), feature_time=player.uses_features)
     return {**found, "kind": entrant.kind}
+
+
+def _attempted(unit: Mapping[str, Any], replay: Replay, entrant: Entrant) -> dict[str, Any]:
+    """Score rounds of several attempts; shares are those of the first ones."""
+    settings = {"components": unit["components"], "signal": unit["signal"]}
+    trace = play_attempts_of(replay, entrant.build, unit["attempts"], rule=unit["patience"], settings=settings)
+    return score(replay, chosen(replay, trace.agent), own=attempt_readers(replay, trace))
 
 
 def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
@@ -154,10 +170,20 @@ def _preflight(plan: ArenaPlan) -> None:
         cost_weight=plan.cost_weight,
         latency_target_s=plan.latency_target_s,
     )
+    for path in plan.paths if plan.attempts > 1 else ():
+        _check_attempts(plan, load_matrix(path))
     setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]))
     entrants = discover_entrants()
     for name in plan.policies:
         entrants[name].build(setup)
+
+
+def _check_attempts(plan: ArenaPlan, matrix: Matrix) -> None:
+    if matrix.runtime is None or not matrix.runtime_only:
+        remedy = "pass sets with time_s, event and cutoff_s and no reward"
+        raise InvalidInputError("--attempts", f"{matrix.name} has no runtimes to learn from", remedy)
+    if plan.latency_target_s or plan.cost_weight or plan.budget_usd:
+        raise InvalidInputError("--attempts", "is not combined with targets, weights or budgets", "leave these out")
 
 
 def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:

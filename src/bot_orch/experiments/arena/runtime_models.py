@@ -81,7 +81,7 @@ class LeastSquaresRuntimes:
     """Least squares of runtimes per seed and agent, with an intercept [2]_.
 
     Features of a prediction are clipped to the range that the agent was seen with. With fewer runs than features it is
-    the solution of least norm, up to a ridge of ``1e-6``.
+    the solution of least norm, up to a ridge of a millionth.
     """
 
     def __init__(self, seeds: int, agents: int, width: int) -> None:
@@ -96,7 +96,7 @@ class LeastSquaresRuntimes:
         """Predicted runtimes, ``(seeds, agents)``; 0 for an agent that was not seen."""
         known: Bools = self.seen[..., None] > 0
         inside = np.where(known, np.clip(x[:, None], self._low, self._high), 0.0)
-        return np.einsum("smi,smi->sm", inside, self._weights[..., 1:]) + self._weights[..., 0]
+        return np.asarray(np.einsum("smi,smi->sm", inside, self._weights[..., 1:]) + self._weights[..., 0])
 
     def learn(self, x: Floats, agent: Ints, time_s: Floats) -> None:
         """One runtime per seed; the agent's weights are fitted again."""
@@ -106,4 +106,5 @@ class LeastSquaresRuntimes:
             self._moment[at] += time_s[seed] * row
             self._low[at], self._high[at] = np.minimum(self._low[at], x[seed]), np.maximum(self._high[at], x[seed])
             self.seen[at] += 1
-            self._weights[at] = np.linalg.solve(self._gram[at] + 1e-6 * np.eye(len(row)), self._moment[at])
+            ridge = 1e-6 * (1.0 + np.trace(self._gram[at]) / len(row)) * np.eye(len(row))
+            self._weights[at] = np.linalg.solve(self._gram[at] + ridge, self._moment[at])

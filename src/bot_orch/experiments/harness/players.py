@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bot_orch.arrays import Bools, Floats, Ints, finite_rows
+from bot_orch.arrays import Bools, Floats, Ints, finite_rows, row_views
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.constraints import Budget, Constraint
 from bot_orch.core.engine import Engine, Learned, Observation, Prepared
 from bot_orch.core.reward import read_rows
@@ -48,6 +49,13 @@ class Player(ABC):
     @abstractmethod
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """Learn from what the chosen agents showed."""
+
+    def patience(self, before: RoundContext, agent: int, *, deadline_s: float, rule: PatienceRule = "learned") -> float:
+        """The share of ``deadline_s`` to wait for ``agent`` before another one is asked; half by default, one seed.
+
+        Called after :meth:`choose` and before :meth:`learn`.
+        """
+        return 0.5
 
 
 class PolicyPlayer(Player):
@@ -139,6 +147,13 @@ class PolicyPlayer(Player):
                 price=self._price,
             )
         self.engine.learn(self.parts, self._names, pipeline.bandit_feedback(drawn, reward), learned=learned)
+
+    def patience(self, before: RoundContext, agent: int, *, deadline_s: float, rule: PatienceRule = "learned") -> float:
+        """As :meth:`bot_orch.Orchestrator.patience`."""
+        estimate = self._made[before.t].drawn.choice.estimate[0]
+        others = np.ones(len(self._names), dtype=bool) if before.eligible is None else before.eligible[0]
+        state = row_views(self.parts["completion"], (0,))
+        return patience_share(state, estimate, agent, others=others, deadline_s=deadline_s, rule=rule)
 
 
 def reads_features(policy: Policy) -> bool:

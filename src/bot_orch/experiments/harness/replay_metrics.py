@@ -109,21 +109,25 @@ def score(
 
     ``reward``, ``true_reward``, ``solved``, ``par10``, ``cost_usd`` and ``mean_observed_time`` are means over rounds
     (over those where the value is known), ``late`` the share beyond the latency target if there is one. ``gap`` is
-    (par10 - oracle) / (best single - oracle), with one denominator too.
+    (par10 - oracle) / (best single - oracle), with one denominator too. ``attempts`` are agents asked per
+    round, where there may be several.
     ``normalised`` is (reward - random) / (best single - random), seed by seed in the numerator, with one denominator,
     the mean over seeds. ``regret_best_single`` is best single - reward.
     """
     m = replay.matrix
     random, best = (baseline(replay, name)(m.reward) for name in ("random", "best-single"))
-    reward = read(m.reward)
+    own = own or {}
+    reward = own.get("reward", read)(m.reward)
     room = float((best - random).mean())
     scale = room if room > 1e-12 else np.nan
     metrics = {
         "reward": reward.mean(axis=0),
         "normalised": (reward - random).mean(axis=0) / scale,
         "regret_best_single": (best - reward).mean(axis=0),
-        **{name: _known_mean((own or {}).get(name, read)(v)) for name, v in _extras(replay, feature_time).items()},
+        **{name: _known_mean(own.get(name, read)(v)) for name, v in _extras(replay, feature_time).items()},
     }
+    if "attempts" in own:
+        metrics["attempts"] = own["attempts"](m.reward).mean(axis=0)
     if "par10" in metrics:
         metrics["gap"] = _gap(replay, metrics["par10"])
     share = np.stack([read(_column(replay, i)).mean(axis=0) for i in range(m.n_agents)], axis=-1)

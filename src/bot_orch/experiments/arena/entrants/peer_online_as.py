@@ -40,6 +40,11 @@ class _RuntimePlayer(Player):
             )
         return before.cutoff_s
 
+    def watched_s(self, before: RoundContext, after: RoundOutcome) -> Floats:
+        """What a run without completion is learned as: the time it was watched, the cutoff for a failure."""
+        censored = np.asarray(after.cause) == Cause.CENSORED
+        return np.where(censored, np.asarray(after.elapsed_s), self.cutoff_of(before))
+
     def features_of(self, before: RoundContext) -> Floats:
         """Features with an intercept in front, ``(seeds, 1 + d)``."""
         one = np.ones((self._setup.seeds, 1))
@@ -83,7 +88,7 @@ class TornedePlayer(_RuntimePlayer):
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """Learn the logarithm of the runtime; failures and timeouts count as the cutoff."""
-        x, bound = unit_vectors(self.features_of(before)), np.log(self.cutoff_of(before))
+        x, bound = unit_vectors(self.features_of(before)), self._model.log_time(self.watched_s(before, after))
         done = np.asarray(after.cause) == Cause.COMPLETED
         beyond = bound
         if self._impute:
@@ -112,11 +117,9 @@ class DegrootePlayer(_RuntimePlayer):
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """Fit the chosen agent again."""
-        cutoff_s = self.cutoff_of(before)
-        done = np.asarray(after.cause) == Cause.COMPLETED
-        self._model.learn(
-            self.features_of(before)[:, 1:], after.agent, np.where(done, np.asarray(after.elapsed_s), cutoff_s)
-        )
+        done, bound = np.asarray(after.cause) == Cause.COMPLETED, self.watched_s(before, after)
+        x = self.features_of(before)[:, 1:]
+        self._model.learn(x, after.agent, np.where(done, np.asarray(after.elapsed_s), bound))
 
 
 ENTRANTS = [
