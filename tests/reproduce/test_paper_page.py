@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bot_orch.environments.triage import PAPER_SPLIT
 from bot_orch.experiments.harness.experiment import Scale, discover
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
@@ -37,6 +38,27 @@ def test_triage_numbers(start, protocol, method):
     metrics = run(unit.params)["metrics"]
     means = [sum(metrics[name]) / len(metrics[name]) for name in ("team_accuracy", "escalation_rate")]
     assert line(start) == [round(value, 3) for value in means]
+
+
+@pytest.mark.parametrize(
+    ("start", "method"),
+    [
+        ("confidence below 0.9", "claim-threshold"),
+        ("threshold learned online", "threshold-online"),
+        ("always the AI", "always-ai"),
+        ("always the person", "always-person"),
+        ("AI, person on shifted patients (told of the shift)", "told-of-shift"),
+        ("BOT-Orch", "bot-orch"),
+        ("BOT-Orch with lambda = 0", "bot-orch-lambda-0"),
+    ],
+)
+def test_rules_of_deferral(start, method):
+    """On the paper's split; the other columns are means of the same over more splits."""
+    run, (unit,) = rows_of("triage-claims", lambda key: key == f"noniid/{method}/{PAPER_SPLIT}")
+    payload = run(unit.params)
+    accuracy, escalation = (sum(payload[m]) / len(payload[m]) for m in ("team_accuracy", "escalation_rate"))
+    (found,) = re.findall(rf"^\| {re.escape(start)} \| ([^|]*) \|", PAGE, re.MULTILINE)
+    assert found == f"{accuracy:.4f} at {escalation:.3f}"
 
 
 def test_synthetic_ratios():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bot_orch.arrays import allocate
 from bot_orch.environments.triage import (
     HUMAN,
     PAPER_SPLIT,
@@ -17,8 +18,11 @@ from bot_orch.experiments.harness.claim_threshold import ClaimThreshold
 from bot_orch.experiments.harness.counting import agreement
 from bot_orch.experiments.harness.experiment import Scale, discover
 from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.paper.triage.deferral import paired, play_splits, table, threshold_rule
+from bot_orch.experiments.paper.triage.deferral import PairedDifference, paired, play_splits, table, threshold_rule
 from bot_orch.experiments.paper.triage.play import entrant
+from bot_orch.experiments.paper.triage.rules import RULES, LearnedThreshold, play_rule
+from bot_orch.experiments.paper.triage.worth import in_words, worth_notes
+from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 
@@ -199,7 +203,53 @@ def test_accuracies_are_compared_at_equal_escalation():
 def test_the_table_of_claims():
     rows = rows_of("triage-claims", Scale(quick=True))
     above = {(row.environment, row.method): row.mean for row in rows if row.metric == "above_threshold"}
-    assert abs(above["triage-noniid", "claim-threshold"]) < 1e-9
-    assert above["triage-noniid", "thompson-beta"] < -0.02
-    assert {row.seeds for row in rows} == {3}
+    for where in ("triage-noniid", "triage-noniid, twenty", "triage-noniid, the paper's"):
+        assert abs(above[where, "claim-threshold"]) < 1e-9
+        assert above[where, "thompson-beta"] < -0.02
+    seeds = {row.environment.partition(", ")[2]: row.seeds for row in rows}
+    assert seeds == {"": 3, "twenty": 2, "the paper's": 5}
     assert "confidence < 0.9" in table({"random": make_policy("random")}, range(2), seeds=2)
+
+
+def test_simple_rules_on_the_papers_split():
+    found = {name: play_rule(name, PAPER_SPLIT, seeds=10, condition="noniid") for name in RULES}
+    accuracy = {name: float(values[0].mean()) for name, values in found.items()}
+    escalation = {name: float(values[1].mean()) for name, values in found.items()}
+    assert accuracy["always-ai"] == pytest.approx((56 + 46) / 114)
+    assert (escalation["always-ai"], escalation["told-of-shift"], escalation["always-person"]) == (0.0, 0.5, 1.0)
+    rule = threshold_rule([PAPER_SPLIT], seeds=10)
+    assert accuracy["claim-threshold"] == pytest.approx(rule.accuracy[0])
+    assert min(accuracy[name] for name in ("claim-threshold", "threshold-online", "told-of-shift")) > 0.95
+
+
+def test_a_threshold_is_learned_from_answers():
+    """It rises where the claims are too high, falls where the others are wrong."""
+    rule, claims = LearnedThreshold(), np.array([0.95, np.nan])
+    state = allocate(rule.schema(0), (), 2)
+    situation = Situation(1, np.zeros(2), claims=claims)
+    assert rule.choose(state, situation).propensities.tolist() == [1.0, 0.0]
+
+    def answer(agent, reward):
+        feedback = Feedback(
+            1, np.array(agent), None, None, np.array([0.5, 0.5]), np.zeros(2), None, claims, earned=reward
+        )
+        rule.update(state, feedback)
+
+    answer(0, np.array(0.0))
+    assert rule.choose(state, situation).propensities.tolist() == [0.0, 1.0]
+    for _ in range(3):
+        answer(1, np.array(0.0))
+    assert rule.choose(state, situation).propensities.tolist() == [1.0, 0.0]
+
+
+def test_the_sentences_about_learning_follow_the_numbers():
+    """The control: the same sentences with other numbers say the opposite."""
+    plain = {"team_accuracy": [0.96, 0.97, 0.98], "escalation_rate": [0.3] * 3, "above_threshold": [0.01, 0.011, 0.012]}
+    worse = {**plain, "team_accuracy": [0.90, 0.91, 0.92], "above_threshold": [-0.01, -0.011, -0.012]}
+    names = ("claim-threshold", "threshold-online", "bot-orch", "bot-orch-lambda-0", "auto", "auto-no-claims")
+    good = worth_notes("noniid", {name: worse if name == "bot-orch-lambda-0" else plain for name in names})
+    bad = worth_notes("noniid", {name: plain if name == "bot-orch-lambda-0" else worse for name in names})
+    assert "auto adds accuracy" in good[1] and "alignment adds accuracy (+0.0600" in good[2]
+    assert "auto loses accuracy" in bad[1] and "alignment loses accuracy (-0.0600" in bad[2]
+    assert "most accurate of all is bot-orch-lambda-0" in bad[0]
+    assert in_words(PairedDifference(0.001, 0.002)) == "shows no difference"
