@@ -68,6 +68,8 @@ class Experiment:
     tables: Callable[[], list[TableView]] = list
     figures: Callable[[Results], list[FigureView]] = lambda results: []  # noqa: ARG005
     notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005
+    #: More rows and notes, from the rows of all experiments of the run.
+    conclude: Callable[[Sequence[ResultRow]], tuple[list[ResultRow], list[str]]] | None = None
     order: int = 100
     why: str = ""  # one sentence for the summary: why published numbers are met or missed
     source: str = ""  # what of the paper it shows where that has no numbers, e.g. its figures

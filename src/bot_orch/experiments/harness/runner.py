@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def reproduce(plan: Plan, progress: Progress) -> Path:
     jobs = [(experiment.id, unit) for experiment in plan.experiments for unit in experiment.units(plan.scale)]
     done = run_missing(plan.out, jobs, plan.run, progress=progress)
     _draw(plan, progress)
-    sections = [_section(plan, experiment, done) for experiment in plan.experiments]
+    sections = _concluded([_section(plan, experiment, done) for experiment in plan.experiments])
     rows = [row for section in sections for row in section.rows]
     report = write_report(plan.out, sections, _facts(plan))
     write_atomically(plan.out / _TABLES, to_csv(rows).encode())  # last: its presence means the run is complete
@@ -177,6 +177,16 @@ def _section(plan: Plan, experiment: Experiment, done: dict[tuple[str, str], dic
     return Section(
         experiment, experiment.rows(results), experiment.tables(), figures=saved, notes=experiment.notes(results)
     )
+
+
+def _concluded(sections: Sequence[Section]) -> list[Section]:
+    """The sections, with what follows from the rows of all of them."""
+    rows = [row for section in sections for row in section.rows]
+    found = []
+    for section in sections:
+        more, notes = section.experiment.conclude(rows) if section.experiment.conclude else ([], [])
+        found.append(replace(section, rows=[*section.rows, *more], notes=[*section.notes, *notes]))
+    return found
 
 
 def _results(experiment: Experiment, scale: Scale, done: dict[tuple[str, str], dict[str, Any]]) -> Results:

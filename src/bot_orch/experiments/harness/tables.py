@@ -15,7 +15,17 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-__all__ = ["COLUMNS", "Basis", "Published", "ResultRow", "TableView", "published", "rows_from_seeds", "to_csv"]
+__all__ = [
+    "COLUMNS",
+    "Basis",
+    "Published",
+    "ResultRow",
+    "TableView",
+    "all_published",
+    "published",
+    "rows_from_seeds",
+    "to_csv",
+]
 
 COLUMNS = (
     *("experiment", "environment", "protocol", "method", "lambda", "metric"),
@@ -168,6 +178,11 @@ def rows_from_seeds(
 def published(experiment: str, environment: str, method: str, *, lambda_: float, metric: str) -> Published | None:
     """The paper's number, if it prints one."""
     return _published().get((experiment, environment, method, float(lambda_), metric))
+
+
+def all_published() -> Mapping[tuple[str, str, str, float, str], Published]:
+    """Every number of the paper by experiment, environment, method, lambda and metric."""
+    return _published()
 
 
 def to_csv(rows: Iterable[ResultRow]) -> str:
