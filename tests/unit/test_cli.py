@@ -40,6 +40,7 @@ def test_reproduce_writes_tables_figures_and_a_page(tmp_path, capsys):
     assert tuple(rows[0]) == COLUMNS
     assert ",".join(COLUMNS) == (
         "experiment,environment,protocol,method,lambda,metric,mean,std,ci95,seeds,paper_mean,paper_spread"
+        ",paper_error,z,basis"
     )
     assert {row["environment"] for row in rows} == {"triage-iid", "triage-noniid"}
     assert {row["protocol"] for row in rows} == {"paper", "deployable"}
