@@ -1,0 +1,290 @@
+"""A typed client of the service, synchronous and asynchronous, that repeats a request without repeating its effect.
+
+Every request that changes something carries a key, made once per call, so that a retry after a lost answer finds the
+first effect instead of making a second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from bot_orch.errors import BotOrchError, MissingExtraError
+from bot_orch.service.api.bodies import (
+    AgentView,
+    DecisionView,
+    Explanation,
+    FeedbackView,
+    SessionView,
+    StateView,
+    TaskView,
+)
+
+try:
+    import httpx
+except ImportError as _error:  # pragma: no cover
+    raise MissingExtraError("the client", "client") from _error
+
+__all__ = ["AsyncClient", "Client", "ServiceError", "UnreachableError"]
+
+_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+_LONGEST_WAIT_S = 30.0
+T = TypeVar("T")
+Steps = Generator["httpx.Request | float", "httpx.Response | httpx.TransportError | None", T]
+
+
+class ServiceError(BotOrchError):
+    """The service refused a request: ``status``, ``code`` and ``param`` as in its answer."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        try:
+            told = answer.json()["error"]
+        except (ValueError, KeyError, TypeError):
+            told = {"message": answer.text[:200]}
+        super().__init__(f"{answer.status_code}: {told.get('message')}")
+        self.status = answer.status_code
+        self.code: str | None = told.get("code")
+        self.param: str | None = told.get("param")
+
+
+class UnreachableError(BotOrchError):
+    """No answer after all retries; whether the request had an effect is not known. Calling again is safe."""
+
+
+class _Requests:
+    """What is sent and how answers are read, the same for both clients: steps that a driver carries out."""
+
+    def __init__(self, http: Any, *, router: str | None, retries: int, wait_s: float) -> None:
+        self._http = http
+        self._prefix = "" if router is None else f"/r/{router}"
+        self._retries, self._wait_s = retries, wait_s
+
+    def _send(self, method: str, path: str, *, body: Any = None, key: str | None = None, answer: type[T]) -> Steps[T]:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        content = None if body is None else msgspec.json.encode(body)
+        for attempt in range(self._retries + 1):
+            request = self._http.build_request(method, self._prefix + path, content=content, headers=headers)
+            got = yield request
+            if isinstance(got, httpx.Response) and got.is_success:
+                return msgspec.json.decode(got.content, type=answer)
+            if isinstance(got, httpx.Response) and (got.status_code not in _RETRIED or attempt == self._retries):
+                raise ServiceError(got)
+            if attempt < self._retries:
+                yield self._pause(attempt, got)
+        message = f"{request.url}: no answer after {self._retries + 1} requests ({got}); call again when it is back"
+        raise UnreachableError(message) from (got if isinstance(got, Exception) else None)
+
+    def _pause(self, attempt: int, got: Any) -> float:
+        told = got.headers.get("retry-after", "") if isinstance(got, httpx.Response) else ""
+        if told.replace(".", "", 1).isdigit():
+            return min(float(told), _LONGEST_WAIT_S)
+        return min(self._wait_s * 2.0**attempt, _LONGEST_WAIT_S) * random.uniform(0.5, 1.0)  # noqa: S311
+
+    def _decide(
+        self, task: Mapping[str, Any], eligible: Sequence[str] | None, session: str | None
+    ) -> Steps[DecisionView]:
+        body = {"task": task, "eligible": eligible, "session": session}
+        return self._send("POST", "/v1/decisions", body=_said(body), key=uuid.uuid4().hex, answer=DecisionView)
+
+    def _observe(self, fields: Mapping[str, Any]) -> Steps[FeedbackView]:
+        body = {"id": uuid.uuid4().hex, **fields}
+        return self._send("POST", "/v1/feedback", body=_said(body), answer=FeedbackView)
+
+    def _credit(self, session: str, reward: float, last: int | None) -> Steps[SessionView]:
+        body = {"id": uuid.uuid4().hex, "session": session, "reward": reward, "last": last}
+        return self._send("POST", "/v1/feedback", body=_said(body), answer=SessionView)
+
+    def _do(self, task: Mapping[str, Any], fields: Mapping[str, Any]) -> Steps[TaskView]:
+        body = {"task": task, **fields}
+        return self._send("POST", "/v1/tasks", body=_said(body), key=uuid.uuid4().hex, answer=TaskView)
+
+
+def _said(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+class Client(_Requests):
+    """A client of one router of a service; safe to use from several threads.
+
+    >>> with Client("http://127.0.0.1:8080", token="...") as client:  # doctest: +SKIP
+    ...     decision = client.decide({"kind": "refund", "text": "Where is my money?"})
+    ...     client.observe(decision.id, reward=0.8, elapsed_s=2.5)
+    """
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        router: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 3,
+        wait_s: float = 0.2,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        http = httpx.Client(base_url=base_url, headers=_headers(token), timeout=timeout_s, transport=transport)
+        super().__init__(http, router=router, retries=retries, wait_s=wait_s)
+
+    def _carry_out(self, steps: Steps[T]) -> T:
+        got: Any = None
+        while True:
+            try:
+                step = steps.send(got)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            if isinstance(step, float):
+                time.sleep(step)
+                got = None
+                continue
+            try:
+                got = self._http.send(step)
+            except httpx.TransportError as error:
+                got = error
+
+    def decide(
+        self,
+        task: Mapping[str, Any] | None = None,
+        *,
+        eligible: Sequence[str] | None = None,
+        session: str | None = None,
+    ) -> DecisionView:
+        """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``."""
+        return self._carry_out(self._decide(task or {}, eligible, session))
+
+    def observe(self, decision_id: str, **report: Any) -> FeedbackView:
+        """Report an outcome: ``reward, elapsed_s, completed, reason, output, cost_usd, audit, id``."""
+        return self._carry_out(self._observe({"decision_id": decision_id, **report}))
+
+    def feedback(self, completion_id: str, **report: Any) -> FeedbackView:
+        """Report on a chat completion by its id."""
+        return self._carry_out(self._observe({"completion_id": completion_id, **report}))
+
+    def credit(self, session: str, reward: float, *, last: int | None = None) -> SessionView:
+        """Credit a reward to the decisions of a session."""
+        return self._carry_out(self._credit(session, reward, last))
+
+    def do(self, task: Mapping[str, Any], **fields: Any) -> TaskView:
+        """Have a task done: ``eligible, session, params, deadline_s, background``."""
+        return self._carry_out(self._do(task, fields))
+
+    def task(self, task_id: str) -> TaskView:
+        """A round that was started with ``background``."""
+        return self._carry_out(self._send("GET", f"/v1/tasks/{task_id}", answer=TaskView))
+
+    def explain(self, decision_id: str) -> Explanation:
+        """Why a decision was made, and what came of it."""
+        return self._carry_out(self._send("GET", f"/v1/decisions/{decision_id}", answer=Explanation))
+
+    def agents(self) -> list[AgentView]:
+        """Agents and their circuits."""
+        return self._carry_out(self._send("GET", "/v1/agents", answer=list[AgentView]))
+
+    def state(self) -> StateView:
+        """Where the log stands; needs the scope ``admin``."""
+        return self._carry_out(self._send("GET", "/v1/admin/state", answer=StateView))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient(_Requests):
+    """:class:`Client` for asyncio."""
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        router: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 3,
+        wait_s: float = 0.2,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        http = httpx.AsyncClient(base_url=base_url, headers=_headers(token), timeout=timeout_s, transport=transport)
+        super().__init__(http, router=router, retries=retries, wait_s=wait_s)
+
+    async def _carry_out(self, steps: Steps[T]) -> T:
+        got: Any = None
+        while True:
+            try:
+                step = steps.send(got)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+                got = None
+                continue
+            try:
+                got = await self._http.send(step)
+            except httpx.TransportError as error:
+                got = error
+
+    async def decide(
+        self,
+        task: Mapping[str, Any] | None = None,
+        *,
+        eligible: Sequence[str] | None = None,
+        session: str | None = None,
+    ) -> DecisionView:
+        """Ask for an agent; ``task`` has the fields ``id, kind, text, features, reference, profiles, claims``."""
+        return await self._carry_out(self._decide(task or {}, eligible, session))
+
+    async def observe(self, decision_id: str, **report: Any) -> FeedbackView:
+        """Report an outcome: ``reward, elapsed_s, completed, reason, output, cost_usd, audit, id``."""
+        return await self._carry_out(self._observe({"decision_id": decision_id, **report}))
+
+    async def feedback(self, completion_id: str, **report: Any) -> FeedbackView:
+        """Report on a chat completion by its id."""
+        return await self._carry_out(self._observe({"completion_id": completion_id, **report}))
+
+    async def credit(self, session: str, reward: float, *, last: int | None = None) -> SessionView:
+        """Credit a reward to the decisions of a session."""
+        return await self._carry_out(self._credit(session, reward, last))
+
+    async def do(self, task: Mapping[str, Any], **fields: Any) -> TaskView:
+        """Have a task done: ``eligible, session, params, deadline_s, background``."""
+        return await self._carry_out(self._do(task, fields))
+
+    async def task(self, task_id: str) -> TaskView:
+        """A round that was started with ``background``."""
+        return await self._carry_out(self._send("GET", f"/v1/tasks/{task_id}", answer=TaskView))
+
+    async def explain(self, decision_id: str) -> Explanation:
+        """Why a decision was made, and what came of it."""
+        return await self._carry_out(self._send("GET", f"/v1/decisions/{decision_id}", answer=Explanation))
+
+    async def agents(self) -> list[AgentView]:
+        """Agents and their circuits."""
+        return await self._carry_out(self._send("GET", "/v1/agents", answer=list[AgentView]))
+
+    async def state(self) -> StateView:
+        """Where the log stands; needs the scope ``admin``."""
+        return await self._carry_out(self._send("GET", "/v1/admin/state", answer=StateView))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
