@@ -80,6 +80,7 @@ class Exchange(BaseHTTPRequestHandler):
         name = self.path.split("/")[1]
         self.document = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.begun = self.broken = self.replied = False
+        self.server.upstream.headers.append(dict(self.headers.items()))
         try:
             for step in self.server.upstream.next_answer(name, self.document):
                 self.take(step)
@@ -143,11 +144,11 @@ class Exchange(BaseHTTPRequestHandler):
 
 
 class Upstream:
-    """``with Upstream() as upstream``; ``requests`` lists (name, document) as they came."""
+    """``with Upstream() as upstream``; ``requests`` lists (name, document) as they came, ``headers`` those of each."""
 
     def __init__(self):
         self._scripts, self._lock = {}, threading.Lock()
-        self.requests = []
+        self.requests, self.headers = [], []
         self.closing, self.departed = threading.Event(), threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Exchange)
         self._server.daemon_threads = True

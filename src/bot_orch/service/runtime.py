@@ -158,7 +158,8 @@ class Runtime:
     def open(self) -> None:
         """Open the log, and keep others from writing to it."""
         if self.traces is None and self.config.traces is not None:
-            self.traces = Traces(self.config.traces)  # first: it may lack its extra
+            shared = (each.traces for each in self.peers.values() if each.traces is not None)
+            self.traces = next(shared, None) or Traces(self.config.traces)  # first: it may lack its extra
         access = None if self.config.access_log is None else AccessLog(self.config.access_log)
         try:
             self._log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
@@ -219,7 +220,7 @@ class Runtime:
         before = dict(self.guards)
         self.usage.track(config.tokens)
         if self.traces is not None:
-            self.traces.know(config.agents)
+            self.traces.know(config.name, config.agents)
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
@@ -361,7 +362,7 @@ class Runtime:
             attempt.usage.estimated,
         )
         self.metrics.attempt(attempt)
-        note_attempt(attempt)
+        note_attempt(self.config.name, attempt)
         if self.ready:
             self.writer.stage(self.writer.stamp(), event, attempt.request_id)
 

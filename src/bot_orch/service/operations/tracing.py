@@ -12,43 +12,26 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
-import msgspec
-
 from bot_orch._version import __version__
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.endings import Ending
 from bot_orch.errors import MissingExtraError
+from bot_orch.eventlog.events import DecisionMade
 from bot_orch.service.config import AgentConfig, TracesConfig
+from bot_orch.service.operations.conventions import AgentTarget, ReplyFacts, asked_of, target_of
+from bot_orch.types import TERMS
 
-__all__ = ["CURRENT", "RoundTrace", "Traces", "note_attempt", "note_reply"]
+__all__ = ["CURRENT", "RoundTrace", "Traces", "note_attempt", "note_decision", "note_reply"]
 
 _log = logging.getLogger("bot_orch.traces")
 _OPERATIONS = {"/v1/tasks": "invoke_agent", "/v1/embeddings": "embeddings", "/v1/completions": "text_completion"}
 _PASSED_ON = ("traceparent", "tracestate")
-_DECIDED = {
-    "x-bot-orch-decision-id": "bot_orch.decision.id",
-    "x-bot-orch-agent": "bot_orch.agent",
-    "x-bot-orch-policy": "bot_orch.policy",
-}
-
-
-class _FinishedChoice(msgspec.Struct):
-    finish_reason: str | None = None
-
-
-class _Completion(msgspec.Struct):
-    """What a trace reads of an answer, whole or a piece of a stream."""
-
-    id: str | None = None
-    model: str | None = None
-    choices: list[_FinishedChoice] = []
-
-
-_read = msgspec.json.Decoder(_Completion).decode
+_DECISION = "bot_orch.decision.id"
+_CACHE = "x-bot-orch-cache"
 
 
 class Traces:
-    """Makes spans and sends them.
+    """Makes spans and sends them; one for all routers of a service.
 
     Parameters
     ----------
@@ -70,11 +53,15 @@ class Traces:
         self.api, self.context = trace, TraceContextTextMapPropagator()
         chosen = provider or self._own or trace.get_tracer_provider()
         self.tracer = chosen.get_tracer("bot_orch", __version__)
-        self.models: dict[str, str] = {}
+        self._targets: dict[str, dict[str, AgentTarget]] = {}
 
-    def know(self, agents: tuple[AgentConfig, ...]) -> None:
-        """Remember which models agents ask for."""
-        self.models = {agent.id: str(agent.settings.get("model", agent.id)) for agent in agents}
+    def know(self, router: str, agents: tuple[AgentConfig, ...]) -> None:
+        """Remember whom the agents of a router call."""
+        self._targets[router] = {agent.id: target_of(agent) for agent in agents}
+
+    def target(self, router: str, agent: str) -> AgentTarget:
+        """Whom an agent calls."""
+        return self._targets.get(router, {}).get(agent) or AgentTarget(agent, "bot_orch")
 
     def begin(self, route: str, headers: Mapping[bytes, bytes]) -> RoundTrace:
         """Start the span of a round, as a child of the caller's span."""
@@ -83,15 +70,20 @@ class Traces:
 
     def close(self) -> None:
         """Send what is left."""
-        if self._own is not None:
+        own, self._own = self._own, None
+        if own is not None:
             try:
-                self._own.shutdown()
+                own.shutdown()
             except Exception as error:  # whatever an exporter raises must not keep the service from stopping
                 _log.warning("traces not sent", extra={"fields": {"error": type(error).__name__}})
 
 
 class RoundTrace:
-    """The span of one round."""
+    """The span of one round.
+
+    The span of an attempt stays open until the next one or the end of the round, because parts of its answer are read
+    after it has ended; its end is the attempt's.
+    """
 
     def __init__(self, traces: Traces, route: str, parent: Any) -> None:
         self._traces, self._operation = traces, _OPERATIONS.get(route, "chat")
@@ -103,7 +95,10 @@ class RoundTrace:
         )
         self._inside = traces.api.set_span_in_context(self._span, parent)
         self._read, self._written = 0, 0
-        self._model, self._finish = "", dict[str, None]()
+        self._facts, self._decided = ReplyFacts(), dict[str, dict[str, Any]]()
+        self._open: tuple[Any, int] | None = None  # span of the last attempt, its end
+        self._last: tuple[Attempt, AgentTarget] | None = None
+        self._over = False
 
     def headers(self) -> dict[str, str]:
         """Trace headers for what the round calls."""
@@ -111,27 +106,49 @@ class RoundTrace:
         self._traces.context.inject(carrier, context=self._inside)
         return carrier
 
-    def attempt(self, attempt: Attempt) -> None:
+    def decided(self, router: str, event: DecisionMade) -> None:
+        """Note a decision of the round: who was chosen, how probably, and the terms of its score."""
+        row = event.agents.index(event.agent)
+        told: dict[str, Any] = {
+            _DECISION: event.id,
+            "bot_orch.router": router,
+            "bot_orch.agent": event.agent,
+            "bot_orch.propensity": event.propensity,
+        }
+        numbers = dict(zip(event.columns, event.table(), strict=True))
+        told |= {f"bot_orch.terms.{name}": float(numbers[name][row]) for name in TERMS if name in numbers}
+        self._decided[event.id] = told
+        if not self._over:
+            for name, value in told.items():
+                self._span.set_attribute(name, value)
+            self._span.set_attribute("bot_orch.policy", event.policy)
+            self._span.set_attribute("bot_orch.by", event.by)
+
+    def attempt(self, router: str, attempt: Attempt) -> None:
         """Add the span of an attempt that has just ended."""
-        now_ns = time.time_ns()
-        used, model = attempt.usage, self._traces.models.get(attempt.agent, attempt.agent)
-        self._read, self._written = self._read + used.input_tokens, self._written + used.output_tokens
+        own, now_ns = attempt.request_id in self._decided, time.time_ns()  # not a judge's or a shadow's
+        if own:
+            self._end_attempt()
+        used, target = attempt.usage, self._traces.target(router, attempt.agent)
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": self._operation,
-            "gen_ai.request.model": model,
+            "gen_ai.provider.name": target.provider,
+            "gen_ai.request.model": target.model,
             "gen_ai.usage.input_tokens": used.input_tokens,
             "gen_ai.usage.output_tokens": used.output_tokens,
+            **target.server,
             "bot_orch.agent": attempt.agent,
-            "bot_orch.decision.id": attempt.request_id,
+            _DECISION: attempt.request_id,
             "bot_orch.attempt": attempt.number,
             "bot_orch.cost_usd": attempt.cost_usd,
+            **self._decided.get(attempt.request_id, {}),
         }
         if attempt.first_byte_s is not None:
             attributes["bot_orch.first_token_s"] = attempt.first_byte_s
         if attempt.status is not None:
             attributes["http.response.status_code"] = attempt.status
         span = self._traces.tracer.start_span(
-            f"{self._operation} {model}",
+            f"{self._operation} {target.model}",
             context=self._inside,
             kind=self._traces.api.SpanKind.CLIENT,
             start_time=now_ns - round(attempt.elapsed_s * 1e9),
@@ -139,43 +156,54 @@ class RoundTrace:
         )
         if attempt.ending is not Ending.COMPLETED:
             self._failed(span, str(attempt.ending))
-        span.end(end_time=now_ns)
+        if self._over or not own:
+            span.end(end_time=now_ns)
+            return
+        self._read, self._written = self._read + used.input_tokens, self._written + used.output_tokens
+        self._open, self._last = (span, now_ns), (attempt, target)
 
     def reply(self, raw: bytes) -> None:
         """Note model, id and finish reasons of an answer, or of a piece of one."""
-        try:
-            said = _read(raw)
-        except msgspec.MsgspecError:
-            return
-        if said.model and not self._model:
-            self._model = said.model
-            self._span.set_attribute("gen_ai.response.model", said.model)
-            if said.id:
-                self._span.set_attribute("gen_ai.response.id", said.id)
-        self._finish |= {choice.finish_reason: None for choice in said.choices if choice.finish_reason}
+        if not self._over:
+            self._facts.read(raw)
 
-    def end(self, status: int, *, model: str, told: Mapping[str, str]) -> None:
-        """End the span: ``model`` is the one requested, ``told`` are the headers of the answer."""
-        span = self._span
-        if model:
-            span.update_name(f"{self._operation} {model}")
-            span.set_attribute("gen_ai.request.model", model)
-        for header, name in _DECIDED.items():
-            if header in told:
-                span.set_attribute(name, told[header])
-        if "x-bot-orch-propensity" in told:
-            span.set_attribute("bot_orch.propensity", float(told["x-bot-orch-propensity"]))
-        if not self._model and "x-bot-orch-agent" in told:
-            agent = told["x-bot-orch-agent"]
-            span.set_attribute("gen_ai.response.model", self._traces.models.get(agent, agent))
-        span.set_attribute("gen_ai.usage.input_tokens", self._read)
-        span.set_attribute("gen_ai.usage.output_tokens", self._written)
-        span.set_attribute("http.response.status_code", status)
-        if self._finish:
-            span.set_attribute("gen_ai.response.finish_reasons", list(self._finish))
+    def end(self, status: int, *, body: Any = None, told: Mapping[str, str]) -> None:
+        """End the span: ``body`` is that of the request, ``told`` are the headers of the answer."""
+        answered = self._facts.attributes()
+        self._end_attempt()
+        self._over = True
+        span, asked = self._span, dict(asked_of(body))
+        if "gen_ai.request.model" in asked:
+            span.update_name(f"{self._operation} {asked['gen_ai.request.model']}")
+        last, target = self._last or (None, None)
+        answered.setdefault("gen_ai.response.model", "" if target is None else target.model)
+        found: dict[str, Any] = {
+            **asked,
+            **(answered if answered["gen_ai.response.model"] else {}),
+            "gen_ai.provider.name": "bot_orch" if target is None else target.provider,
+            "gen_ai.usage.input_tokens": self._read,
+            "gen_ai.usage.output_tokens": self._written,
+            "http.response.status_code": status,
+        }
+        if _CACHE in told:
+            found["bot_orch.cache"] = told[_CACHE]
+        if last is not None and last.first_byte_s is not None and "gen_ai.request.stream" in asked:
+            found["gen_ai.response.time_to_first_chunk"] = last.first_byte_s
+        for name, value in found.items():
+            span.set_attribute(name, value)
         if status >= 500:
             self._failed(span, str(status))
+        elif status < 400 and last is not None and last.ending is not Ending.COMPLETED:
+            self._failed(span, str(last.ending))  # a stream that broke off
         span.end()
+
+    def _end_attempt(self) -> None:
+        if self._open is not None:
+            span, end_ns = self._open
+            for name, value in self._facts.attributes().items():
+                span.set_attribute(name, value)
+            span.end(end_time=end_ns)
+            self._open, self._facts = None, ReplyFacts()
 
     def _failed(self, span: Any, kind: str) -> None:
         span.set_attribute("error.type", kind)
@@ -186,10 +214,16 @@ CURRENT: ContextVar[RoundTrace | None] = ContextVar("bot-orch-round-trace", defa
 """The round that the current task works for."""
 
 
-def note_attempt(attempt: Attempt) -> None:
+def note_decision(router: str, event: DecisionMade) -> None:
+    """Add a decision to the trace of its round, if there is one."""
+    if (trace := CURRENT.get()) is not None:
+        trace.decided(router, event)
+
+
+def note_attempt(router: str, attempt: Attempt) -> None:
     """Add an attempt to the trace of its round, if there is one."""
     if (trace := CURRENT.get()) is not None:
-        trace.attempt(attempt)
+        trace.attempt(router, attempt)
 
 
 def note_reply(raw: bytes | None) -> None:

@@ -16,7 +16,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.loops import made_in
-from bot_orch.service.operations.tracing import note_reply
+from bot_orch.service.operations.tracing import note_decision, note_reply
 from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.decision import decide
@@ -153,6 +153,8 @@ class Round:
             note = Noted(NEXT_DECISION, first, {"decision": event.id})
             self._group = self.runtime.writer.stage(self.runtime.writer.stamp(), note, first)
         self._remember(event)
+        if not self.constraints.shadow:
+            note_decision(self.runtime.config.name, event)
         if not first and not self.constraints.shadow:
             self._start_shadows(event)
         return event

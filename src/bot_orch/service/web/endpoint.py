@@ -226,7 +226,8 @@ class Endpoint:
         finally:
             self._room.give_back(size[0])
             if trace is not None:
-                trace.end(status, model=_model(request), told={} if request is None else request.headers_out)
+                given = (None, {}) if request is None else (request.body, request.headers_out)
+                trace.end(status, body=given[0], told=given[1])
             self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
 
     async def _read(self, scope: Any, receive: Any, size: list[int]) -> Request:
@@ -307,12 +308,6 @@ class Endpoint:
             _log.error("defect", exc_info=error, extra={"fields": {"route": self._route}})
             return Problem(500, "internal", "the service failed; the log has details")
         return problem
-
-
-def _model(request: Request | None) -> str:
-    body = None if request is None else request.body
-    model = body.get("model") if isinstance(body, dict) else None
-    return model if isinstance(model, str) else ""
 
 
 def _allowed(runtime: Runtime, caller: Caller) -> dict[str, str]:

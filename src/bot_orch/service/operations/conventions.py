@@ -1,0 +1,136 @@
+"""OpenTelemetry's semantic conventions for generative AI: attributes of requests, replies and agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bot_orch.service.config import AgentConfig
+
+__all__ = ["AgentTarget", "ReplyFacts", "asked_of", "target_of"]
+
+_PROVIDERS = {
+    "openai.com": "openai",
+    "openai.azure.com": "azure.ai.openai",
+    "inference.ai.azure.com": "azure.ai.inference",
+    "anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gcp.gemini",
+    "aiplatform.googleapis.com": "gcp.vertex_ai",
+    "amazonaws.com": "aws.bedrock",
+    "cohere.com": "cohere",
+    "cohere.ai": "cohere",
+    "deepseek.com": "deepseek",
+    "groq.com": "groq",
+    "mistral.ai": "mistral_ai",
+    "perplexity.ai": "perplexity",
+    "x.ai": "x_ai",
+}
+_NUMBERS = {
+    "max_tokens": "gen_ai.request.max_tokens",
+    "max_completion_tokens": "gen_ai.request.max_tokens",
+    "max_output_tokens": "gen_ai.request.max_tokens",
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+    "n": "gen_ai.request.choice.count",
+}
+
+
+class AgentTarget(NamedTuple):
+    """Whom calls of an agent go to."""
+
+    model: str
+    provider: str
+    server: Mapping[str, str | int] = {}
+
+
+def target_of(agent: AgentConfig) -> AgentTarget:
+    """Model, provider and server of an agent; several deployments have no one server.
+
+    The provider is told from the host's name, else it is the interface or kind of the agent.
+    """
+    settings = agent.settings
+    url = urlsplit(str(settings.get("base_url") or ""))
+    host = url.hostname or ""
+    named = next((name for end, name in _PROVIDERS.items() if host == end or host.endswith(f".{end}")), agent.kind)
+    server: dict[str, str | int] = {}
+    if host:
+        port = url.port or {"https": 443, "http": 80}.get(url.scheme, 0)
+        server = {"server.address": host, "server.port": port}
+    return AgentTarget(str(settings.get("model") or agent.id), named, server)
+
+
+def asked_of(body: Any) -> Iterator[tuple[str, str | int | float | bool]]:
+    """Attributes of what was asked for: the model, numbers and whether to stream; never a text."""
+    if not isinstance(body, Mapping):
+        return
+    if isinstance(model := body.get("model"), str) and model:
+        yield "gen_ai.request.model", model
+    if body.get("stream") is True:
+        yield "gen_ai.request.stream", True
+    for name, attribute in _NUMBERS.items():
+        value = body.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and not (name == "n" and value == 1):
+            yield attribute, value
+
+
+class _Ended(msgspec.Struct):
+    finish_reason: str | None = None
+    stop_reason: str | None = None
+
+
+class _Named(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+
+
+class _Written(msgspec.Struct, kw_only=True):
+    """What a trace reads of an answer in any of the interfaces, whole or a piece of a stream."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[_Ended] = []
+    stop_reason: str | None = None
+    delta: _Ended | str | None = None
+    message: _Named | str | None = None
+    response: _Named | None = None
+
+
+_read = msgspec.json.Decoder(_Written).decode
+
+
+class ReplyFacts:
+    """Model, id and finish reasons of an answer, as far as they were seen."""
+
+    def __init__(self) -> None:
+        self.model = self.id = ""
+        self.finish: dict[str, None] = {}
+
+    def read(self, raw: bytes) -> None:
+        """Take an answer, or a piece of one; what is none is left out."""
+        try:
+            said = _read(raw)
+        except msgspec.MsgspecError:
+            return
+        for named in (said, said.message, said.response):
+            if isinstance(named, _Written | _Named) and named.model and not self.model:
+                self.model, self.id = named.model, named.id or ""
+        delta = said.delta if isinstance(said.delta, _Ended) else None
+        reasons = [choice.finish_reason for choice in said.choices]
+        reasons += [said.stop_reason, None if delta is None else delta.stop_reason]
+        self.finish |= {reason: None for reason in reasons if reason}
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of a span."""
+        found: dict[str, Any] = {"gen_ai.response.model": self.model} if self.model else {}
+        if self.id:
+            found["gen_ai.response.id"] = self.id
+        if self.finish:
+            found["gen_ai.response.finish_reasons"] = list(self.finish)
+        return found
