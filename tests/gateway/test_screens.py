@@ -8,7 +8,7 @@ from remote import GOOD, HELLO, attempts, metric
 from service_running import Running, until
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
 
@@ -23,7 +23,8 @@ def guarded(agent):
 
     def begin(url, lines):
         text = f"version: 1\ndatabase: ':memory:'\nlisten: {{port: 0}}\nrouter: {{success_reward: 1.0}}\n{lines}\n"
-        begun.append(Running(parse_config(f"{text}agents:\n  - {agent(url)}\n")))
+        line = agent(url, price="per_call_usd: 0.5")
+        begun.append(Running(parse_config(f"{text}agents:\n  - {line}\n")))
         return begun[-1]
 
     yield begin
@@ -142,6 +143,12 @@ def test_the_cache(endpoint, guarded, client, streams):
     assert again.headers["x-bot-orch-cache"] == "hit" and "x-bot-orch-decision-id" not in again.headers
     assert "x-bot-orch-cache" not in first.headers and "x-bot-orch-decision-id" in first.headers
     assert len(endpoint.seen(url)) == len(decisions(service)) == 2
+    assert metric(service, "bot_orch_cache_hits_total", endpoint="chat") == 1
+    until(lambda: not service.runtime.ledger.pending)
+    rounds, spent = service.call(lambda: (service.runtime.ledger.router.rounds, service.runtime.ledger.spending))
+    assert rounds == 2 and spent.within(service.runtime.writer.now_us(), 86_400.0) == pytest.approx(2 * 0.5)
+    learned = [event for row in service.runtime.writer.log.read() if isinstance(event := row.event(), FeedbackGiven)]
+    assert len(learned) == 2, "a hit teaches nothing"
     until(lambda: len(attempts(service)) == 2)
 
 

@@ -11,6 +11,7 @@ from bot_orch.eventlog.verification import replay
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
+from bot_orch.service.routing.comparison import ArmSums, Comparison
 
 TEXT = """
 version: 1
@@ -77,3 +78,33 @@ def test_mistakes_are_named(ab, message):
     with pytest.raises(InvalidInputError) as refused:
         check(config)
     assert message in str(refused.value)
+
+
+def interval_of(a, b):
+    found = Comparison(SplitTest(make_policy("ucb1"), make_policy("random")))
+    for arm, rewards in (("a", a), ("b", b)):
+        found.arms[arm] = ArmSums(
+            len(rewards), len(rewards), total=float(np.sum(rewards)), squares=float(np.sum(np.square(rewards)))
+        )
+    return found.difference()
+
+
+@pytest.mark.parametrize(("few", "p", "q"), [(2, 0.9, 0.9), (3, 0.95, 0.5), (5, 0.2, 0.3), (10, 0.9, 0.6)])
+def test_the_interval_covers_with_few_rewards_of_one_arm(few, p, q):
+    rng = np.random.default_rng(7)
+    covered = 0
+    for _ in range(1000):
+        _, low, high = interval_of(rng.random(400) < q, rng.random(few) < p)
+        covered += low <= p - q <= high
+    assert covered >= 930, "0.95 less three standard errors"
+
+
+def test_the_interval_of_alike_rewards_is_wide_and_of_many_is_the_usual_one():
+    difference, low, high = interval_of([1.0, 1.0], [0.0, 0.0])
+    assert difference == -1.0 and high - low > 1.0
+    assert interval_of([1.0], [0.0, 0.0]) is None
+    rng = np.random.default_rng(8)
+    a, b = rng.random(5000), rng.random(5000)
+    difference, low, high = interval_of(a, b)
+    half = 1.96 * np.sqrt(a.var() / 5000 + b.var() / 5000)
+    assert (low, high) == pytest.approx((difference - half, difference + half), abs=1e-3)

@@ -91,6 +91,32 @@ def test_every_kind_of_reference_can_be_configured(alignment):
     assert Orchestrator.from_json(router.to_json()).fingerprint() == router.fingerprint()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "settings: {password: 'abc'}",
+        "settings: {key: 'abc'}",
+        "settings: {nested: {secret: 'abc'}}",
+        "settings: {headers: {Authorization: 'Bearer abc'}}",
+        "settings: {headers: {x-api-key: 'abc'}}",
+        "settings: {apikey: 'abc'}",
+        "settings: {passphrases: ['abc']}",
+        "settings: {access_token: 'abc'}",
+    ],
+)
+def test_secrets_anywhere_in_settings_are_refused(line):
+    text = f"version: 1\nagents: [{{id: a, kind: simulated, {line}}}]"
+    with pytest.raises(InvalidInputError, match="holds a secret in plain text; put it into the environment"):
+        parse_config(text, {})
+    given = text.replace("abc", "${A_SECRET}")
+    assert "from-outside" in str(parse_config(given, {"A_SECRET": "from-outside"}).agents[0].settings)
+
+
+def test_words_that_only_resemble_secrets_are_not_refused():
+    settings = "{monkey: a, keyboard: b, stop_tokens: ['</s>'], tokenizer: c, max_tokens: 5}"
+    assert parse_config(f"version: 1\nagents: [{{id: a, kind: simulated, settings: {settings}}}]", {}).agents
+
+
 def test_secrets_are_not_written_down():
     agent = "{id: a, kind: openai, settings: {base_url: 'https://x.example/v1', model: m, api_key: KEY}}"
     text = f"version: 1\nagents: [{agent}]"

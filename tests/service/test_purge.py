@@ -135,7 +135,7 @@ def test_refusals(path, tmp_path, capsys):
     for words, said in (
         ([str(path)], "--older-than: and --task are missing"),
         ([str(path), "--older-than", "soon"], "--older-than: 'soon' is no age"),
-        (["postgresql://x/y", "--older-than", "1d"], "log: is in PostgreSQL"),
+        (["mysql://x/y", "--older-than", "1d"], "log: has the scheme 'mysql'"),
         ([str(tmp_path / "none.sqlite"), "--older-than", "1d"], "does not exist"),
     ):
         assert main(["purge", *words]) == 2

@@ -135,6 +135,31 @@ def test_the_queue_is_the_router_s_own(begin):
     assert service.get(f"/v1/tasks/{task['id']}").json()["status"] == "running"
 
 
+def test_a_token_has_one_limit_over_all_routers(begin):
+    tokens = TOKENS.replace("env: ALL}", "env: ALL, limits: {requests_per_minute: 3, usd: 2.05, window_s: 3600}}")
+    service = begin(TEXT + tokens, SECRETS)
+    left = []
+    for path in ("", "/r/support", "/r/code"):
+        body = CHAT if path != "/r/code" else {**CHAT, "model": "coder"}
+        answer = service.post(f"{path}/v1/chat/completions", body, headers=ALL)
+        agent_of(answer)
+        left.append(answer.headers["x-ratelimit-remaining-requests"])
+    assert left == ["2", "1", "0"]
+    for path in ("", "/r/support", "/r/code"):
+        refused = service.post(f"{path}/v1/decisions", headers=ALL)
+        assert (refused.status, refused.json()["error"]["type"]) == (429, "requests")
+    agent_of(service.post("/v1/chat/completions", CHAT, headers=HELP))
+    said = service.get("/metrics", headers=ALL).body.decode()
+    assert 'bot_orch_limited_requests_total{router="support",token="everyone",limit="requests"} 1' in said
+    service.stop()
+    again = begin(TEXT + tokens, SECRETS)
+    assert again.post("/r/code/v1/decisions", headers=ALL).status == 429, "the logs of all routers count"
+    again.stop()
+    service = begin(TEXT + tokens.replace("requests_per_minute: 3, usd: 2.05", "usd: 1.05"), SECRETS)
+    refused = service.post("/r/code/v1/decisions", headers=ALL)
+    assert (refused.status, refused.json()["error"]["code"]) == (429, "insufficient_quota"), "1 dollar here, 0.1 there"
+
+
 def test_links_of_a_router_s_pages_stay_with_it(begin):
     service = begin()
     for path in ("/r/support/dashboard", "/r/support/", "/r/support/decisions", "/r/support/queue"):

@@ -12,7 +12,7 @@ from typing import Literal
 
 from bot_orch.agents.base import AgentRunner, CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
-from bot_orch.agents.tokens import prompt_tokens
+from bot_orch.agents.tokens import most_tokens
 from bot_orch.errors import InvalidInputError
 
 __all__ = ["Deployment", "DeploymentPool", "DeploymentsRunner", "Rotation"]
@@ -40,8 +40,8 @@ class Deployment:
     region
         Where it is: requests that ask for a region go to deployments there.
     rpm, tpm
-        Requests and tokens that it takes in a minute; ``None`` for no limit. Tokens are estimated before a call, and
-        counted as told after it.
+        Requests and tokens that it takes in a minute; ``None`` for no limit. Tokens are estimated before a call,
+        with the limit of its answer if the request sets one, and counted as told after it.
     """
 
     base_url: str
@@ -169,26 +169,28 @@ class DeploymentsRunner:
     """Runner of an agent with several deployments; it is one agent for learning, limits and the circuit breaker.
 
     A call that one deployment fails goes to the next, within the same attempt; a stream only until its first content.
+    ``passed_over`` is told of every call that failed so, with its time; the last failure of all is raised instead.
     """
 
     def __init__(self, runners: Sequence[AgentRunner], pool: DeploymentPool) -> None:
         self._runners, self._pool = runners, pool
+        self.passed_over: Callable[[CallRequest, CallFailure, float], None] | None = None
 
     async def call(self, request: CallRequest) -> CallReply:
         """Call one deployment after the other, until one answers."""
         avoid: set[int] = set()
-        failure: CallFailure | None = None
-        tokens = prompt_tokens(request)
+        failure: tuple[CallFailure, float] | None = None
+        tokens = most_tokens(request)
         while True:
             place = self._next(request, tokens, avoid, failure=failure)
-            entry, told = self._pool.begin(place, tokens), None
+            entry, told, begun = self._pool.begin(place, tokens), None, time.monotonic()
             try:
                 reply = await self._runners[place].call(request)
                 told = reply.usage.input_tokens + reply.usage.output_tokens or None
                 self._pool.succeeded(place)
                 return reply
             except CallFailure as error:
-                failure = self._after(place, error)
+                failure = self._after(place, error), time.monotonic() - begun
                 avoid.add(place)
             finally:
                 self._pool.end(place, entry, told)
@@ -196,11 +198,11 @@ class DeploymentsRunner:
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """Stream from one deployment after the other, until one has begun its answer."""
         avoid: set[int] = set()
-        failure: CallFailure | None = None
-        tokens = prompt_tokens(request)
+        failure: tuple[CallFailure, float] | None = None
+        tokens = most_tokens(request)
         while True:
             place = self._next(request, tokens, avoid, failure=failure)
-            entry, told = self._pool.begin(place, tokens), None
+            entry, told, begun = self._pool.begin(place, tokens), None, time.monotonic()
             held: list[Chunk] | None = []  # until the answer begins, another deployment may take over
             try:
                 async with aclosing(self._runners[place].stream(request)) as chunks:
@@ -216,7 +218,7 @@ class DeploymentsRunner:
                         held = None
                 return
             except CallFailure as error:
-                failure = self._after(place, error)
+                failure = self._after(place, error), time.monotonic() - begun
                 if held is None:
                     raise
                 avoid.add(place)
@@ -228,12 +230,16 @@ class DeploymentsRunner:
         for runner in self._runners:
             await runner.close()
 
-    def _next(self, request: CallRequest, tokens: int, avoid: set[int], *, failure: CallFailure | None) -> int:
+    def _next(
+        self, request: CallRequest, tokens: int, avoid: set[int], *, failure: tuple[CallFailure, float] | None
+    ) -> int:
         place = self._pool.choose(tokens, region=request.region, avoid=avoid)
         if place is not None:
+            if failure is not None and self.passed_over is not None:
+                self.passed_over(request, *failure)
             return place
         if failure is not None:
-            raise failure
+            raise failure[0]
         message = "not asked: all deployments are at their limits or rest"
         raise CallFailure(Ending.RATE_LIMITED, message, started=False, retry_after_s=self._pool.wait_s())
 

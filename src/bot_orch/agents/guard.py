@@ -12,6 +12,7 @@ from bot_orch.agents.admission import Admission
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.breaker import Breaker, BreakerSettings, Clock, Permit
 from bot_orch.agents.capabilities import Capabilities
+from bot_orch.agents.deployments import DeploymentsRunner
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.views import GuardView, log_failure
@@ -26,7 +27,9 @@ class _Run:
 
     request: CallRequest
     deadline_at: float | None
+    _: KW_ONLY
     attempts: list[Attempt] = field(default_factory=list)
+    passed_over: int = 0  # of these: calls of deployments that another one has answered, or failed after
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +86,8 @@ class Guard:
         self._admission = Admission(self.limits, clock)
         self._active: set[_Try] = set()
         self._closing = False
+        if isinstance(runner, DeploymentsRunner):
+            runner.passed_over = self._passed_over
 
     @property
     def available(self) -> bool:
@@ -294,9 +299,16 @@ class Guard:
         if self.observer is not None:
             self.observer(entry)
 
+    def _passed_over(self, request: CallRequest, failure: CallFailure, elapsed_s: float) -> None:
+        """Log a call that one deployment has failed, before the next one is asked within the same attempt."""
+        run = next((each.run for each in self._active if each.run.request is request), None)
+        if run is not None:
+            run.passed_over += 1
+            self._note(run, failure.ending, elapsed_s, first=None, status=failure.status, reply=CallReply())
+
     def _pause(self, failure: CallFailure, run: _Run) -> float | None:
         """Seconds before the next attempt, or ``None`` to give up."""
-        number, retry = len(run.attempts), self.retry
+        number, retry = len(run.attempts) - run.passed_over, self.retry
         safe = failure.ending.meaning.retryable and (retry.idempotent or not failure.started)
         most = retry.tries if run.request.most_calls is None else min(retry.tries, run.request.most_calls)
         if not safe or number >= most or not self.breaker.ready() or self._closing:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot_orch.agents.base import CallRequest
 
-__all__ = ["letters_in", "prompt_tokens", "tokens_of"]
+__all__ = ["letters_in", "most_tokens", "prompt_tokens", "tokens_of"]
 
 _LETTERS_PER_TOKEN = 4
 _NOT_WRITTEN = frozenset({"role", "id", "type", "index", "data", "url", "image_url", "input_audio", "file"})
@@ -40,6 +40,12 @@ def letters_in(value: Any) -> int:
     if isinstance(value, list | tuple):
         return sum(len(part) if type(part) is str else letters_in(part) for part in value)  # most are texts
     return 0
+
+
+def most_tokens(request: CallRequest) -> int:
+    """Estimated tokens of a request, and of its answer if the request limits that."""
+    limits = (request.params.get(name) for name in ("max_completion_tokens", "max_tokens"))
+    return prompt_tokens(request) + next((most for most in limits if isinstance(most, int) and most > 0), 0)
 
 
 def prompt_tokens(request: CallRequest) -> int:

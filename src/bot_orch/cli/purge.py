@@ -14,7 +14,8 @@ _EXAMPLE = """\
 examples:
   bot-orch purge bot-orch.sqlite --older-than 30d
   bot-orch purge bot-orch.sqlite --older-than 30d --archive /srv/archive
-  bot-orch purge bot-orch.sqlite --task order-7"""
+  bot-orch purge bot-orch.sqlite --task order-7
+  bot-orch purge postgresql://user@host/name --older-than 30d"""
 
 
 def add(commands: Any) -> None:
@@ -26,7 +27,7 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", metavar="LOG", help="the 'database' setting: a SQLite file")
+    parser.add_argument("log", metavar="LOG", help="the 'database' setting: a SQLite file or a PostgreSQL URL")
     parser.add_argument("--older-than", metavar="AGE", help="only texts of this age: 30d, 12h, 2w")
     parser.add_argument(
         "--task", metavar="ID", help="only texts of this task: its id, its decision's, or your own name"

@@ -12,7 +12,10 @@ from pathlib import Path
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.ledger import fold
 from bot_orch.eventlog.log import Snapshot
-from bot_orch.eventlog.stores.open import is_url, open_file
+from bot_orch.eventlog.stores.open import check_database, is_url, open_file, open_url
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.eventlog.stores.postgres.rewrite import check_unused, rewrite
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.eventlog.texts import StoredText, stored_texts
 
 __all__ = ["Purged", "purge", "seconds_of"]
@@ -49,13 +52,10 @@ def purge(
     """Empty the texts of a log, see :func:`~bot_orch.eventlog.texts.stored_texts`; refused while a service uses it.
 
     Numbers, order and keys of rows stay, and so do all decisions and outcomes: replay and evaluation give the same. The
-    bytes are overwritten, also in the snapshot and the free pages of the file.
+    bytes are overwritten, also in the snapshot and the free pages of the file; in PostgreSQL the tables are rewritten,
+    and old write-ahead logs go as the server recycles them.
     """
-    if is_url(path):
-        remedy = "purge a SQLite log; in PostgreSQL, restore a dump that was cleaned offline"
-        raise InvalidInputError("log", "is in PostgreSQL", remedy)
-    open_file(path).close()  # fails if the file does not exist, which writing=True would create
-    log = open_file(path, writing=True)
+    log = _opened(path)
     try:
         found = list(stored_texts(log, before_us=before_us, task=task))
         if not found:
@@ -63,10 +63,29 @@ def purge(
         ledger = fold(log)
         kept = None if archive is None else _archived(archive, found)
         snapshot = Snapshot(ledger.seq, ledger.to_bytes()) if ledger.configured else None
-        log.rewrite([(each.row.seq, each.emptied) for each in found], snapshot)
+        bodies = [(each.row.seq, each.emptied) for each in found]
+        if isinstance(log, PostgresLog):
+            rewrite(log, bodies, snapshot)
+        else:
+            log.rewrite(bodies, snapshot)
     finally:
         log.close()
     return Purged(len(found), sum(len(json.dumps(each.texts)) for each in found), kept)
+
+
+def _opened(path: str | Path) -> SqliteLog | PostgresLog:
+    """The log, which nobody else writes to."""
+    check_database(path)
+    if not is_url(path):
+        open_file(path).close()  # fails if the file does not exist, which writing=True would create
+        return open_file(path, writing=True)
+    log = open_url(str(path))
+    try:
+        check_unused(log)
+    except BaseException:
+        log.close()
+        raise
+    return log
 
 
 def _archived(folder: Path, found: list[StoredText]) -> Path:

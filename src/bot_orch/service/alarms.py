@@ -51,6 +51,7 @@ class _Lookout:
         watching.circuits(now_us, {name: str(guard.breaker.state) for name, guard in runtime.guards.items()})
         watching.drifts(now_us, ledger.router)
         watching.budget(now_us, budget, ledger.spending.within(now_us, budget.window_s))
-        watching.tokens(now_us, runtime.usage.spent())
+        if not runtime.peers or next(iter(runtime.peers.values())) is runtime:  # tokens are for all routers
+            watching.tokens(now_us, runtime.usage.spent())
         if last is not None and runtime.config.router.audit_rate and "bias" in last.columns:
             watching.audits(now_us, dict(zip(last.agents, last.column("bias").tolist(), strict=True)))

@@ -55,6 +55,7 @@ def make_runtimes(config: Config, **options: Any) -> Runtime:
     if len(made) > 1:
         for each in made.values():
             each.peers = made
+            each.usage = made[config.name].usage  # a token has one limit over all routers
     return made[config.name]
 
 

@@ -57,8 +57,10 @@ ALARMS: tuple[AlarmName, ...] = get_args(AlarmName)
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_SECRET = re.compile(r"(^|_|-)(key|token|secret|password|authorization)s?$", re.IGNORECASE)
-_HOOK_SECRET = re.compile(r"config\.webhooks\[\d+\]\.secret")
+_SECRET = re.compile(
+    r"(?:[._-]|(?<=api))(tokens?|(key|secret|password|passwd|passphrase|authorization|credential)s?(\[\d+\])*)$",
+    re.IGNORECASE,
+)
 _PASSWORD_IN_URL = re.compile(r"://[^/@:]*:[^/@$]+@|[?&](ssl)?password=[^&$]", re.IGNORECASE)
 
 
@@ -550,7 +552,7 @@ def _expand(value: Any, where: str, environment: Mapping[str, str]) -> Any:
     if not isinstance(value, str):
         return value
     in_url = _DATABASE.fullmatch(where) and _PASSWORD_IN_URL.search(value)
-    if in_url or ((_SECRET.search(where) or _HOOK_SECRET.fullmatch(where)) and value and not _VARIABLE.search(value)):
+    if in_url or (_SECRET.search(where) and value and not _VARIABLE.search(value)):
         raise InvalidInputError(where, "holds a secret in plain text", "put it into the environment and write ${NAME}")
     return _VARIABLE.sub(lambda match: _variable(match[1], where, environment), value)
 

@@ -104,7 +104,7 @@ class Runtime:
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
         self.answers: Observers[[DecisionMade, CallRequest, CallReply]] = Observers()
-        self.usage = TokenUsage(self._on_limited)
+        self.usage = TokenUsage(self.on_limited)
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
         self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guards)
@@ -342,7 +342,8 @@ class Runtime:
         """Count what became of an alarm for a webhook."""
         self.metrics.count("bot_orch_webhooks_total", result=result)
 
-    def _on_limited(self, token: str, limit: str) -> None:
+    def on_limited(self, token: str, limit: str) -> None:
+        """Count a request that was refused because of a limit of its token."""
         self.metrics.count("bot_orch_limited_requests_total", token=token, limit=limit)
 
     def on_attempt(self, attempt: Attempt) -> None:

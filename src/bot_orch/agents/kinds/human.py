@@ -20,9 +20,13 @@ _LONGEST = 1_000_000  # of a request: a ticket is written to the log and shown o
 
 @dataclass(frozen=True, slots=True)
 class HumanSettings:
-    """Time limit for an answer; a task without an answer in time is a censored outcome."""
+    """Time limit for an answer; a task without an answer in time is a censored outcome.
+
+    With ``chat`` requests whose caller waits for the answer may be drawn to people too, not only tasks.
+    """
 
     answer_within_s: float = 3600.0
+    chat: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.answer_within_s < math.inf:
@@ -62,6 +66,7 @@ class HumanRunner:
     def __init__(self, settings: HumanSettings, queue: HumanQueue) -> None:
         self._settings = settings
         self._queue = queue
+        self.chats = settings.chat
 
     async def call(self, request: CallRequest) -> CallReply:
         """Enqueue the task and wait for an answer; no one is asked to read more than a million characters."""

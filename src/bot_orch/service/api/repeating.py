@@ -47,6 +47,7 @@ async def answer_cached(request: Request, endpoint: str, handler: Handler) -> Re
     kept = await cache.claim(key, digest)
     if kept is not None:
         request.headers_out[CACHED] = "hit"
+        request.runtime.metrics.count("bot_orch_cache_hits_total", endpoint=endpoint)
         return Reply(200, kept.body, [(b"content-type", kept.media)])
     return await _keeping(request, cache, key, handler=handler)
 

@@ -12,6 +12,7 @@ _COUNTERS = {
     "bot_orch_agent_errors_total": "Attempts at an agent that ended without a whole answer, by kind of ending.",
     "bot_orch_agent_tokens_total": "Tokens that an agent has read (input) and written (output).",
     "bot_orch_attempts_total": "Attempts at an agent, by ending.",
+    "bot_orch_cache_hits_total": "Requests answered from the cache, without a decision or a call, by endpoint.",
     "bot_orch_decisions_total": "Decisions by chosen agent.",
     "bot_orch_feedback_total": "Reported outcomes by effect.",
     "bot_orch_judgements_total": "Answers that a judge was asked about, by result.",

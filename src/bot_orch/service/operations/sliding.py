@@ -28,13 +28,15 @@ class SlidingSum:
         self._total = 0.0
 
     def add(self, time_us: int, amount: float) -> None:
-        """Count an amount; times do not go back by more than a grain."""
+        """Count an amount; quick if times do not go back, as when several logs are added one after the other."""
         end_us = (time_us // self._grain_us + 1) * self._grain_us
-        if self._grains and self._grains[-1][0] >= end_us:
-            last_us, before = self._grains.pop()
-            self._grains.append((last_us, before + amount))
+        place = len(self._grains)
+        while place and self._grains[place - 1][0] > end_us:
+            place -= 1
+        if place and self._grains[place - 1][0] == end_us:
+            self._grains[place - 1] = (end_us, self._grains[place - 1][1] + amount)
         else:
-            self._grains.append((end_us, amount))
+            self._grains.insert(place, (end_us, amount))
         self._total += amount
 
     def within(self, now_us: int) -> float:

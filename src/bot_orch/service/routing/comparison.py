@@ -6,6 +6,8 @@ import asyncio
 import math
 from dataclasses import KW_ONLY, dataclass
 
+from scipy.special import stdtrit
+
 from bot_orch.core.ab import SplitTest
 from bot_orch.eventlog.events import Configured, DecisionMade, Event, FeedbackGiven
 from bot_orch.policies.registry import policy_name
@@ -14,7 +16,6 @@ from bot_orch.service.runtime import Runtime
 __all__ = ["ArmSums", "Comparison", "compare"]
 
 _MOST_WAITING = 200_000
-_Z = 1.959963984540054  # 95 %
 
 
 @dataclass(slots=True)
@@ -32,11 +33,13 @@ class ArmSums:
         """Mean reward."""
         return self.total / self.rewards if self.rewards else None
 
-    @property
-    def error(self) -> float:
-        """Squared standard error of the mean."""
-        n = self.rewards
-        return max(0.0, self.squares - self.total**2 / n) / (n - 1) / n if n > 1 else math.inf
+    def cautious(self) -> tuple[float, float]:
+        """Mean and its squared standard error with one reward of 0 and one of 1 more (Agresti and Caffo, 2000).
+
+        Rewards are in [0, 1]. Without the two, an arm whose few rewards are all alike would look certain.
+        """
+        n, total, squares = self.rewards + 2, self.total + 1.0, self.squares + 1.0
+        return total / n, max(0.0, squares - total**2 / n) / (n - 1) / n
 
 
 class Comparison:
@@ -70,12 +73,17 @@ class Comparison:
                     sums.squares += event.reward**2
 
     def difference(self) -> tuple[float, float, float] | None:
-        """Mean reward of b minus that of a, and the ends of its 95 % interval; None while one has no two rewards."""
+        """Mean reward of b minus that of a, and the ends of its 95 % interval; None while one has no two rewards.
+
+        Welch's interval, about the difference of the cautious means.
+        """
         a, b = self.arms["a"], self.arms["b"]
-        if a.mean is None or b.mean is None or math.isinf(a.error + b.error):
+        if a.mean is None or b.mean is None or min(a.rewards, b.rewards) < 2:
             return None
-        found, half = b.mean - a.mean, _Z * math.sqrt(a.error + b.error)
-        return found, found - half, found + half
+        (mean_a, error_a), (mean_b, error_b) = a.cautious(), b.cautious()
+        degrees = (error_a + error_b) ** 2 / (error_a**2 / (a.rewards + 1) + error_b**2 / (b.rewards + 1))
+        half = float(stdtrit(degrees, 0.975)) * math.sqrt(error_a + error_b)
+        return b.mean - a.mean, max(-1.0, mean_b - mean_a - half), min(1.0, mean_b - mean_a + half)
 
 
 async def compare(runtime: Runtime) -> Comparison | None:

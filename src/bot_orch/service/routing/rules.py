@@ -53,6 +53,9 @@ class RoutingConstraints:
         The agent of a shadow call; no other one is asked.
     needs
         What the request needs of an agent; those that lack it are excluded.
+    chat
+        Whether a client waits for the answer at the gateway: people are asked only if the settings or the request say
+        so.
     made_by
         The agent whose tool calls this request has the results of: it stays with that one.
     """
@@ -69,6 +72,7 @@ class RoutingConstraints:
     shadow: str = ""
     needs: Needs = _NO_NEEDS
     made_by: str | None = None
+    chat: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -117,9 +121,11 @@ def narrow(
     found = Eligibility(list(agents))
     if shadows or constraints.shadow:
         found.drop([name for name in shadows if name != constraints.shadow], "shadow only")
+    switch = ledger.kill_switch or settings.kill_switch
+    if constraints.chat and switch is None:
+        _drop_people(found, constraints, settings, guards=guards)
     if constraints.needs != _NO_NEEDS:
         _drop_unable(found, constraints, guards)
-    switch = ledger.kill_switch or settings.kill_switch
     if constraints.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
         found.drop(ledger.rollout.drained, "draining")
         found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
@@ -154,6 +160,26 @@ def _prefer_free(found: Eligibility, constraints: RoutingConstraints, guards: Ma
 
 def _is_person(guard: Guard | None) -> bool:
     return guard is not None and isinstance(guard.runner, HumanRunner)
+
+
+def _drop_people(
+    found: Eligibility, constraints: RoutingConstraints, settings: RouterConfig, *, guards: Mapping[str, Guard]
+) -> None:
+    """Exclude people from a chat, whose client gives up long before they answer.
+
+    Those stay who are set to take chats, or whom the request or a rule names; all of them, if there is nobody else.
+    """
+    named = {*(constraints.eligible or ()), constraints.shadow}
+    for rule in settings.rules:
+        if rule.kind is None or rule.kind == constraints.kind:
+            named |= {*(rule.allow or ()), rule.pin or ""}
+    people = [
+        name
+        for name in found.left
+        if (guard := guards.get(name)) and isinstance(guard.runner, HumanRunner) and not guard.runner.chats
+    ]
+    if len(people) < len(found.left):
+        found.drop([name for name in people if name not in named], "a person, for tasks only")
 
 
 def _drop_unable(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> None:

@@ -314,7 +314,7 @@ def _allowed(runtime: Runtime, caller: Caller) -> dict[str, str]:
     """Headers that say what is left of the limits of a token; raises if nothing is."""
     if caller.limits is None:
         return {}
-    return runtime.usage.admit(caller.name, caller.limits, runtime.writer.now_us())
+    return runtime.usage.admit(caller.name, caller.limits, runtime.writer.now_us(), refused=runtime.on_limited)
 
 
 def _target(scope: Any) -> str:

@@ -19,6 +19,16 @@ INSERT INTO snapshots (seq, body) VALUES (%b, %b) ON CONFLICT (seq) DO UPDATE SE
 DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots)
 -- name: drop_snapshots
 DELETE FROM snapshots
+-- name: open_events
+ALTER TABLE events DISABLE TRIGGER events_are_not_changed
+-- name: update_bodies
+UPDATE events SET body = t.body FROM unnest(%b::bigint[], %b::bytea[]) AS t (seq, body) WHERE events.seq = t.seq
+-- name: close_events
+ALTER TABLE events ENABLE TRIGGER events_are_not_changed
+-- name: vacuum_events
+VACUUM (FULL) events
+-- name: vacuum_snapshots
+VACUUM (FULL) snapshots
 -- name: notify
 SELECT pg_notify(%s, %s)
 -- name: probe

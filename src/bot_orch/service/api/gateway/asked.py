@@ -112,6 +112,7 @@ def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> R
         hints.session or _session(runtime, asked, token),
         size=size,
         calls=True,
+        chat=True,
         token=token,
         tags=request.tags,
         needs=needs_of(asked.endpoint, size, params=params, messages=messages, region=hints.region, only=asked.only),

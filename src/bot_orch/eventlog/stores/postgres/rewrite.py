@@ -1,0 +1,51 @@
+"""Replace bodies of rows of a log in PostgreSQL that no replica uses: the only way around its trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.log import Snapshot
+from bot_orch.eventlog.stores.postgres.connect import QUERIES, connect, reaching
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
+
+__all__ = ["check_unused", "rewrite"]
+
+_GROUP = 1000
+_Q = QUERIES
+
+
+def check_unused(log: PostgresLog) -> None:
+    """Refuse a log that a replica has used within its lease."""
+    with reaching(), connect(log.url, log.schema) as connection:
+        _check_unused(connection, log)
+
+
+def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]], snapshot: Snapshot | None) -> None:
+    """Replace the bodies of rows, all or none, and all snapshots by this one; then rewrite the tables without the old.
+
+    Nobody can append meanwhile. The server's write-ahead log and backups still hold the old bodies.
+    """
+    with reaching(), connect(log.url, log.schema) as connection:
+        connection.execute(_Q["lock"])
+        _check_unused(connection, log)
+        connection.execute(_Q["open_events"])
+        for start in range(0, len(bodies), _GROUP):
+            numbers, written = zip(*bodies[start : start + _GROUP], strict=True)
+            connection.execute(_Q["update_bodies"], (list(numbers), list(written)))
+        connection.execute(_Q["close_events"])
+        connection.execute(_Q["drop_snapshots"])
+        if snapshot is not None:
+            connection.execute(_Q["insert_snapshot"], snapshot)
+    with reaching(), connect(log.url, log.schema, autocommit=True) as connection:
+        connection.execute(_Q["vacuum_events"])
+        connection.execute(_Q["vacuum_snapshots"])
+
+
+def _check_unused(connection: Any, log: PostgresLog) -> None:
+    found = connection.execute(_Q["peers"], (log.timing.lease_s,)).fetchall()
+    if found:
+        names = ", ".join(str(name) for _, name, *_ in found)
+        remedy = f"stop the service; a replica that was killed counts for {log.timing.lease_s:g} seconds more"
+        raise InvalidInputError("log", f"is in use by {names}", remedy)

@@ -1,0 +1,71 @@
+"""``bot-orch purge`` on PostgreSQL: texts go, decisions and outcomes stay to the last bit, replicas go on."""
+
+import json
+
+import psycopg
+import pytest
+from service_running import BASE, Running, until
+
+from bot_orch.cli import main
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
+from bot_orch.service.config import parse_config
+
+TEXT = BASE + "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
+
+
+def running(url):
+    return Running(parse_config(TEXT.format(database=json.dumps(url), port=0)))
+
+
+def verified(url):
+    log = open_log(url)
+    try:
+        found = replay(log)
+        return found.ok, found.events, found.derived, found.fingerprint
+    finally:
+        log.close()
+
+
+def stored(url):
+    """All that the tables hold, as text."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT body FROM bot_orch.events UNION ALL SELECT body FROM bot_orch.snapshots"
+        ).fetchall()
+    return b"".join(bytes(body) for (body,) in rows)
+
+
+def test_texts_go_and_replay_is_the_same(database, tmp_path, capsys):
+    service = running(database)
+    for number in range(8):
+        made = service.post("/v1/decisions", headers={"idempotency-key": f"k{number}"}).json()
+        service.post("/v1/feedback", {"decision_id": made["id"], "reward": number % 2})
+    ended = {"task": {"id": "old", "text": "OLD-INPUT"}, "eligible": ["quick"], "background": True}
+    assert service.post("/v1/tasks", ended).status == 202
+    until(lambda: not service.runtime.ledger.tasks)
+    still_open = {"task": {"id": "open", "text": "OPEN-INPUT"}, "eligible": ["person"], "background": True}
+    assert service.post("/v1/tasks", still_open).status == 202
+    until(lambda: b"OPEN-INPUT" in service.get("/v1/queue").body)
+    assert main(["purge", database, "--older-than", "0s"]) == 2
+    assert "is in use by" in capsys.readouterr().err and b"OLD-INPUT" in stored(database)
+    service.stop()
+    before = verified(database)
+    assert before[0]
+    assert main(["purge", database, "--older-than", "0s", "--archive", str(tmp_path)]) == 0
+    assert "texts removed from 2 events" in capsys.readouterr().out
+    assert b"OLD-INPUT" not in stored(database) and b"OPEN-INPUT" in stored(database)
+    assert verified(database) == before
+    (archive,) = tmp_path.iterdir()
+    assert "OLD-INPUT" in archive.read_text()
+    with psycopg.connect(database) as connection, pytest.raises(psycopg.Error, match="append-only"):
+        connection.execute("UPDATE bot_orch.events SET body = ''")
+    pair = running(database), running(database)
+    until(lambda: any(b"OPEN-INPUT" in each.get("/v1/queue").body for each in pair))
+    first = pair[0].post("/v1/decisions", headers={"idempotency-key": "k3"}).json()
+    assert pair[1].post("/v1/decisions", headers={"idempotency-key": "k3"}).json() == first
+    for each in pair:
+        assert each.post("/v1/decisions").status == 200
+    for each in pair:
+        each.stop()
+    assert verified(database)[0]
