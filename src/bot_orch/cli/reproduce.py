@@ -10,11 +10,12 @@ from bot_orch.cli.running import add_run_options, check_counts
 
 _DESCRIPTION = """\
 Reproduce the paper: run its experiments, write DIR/tables.csv, DIR/figures and DIR/index.html, a self-contained page
-with every table next to the published one. An interrupted run resumes where it stopped."""
+with every figure and every table next to the published one; figures come first, and what the paper does not have is
+folded. It reads on a phone and prints, folds open. An interrupted run resumes where it stopped."""
 _EXAMPLE = """\
 examples:
   bot-orch reproduce --list
-  bot-orch reproduce --out out/paper
+  bot-orch reproduce --out out/paper               # then open out/paper/index.html in a browser
   bot-orch reproduce --only triage --quick --out out/quick
   bot-orch reproduce --engine ray --address auto --out out/paper"""
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
 
-from bot_orch._version import __version__
 from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
 from bot_orch.experiments.arena.plots import draw_budget, draw_curves, draw_league, draw_set
 from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
+from bot_orch.experiments.harness.facts import machine_facts
 from bot_orch.experiments.harness.figures import save_figure
+from bot_orch.experiments.harness.frame import Chapter, facts_table, figure_html, fold, html_page
 from bot_orch.experiments.harness.runner import Progress
 from bot_orch.files import write_atomically
 
@@ -43,7 +41,6 @@ _DIGITS = {"par10": 0, "cost_usd": 6, "mean_observed_time": 2}
 
 def write_page(out: Path, results: Results, command: str, *, progress: Progress) -> Path:
     """Draw the figures, write ``index.html`` and return its path."""
-    style = files("bot_orch.experiments.harness").joinpath("report.css").read_text()
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
     figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
@@ -52,13 +49,8 @@ def write_page(out: Path, results: Results, command: str, *, progress: Progress)
     parts = [_INTRO]
     parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
     parts.append(_facts(results, command))
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>BOT-Orch: the arena</title><style>{style}</style></head>"
-        f"<body><main>{''.join(parts)}</main></body></html>\n"
-    )
-    write_atomically(out / "index.html", page.encode())
+    chapters = [Chapter(order, f"{order.capitalize()} order") for order in orders]
+    write_atomically(out / "index.html", html_page("BOT-Orch: the arena", "".join(parts), chapters))
     progress(figures, figures, "drawn")
     return out / "index.html"
 
@@ -74,13 +66,8 @@ class _Drawer:
         self._done += 1
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font does not have
-            png, svg = save_figure(draw, self._out / "figures" / name)
-        data = base64.b64encode(png.read_bytes()).decode("ascii")
-        text = escape(caption)
-        return (
-            f'<figure><img alt="{text}" src="data:image/png;base64,{data}">'
-            f"<figcaption>{text} (also figures/{escape(svg.name)})</figcaption></figure>"
-        )
+            paths = save_figure(draw, self._out / "figures" / name)
+        return figure_html(name, caption, paths)
 
 
 def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _Drawer) -> str:
@@ -114,7 +101,7 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _D
                 f"{dataset}, {order} order: reward against dollars per task; the line is the hull of fixed agents.",
                 partial(draw_budget, results, dataset, order),
             )
-        parts.append(f"<details><summary>{escape(dataset)}</summary>{table}{figure}</details>")
+        parts.append(fold(escape(dataset), figure + table))
     return "".join(parts) + "</section>"
 
 
@@ -179,17 +166,13 @@ def _facts(results: Results, command: str) -> str:
     seeds = next((str(len(p["metrics"]["reward"])) for p in results.values()), "0")
     facts = {
         "Command": command,
-        "BOT-Orch": __version__,
-        "NumPy / SciPy": f"{np.__version__} / {scipy.__version__}",
+        **machine_facts(),
         "Seeds": seeds,
         "Rounds": ", ".join(f"{k[0]} {p['rounds']}" for k, p in results.items() if k[2] == "random"),
         "Baselines": yard,
         "± in tables": "standard deviation over seeds; in the league, standard error",
     }
-    items = "".join(
-        f'<tr><th>{escape(k)}</th><td style="white-space:normal">{escape(v)}</td></tr>' for k, v in facts.items()
-    )
-    return f"<details><summary>How this page was made</summary><table class=facts>{items}</table></details>"
+    return facts_table(facts)
 
 
 def _datasets(results: Results, order: str) -> list[str]:

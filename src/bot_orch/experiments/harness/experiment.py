@@ -72,7 +72,7 @@ class Experiment:
     conclude: Callable[[Sequence[ResultRow]], tuple[list[ResultRow], list[str]]] | None = None
     order: int = 100
     why: str = ""  # one sentence for the summary: why published numbers are met or missed
-    source: str = ""  # what of the paper it shows where that has no numbers, e.g. its figures
+    source: str = ""  # what of the paper it reproduces, such as "Table 3, Figure 1"; empty if nothing
     default: bool = True  # runs without --only; False for long experiments that are not in the paper
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot_orch.errors import MissingExtraError
 
-__all__ = ["STYLES", "Saved", "band", "new_figure", "save_figure", "style"]
+__all__ = ["STYLES", "Saved", "band", "new_figure", "paper_points", "save_figure", "style"]
 
 #: Colour, line style and marker per method; any one of them is enough to tell lines apart.
 STYLES: dict[str, tuple[str, Any, str]] = {
@@ -57,6 +57,12 @@ def band(axis: Any, x: Any, mean: Any, *, spread: Any, method: str, label: str |
     look = style(method)
     axis.plot(x, mean, label=label or method, markevery=max(1, len(x) // every), **look)
     axis.fill_between(x, mean - spread, mean + spread, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def paper_points(axis: Any, x: Any, values: Any, *, color: str = "black", label: str = "paper") -> list[Any]:
+    """The paper's values as crosses, above the lines; a value that is not printed is not drawn."""
+    points: list[Any] = axis.plot(x, values, "x", color=color, markersize=5, label=label, zorder=5)
+    return points
 
 
 def save_figure(draw: Callable[[], Any], stem: Path) -> Saved:

@@ -1,21 +1,28 @@
-"""One self-contained HTML page: every table beside the paper's, every figure, how it was run."""
+"""One self-contained HTML page: every figure, every table beside the paper's, how it was run.
+
+A section shows its sentences. One that reproduces something of the paper shows its first figure too, and as many
+tables with published numbers as fit into :data:`_SHOWN_CELLS` cells; everything else is one click away.
+"""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from html import escape
-from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 
 from bot_orch.experiments.harness.counting import agreement, agreement_words
 from bot_orch.experiments.harness.experiment import Experiment, FigureView
+from bot_orch.experiments.harness.frame import Chapter, facts_table, figure_html, fold, html_page
+from bot_orch.experiments.harness.layout import VERDICTS, Laid, lay_out
 from bot_orch.experiments.harness.tables import ResultRow, TableView
+from bot_orch.experiments.harness.typesetting import typeset
 from bot_orch.files import write_atomically
 
 __all__ = ["Section", "write_report"]
 
+_TITLE = "BOT-Orch: the paper, reproduced"
 _PROTOCOLS = {
     "paper": "<b>paper</b>: the policy is given what the paper gives it. In triage that is the revealed answer, which "
     "no deployed router has, and each method is scored with its own lambda, so rows are not comparable. In the "
@@ -24,7 +31,11 @@ _PROTOCOLS = {
     "All methods are scored with one common lambda.",
     "theory": "<b>theory</b>: a statement of the theorem is run; its verdict is computed from the numbers.",
 }
-_VERDICTS = {1.0: "holds", 0.5: "holds with a correction", 0.0: "fails as stated"}
+#: Chapters by the first word of an experiment's id; others stand under the last title.
+_CHAPTERS = {"triage": "Triage", "synthetic": "Synthetic environments", "theory": "The theorem", "": "Further studies"}
+_SHOWN_CELLS, _SHOWN_LINES = 32, 8
+_SHOWN_NOTES = 3
+_BEYOND = "beyond the paper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,41 +50,61 @@ class Section:
     notes: Sequence[str]
 
 
-def write_report(out: Path, sections: Sequence[Section], facts: dict[str, str]) -> Path:
+def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str]) -> Path:
     """Write ``index.html`` and return its path."""
-    style = files("bot_orch.experiments.harness").joinpath("report.css").read_text()
-    body = [_summary(sections), _facts(facts), *(_section(section) for section in sections)]
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>BOT-Orch: the paper, reproduced</title><style>{style}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
-    )
-    write_atomically(out / "index.html", page.encode())
+    chapters = _chapters(sections)
+    entries = [Chapter("summary", "Summary")]
+    parts = [_summary(sections, facts)]
+    for name, members in chapters.items():
+        ident = f"chapter-{name or 'more'}"
+        inside = [(section.experiment.id, _short(section.experiment.title)) for section in members]
+        entries.append(Chapter(ident, _CHAPTERS[name], inside))
+        parts.append(f'<h2 id="{ident}">{_CHAPTERS[name]}</h2>')
+        parts += [_section(section) for section in members]
+    write_atomically(out / "index.html", html_page(_TITLE, "".join(parts), entries))
     return out / "index.html"
 
 
-def _summary(sections: Sequence[Section]) -> str:
+def _chapters(sections: Sequence[Section]) -> dict[str, list[Section]]:
+    """Sections by chapter, in the order of the chapters' first sections; what has no chapter stands last."""
+    found: dict[str, list[Section]] = {}
+    for section in sections:
+        first = section.experiment.id.split("-")[0]
+        found.setdefault(first if first in _CHAPTERS else "", []).append(section)
+    return {name: found[name] for name in sorted(found, key=lambda name: name == "")}
+
+
+def _short(title: str) -> str:
+    """A title without the words that its chapter says already."""
+    start, colon, rest = title.partition(": ")
+    return rest[:1].upper() + rest[1:] if colon and start in ("Triage", "Synthetic") else title
+
+
+def _summary(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
     lines = []
     for section in sections:
-        link = f'<a href="#{escape(section.experiment.id)}">{escape(section.experiment.title)}</a>'
+        e = section.experiment
+        link = f'<a href="#{escape(e.id)}">{typeset(escape(e.title))}</a>'
         lines.append(
-            f"<tr><td>{link}</td><td>{_agreement(section)}</td><td class=why>{section.experiment.why}</td></tr>"
+            f"<tr><td>{link}</td><td>{escape(e.source) or _BEYOND}</td>"
+            f"<td>{_agreement(section)} <small>{typeset(e.why)}</small></td></tr>"
         )
+    protocols = "".join(f"<li>{typeset(_PROTOCOLS[name])}</li>" for name in _used_protocols(sections))
     return (
-        "<h1>BOT-Orch: the paper, reproduced</h1>"
+        f'<h1 id="summary">{_TITLE}</h1>'
         "<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> beside the published one. "
-        '<span class="in">Green</span>: our mean lies within one published spread of the published mean. '
-        '<span class="out">Orange</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
-        "then the published value and z, the difference over its standard error, both errors counted. What the paper "
-        "calls a 95 % confidence interval is a standard deviation over seeds, except in its synthetic lambda ablation "
-        "(computed in the claims ledger). Hatched cells are no predictions: a parameter was <i>fitted</i> to the "
-        "number, or a reading of the paper was <i>selected</i> because it reproduces it. They are counted apart. "
-        "<i>By chance</i> is the score of a perfect reproduction: the same code run again with other seeds.</p>"
+        '<span class="in">Green ✓</span>: our mean lies within one published spread of the published mean. '
+        '<span class="out">Orange ✗</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
+        "then the published value; z is the difference over its standard error, both errors counted. What the paper "
+        "calls a 95 % confidence interval is a standard deviation over seeds, except in its synthetic lambda ablation. "
+        "Hatched cells are no predictions: a parameter was <i>fitted</i> (f) to the number, or a reading of the paper "
+        "was <i>selected</i> (s) because it reproduces it. They are counted apart. <i>By chance</i> is the score of a "
+        "perfect reproduction: the same code run again with other seeds.</p>"
         f"{_total(sections)}"
-        "<div class=scroll><table class=summary><tr><th>Experiment</th><th>Agreement</th><th>Why</th></tr>"
+        f"<p>{_made(facts)}</p>"
+        "<div class=scroll><table class=summary><tr><th>Experiment</th><th>In the paper</th><th>Agreement</th></tr>"
         f"{''.join(lines)}</table></div>"
-        f"<ul>{''.join(f'<li>{_PROTOCOLS[name]}</li>' for name in _used_protocols(sections))}</ul>"
+        f"<ul class=notes>{protocols}</ul>{facts_table(facts)}"
     )
 
 
@@ -90,88 +121,98 @@ def _total(sections: Sequence[Section]) -> str:
     )
 
 
+def _made(facts: Mapping[str, str]) -> str:
+    told = [facts[name] for name in ("Run time", "Machine", "Versions") if name in facts]
+    return f"<small>Made by <code>{escape(facts.get('Command', ''))}</code>. {escape('. '.join(told))}.</small>"
+
+
 def _agreement(section: Section) -> str:
     verdicts = [row for row in section.rows if row.metric == "verdict"]
     if verdicts:
-        said = (f"{escape(row.method)}: <b>{_VERDICTS.get(row.mean, 'mixed')}</b>" for row in verdicts)
-        return "<br>".join(said)
-    counted = agreement_words(section.rows)
-    if counted:
-        return "<br>".join(counted)
-    source = section.experiment.source
-    return f"{escape(source)}; it prints no numbers" if source else "ours: not in the paper"
+        said = (_verdict(row.mean, row.method) for row in verdicts)
+        return "; ".join(said)
+    return "<br>".join(agreement_words(section.rows)) or ("no numbers printed" if section.experiment.source else "")
+
+
+def _verdict(value: float, name: str) -> str:
+    words, shade = VERDICTS.get(value, ("mixed", "mended"))
+    return f"{typeset(escape(name))}: <span class='chip {shade}'>{words}</span>"
 
 
 def _used_protocols(sections: Sequence[Section]) -> list[str]:
-    used = _unique(row.protocol for section in sections for row in section.rows)
+    used = {row.protocol for section in sections for row in section.rows}
     return [name for name in _PROTOCOLS if name in used]
-
-
-def _facts(facts: dict[str, str]) -> str:
-    items = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
-    table = f"<div class=scroll><table class=facts>{items}</table></div>"
-    return f"<details><summary>How this page was made</summary>{table}</details>"
 
 
 def _section(section: Section) -> str:
     e = section.experiment
-    parts = [f'<section id="{escape(e.id)}"><h2>{escape(e.title)}</h2><p>{e.about}</p>']
-    parts += [f"<p class=note>{note}</p>" for note in section.notes]
-    parts += [_table(view, section.rows) for view in section.tables]
-    parts += [_figure(view, paths) for view, paths in section.figures]
+    parts = [
+        f'<section id="{escape(e.id)}"><h3>{typeset(escape(e.title))}</h3>{_chips(section)}<p>{typeset(e.about)}</p>',
+        *_notes(section),
+    ]
+    figures = [figure_html(view.name, view.caption, paths) for view, paths in section.figures]
+    tables = [lay_out(view, section.rows) for view in section.tables]
+    lead = 1 if e.source or not section.notes else 0
+    shown = _shown(tables, told=bool(figures or section.notes))
+    parts += figures[:lead]
+    parts.append(_grid(table for table in tables if table in shown))
+    if figures[lead:]:
+        word = "more figure" if lead else "figure"
+        parts.append(fold(_count(len(figures) - lead, word), "".join(figures[lead:]), _names(section, lead)))
+    folded = [table for table in tables if table not in shown]
+    if folded:
+        word = "more table" if shown else "table"
+        hint = "; ".join(typeset(escape(t.title)) for t in folded)
+        parts.append(fold(_count(len(folded), word), _grid(folded), hint))
     return "".join(parts) + "</section>"
 
 
-def _figure(view: FigureView, paths: tuple[Path, Path]) -> str:
-    data = base64.b64encode(paths[0].read_bytes()).decode("ascii")
-    caption = escape(view.caption)
-    return (
-        f'<figure id="{escape(view.name)}"><img alt="{caption}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{caption} (also figures/{escape(paths[1].name)})</figcaption></figure>"
-    )
+def _chips(section: Section) -> str:
+    source = section.experiment.source
+    chips = [f"<span class=chip>{f'in the paper: {escape(source)}' if source else _BEYOND}</span>"]
+    chips += [f"<span class=chip>{words}</span>" for words in agreement_words(section.rows)]
+    protocols = dict.fromkeys(row.protocol for row in section.rows)
+    chips += [f"<span class=protocol>{escape(name)} protocol</span>" for name in protocols if name != "theory"]
+    return f"<div class=chips>{''.join(chips)}</div>"
 
 
-def _table(view: TableView, rows: Sequence[ResultRow]) -> str:
-    chosen = [r for r in rows if r.metric == view.metric and r.protocol == view.protocol]
-    if view.experiment is not None:
-        chosen = [r for r in chosen if r.experiment == view.experiment]
-    across = list(view.columns) or _unique(_field(row, view.across) for row in chosen)
-    down = list(view.lines) or _unique(_field(row, view.down) for row in chosen if _field(row, view.across) in across)
-    cells = {(_field(row, view.down), _field(row, view.across)): row for row in chosen}
-    head = "".join(f"<th>{escape(name)}</th>" for name in across)
-    lines = []
-    for name in down:
-        line = "".join(_cell(cells.get((name, column)), view.digits) for column in across)
-        lines.append(f"<tr><th>{escape(name)}</th>{line}</tr>")
-    note = f"<p class=note>{view.note}</p>" if view.note else ""
-    title = f"{escape(view.title)} <span class=protocol>{escape(view.protocol)} protocol</span>"
-    table = f"<table><tr><th>{escape(view.down)}</th>{head}</tr>{''.join(lines)}</table>"
-    shown = [cells[name, column] for name in down for column in across if (name, column) in cells]
-    count = "".join(f"<p class=count>{words}.</p>" for words in agreement_words(shown))
-    return f"<h3>{title}</h3>{note}<div class=scroll>{table}</div>{count}"
+def _notes(section: Section) -> list[str]:
+    """Sentences computed from the results; verdicts all, of others the first few."""
+    verdict = {row.method: VERDICTS.get(row.mean) for row in section.rows if row.metric == "verdict"}
+    notes = []
+    for note in section.notes:
+        about = next((v for name, v in verdict.items() if note.startswith(f"<b>{name}: ")), None)
+        marked = note.replace("<b>", f'<b class="{about[1]}">', 1) if about else note
+        notes.append(f"<li>{typeset(marked)}</li>")
+    limit = len(notes) if verdict or len(notes) <= _SHOWN_NOTES + 1 else _SHOWN_NOTES
+    shown = [f"<ul class=notes>{''.join(notes[:limit])}</ul>"] if notes else []
+    rest = notes[limit:]
+    return [*shown, fold(_count(len(rest), "more note"), f"<ul class=notes>{''.join(rest)}</ul>")] if rest else shown
 
 
-def _cell(row: ResultRow | None, digits: int) -> str:
-    if row is None:
-        return "<td></td>"
-    spread = f"± {row.std:.{digits}f}"
-    if row.range is not None:
-        spread = f"[{row.range[0]:.{digits}f}, {row.range[1]:.{digits}f}]"
-    ours = f"{row.mean:.{digits}f} {spread}"
-    if row.paper is None:
-        return f"<td>{ours}</td>"
-    shade = ("in" if row.inside else "out") + ("" if row.basis == "prediction" else f" {row.basis}")
-    if row.basis == "elsewhere":
-        shade = row.basis
-    theirs = f"{row.paper.mean:.{digits}f} ± {row.paper.spread:.{digits}f}"
-    z = "" if row.z is None else f", z {row.z:+.1f}"
-    mark = f", {row.basis}" if row.basis in ("fitted", "selected") else ""
-    return f'<td class="{shade}">{ours}<br><small>paper {theirs}{z}{mark}</small></td>'
+def _shown(tables: Sequence[Laid], *, told: bool) -> list[Laid]:
+    """Tables that are not folded: those with published numbers, or the first ones where nothing else is shown."""
+    shown: list[Laid] = []
+    for table in tables:
+        wanted = table.published or not told
+        fits = table.lines <= _SHOWN_LINES and sum(t.cells for t in shown) + table.cells <= _SHOWN_CELLS
+        if wanted and fits:
+            shown.append(table)
+    return shown or ([] if told else list(tables[:1]))
 
 
-def _field(row: ResultRow, name: str) -> str:
-    return f"{row.lambda_:g}" if name == "lambda" else str(getattr(row, name))
+def _grid(tables: Iterable[Laid]) -> str:
+    """Tables side by side, those of one protocol under its name."""
+    parts = []
+    for protocol, members in groupby(tables, key=lambda table: table.protocol):
+        inner = "".join(table.html for table in members)
+        parts.append(f"<p><span class=protocol>{escape(protocol)} protocol</span></p><div class=tables>{inner}</div>")
+    return "".join(parts)
 
 
-def _unique(values: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(values))
+def _names(section: Section, start: int) -> str:
+    return "; ".join(typeset(escape(view.caption.split(". ")[0].rstrip("."))) for view, _ in section.figures[start:])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("s" if number > 1 else "")

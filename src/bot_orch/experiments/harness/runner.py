@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy
-
 from bot_orch._version import __version__
 from bot_orch.errors import ResultsExistError
 from bot_orch.experiments.harness.engines import Engine, make_engine, run_local
 from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit, discover
+from bot_orch.experiments.harness.facts import machine_facts, run_time
 from bot_orch.experiments.harness.jobs import Job
 from bot_orch.experiments.harness.report import Section, write_report
 from bot_orch.experiments.harness.tables import to_csv
@@ -58,13 +54,16 @@ class Plan:
 
 def reproduce(plan: Plan, progress: Progress) -> Path:
     """Run what is missing, then write tables, figures and the report; returns the report's path."""
+    begun_s = time.perf_counter()
     open_folder(plan.out, plan.settings(), force=plan.force)
     jobs = [(experiment.id, unit) for experiment in plan.experiments for unit in experiment.units(plan.scale)]
+    before = len(read_log(plan.out))
     done = run_missing(plan.out, jobs, plan.run, progress=progress)
     _draw(plan, progress)
     sections = _concluded([_section(plan, experiment, done) for experiment in plan.experiments])
     rows = [row for section in sections for row in section.rows]
-    report = write_report(plan.out, sections, _facts(plan))
+    spent = run_time(time.perf_counter() - begun_s, units=len(jobs), earlier=before, processes=plan.jobs)
+    report = write_report(plan.out, sections, {**_facts(plan), "Run time": spent})
     write_atomically(plan.out / _TABLES, to_csv(rows).encode())  # last: its presence means the run is complete
     return report
 
@@ -194,12 +193,10 @@ def _results(experiment: Experiment, scale: Scale, done: dict[tuple[str, str], d
 
 
 def _facts(plan: Plan) -> dict[str, str]:
+    scale = "as published" if plan.scale.seeds is None else str(plan.scale.seeds)
     return {
         "Command": plan.command,
-        "BOT-Orch": __version__,
-        "Python": platform.python_version(),
-        "NumPy / SciPy": f"{np.__version__} / {scipy.__version__}",
-        "Platform": f"{sys.platform}, {os.cpu_count()} cores",
+        **machine_facts(),
         "Scale": "quick" if plan.scale.quick else "as published",
-        "Seeds": "as published" if plan.scale.seeds is None else str(plan.scale.seeds),
+        "Seeds": "few" if plan.scale.quick and plan.scale.seeds is None else scale,
     }

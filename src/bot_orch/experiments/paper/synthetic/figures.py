@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.experiments.harness.experiment import Results
-from bot_orch.experiments.harness.figures import band, new_figure, style
+from bot_orch.experiments.harness.figures import band, new_figure, paper_points, style
 from bot_orch.experiments.harness.tables import published
 from bot_orch.experiments.paper.synthetic.data import EDGES, WINDOW
 from bot_orch.experiments.paper.synthetic.play import LAMBDAS
@@ -24,7 +24,7 @@ _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1))
 
 def draw_iid(results: Results) -> Any:
     """Half-moons tasks, the agents' outputs around them, and the laws of the latent rewards."""
-    figure, axes = new_figure(2, 2, 10, 7)
+    figure, axes = new_figure(2, 2, 10, 5.4)
     moons, (near, far) = results["iid-m"], axes[0]
     tasks = np.transpose(moons["tasks"])
     near.scatter(*tasks, s=6, color="black")
@@ -44,7 +44,7 @@ def draw_iid(results: Results) -> Any:
 
 def draw_noniid(results: Results) -> Any:
     """The four panels: trajectories and histograms of the changepoints, swinging means, bridges."""
-    figure, axes = new_figure(2, 2, 11, 6.4)
+    figure, axes = new_figure(2, 2, 11, 5.4)
     shifts = results["noniid-ps"]
     for i, path in enumerate(shifts["trajectories"]):
         axes[0, 0].plot(np.asarray(path) + i, color=_AGENTS[i], linewidth=0.8)
@@ -77,7 +77,7 @@ def draw_noniid(results: Results) -> Any:
 def draw_lambda(results: Results) -> Any:
     """Net utility, regret and best-agent rate against lambda, one row per setting."""
     metrics = ("net_utility", "oracle_regret", "best_agent_rate")
-    figure, axes = new_figure(2, 3, 12, 6)
+    figure, axes = new_figure(2, 3, 11.4, 4.8)
     x = np.arange(len(LAMBDAS))
     for row, (environment, payload) in enumerate(results.items()):
         for column, metric in enumerate(metrics):
@@ -88,7 +88,7 @@ def draw_lambda(results: Results) -> Any:
             printed = [
                 published("synthetic-lambda", environment, "bot-orch", lambda_=v, metric=metric) for v in LAMBDAS
             ]
-            axis.plot(x, [np.nan if p is None else p.mean for p in printed], "x", color="black", label="paper")
+            paper_points(axis, x, [np.nan if p is None else p.mean for p in printed])
             for name in ("no-ot", "random", "ucb1"):
                 level = float(np.mean(payload["methods"][name]["metrics"][metric]))
                 look = style(name)

@@ -70,5 +70,6 @@ def theory_experiment(
         tables=lambda: [verdicts, *tables],
         figures=lambda results: [FigureView(id, caption, partial(draw, results))],
         notes=lambda results: claim_notes(claims(results)),
+        source=title.split(":")[0] if ":" in title else "",
         order=order,
     )

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from bot_orch.experiments.harness.experiment import Results
-from bot_orch.experiments.harness.figures import band, new_figure, style
+from bot_orch.experiments.harness.figures import band, new_figure, paper_points, style
 from bot_orch.experiments.paper.triage.play import CONDITIONS, LAMBDAS, PAPER_METHODS, WINDOW
+from bot_orch.experiments.paper.triage.printed import printed_point
 
 __all__ = [
     "draw_escalation",
@@ -24,7 +25,7 @@ _SHIFT_ROUND = 57.5
 
 def draw_learning_curves(results: Results, protocol: str) -> Any:
     """Net utility (top), regret (bottom) and rolling escalation (right)."""
-    figure, axes = new_figure(2, 3, 11, 6)
+    figure, axes = new_figure(2, 3, 11, 4.8)
     for row, curve in enumerate(("net_utility", "oracle_regret")):
         for column, condition in enumerate(CONDITIONS):
             axis = axes[row, column]
@@ -75,7 +76,7 @@ def draw_trajectories(results: Results, protocol: str) -> Any:
 
 def draw_lambda_curves(results: Results, protocol: str) -> Any:
     """Net utility, regret and accuracy against lambda, with the baselines as horizontal lines."""
-    figure, axes = new_figure(2, 3, 11, 6)
+    figure, axes = new_figure(2, 3, 11, 4.8)
     x = np.arange(len(LAMBDAS))
     for row, condition in enumerate(CONDITIONS):
         for column, metric in enumerate(("net_utility", "oracle_regret", "team_accuracy")):
@@ -83,6 +84,7 @@ def draw_lambda_curves(results: Results, protocol: str) -> Any:
             values = np.array([_lambda(results, protocol, condition, value=value, metric=metric) for value in LAMBDAS])
             band(axis, x, values.mean(axis=1), spread=values.std(axis=1), method="bot-orch", every=len(x))
             _baselines(axis, results, protocol, condition=condition, metric=metric)
+            paper_points(axis, x, [printed_point(condition, metric, value, protocol=protocol) for value in LAMBDAS])
             _lambda_axis(axis, x)
             axis.set_title(f"{_NAMES[condition]}: {metric.replace('_', ' ')}")
     axes[0, 0].legend()
@@ -104,11 +106,16 @@ def draw_lambda_escalation(results: Results, protocol: str) -> Any:
         axis.set_ylim(0, 1)
         other = axis.twinx()
         line += other.plot(x, cost, color="#00796b", marker="o", linestyle="--", label="alignment cost (right)")
+        marks = paper_points(axis, x, [printed_point(condition, metric, v) for v in LAMBDAS], color="#c62828")
+        costs = [printed_point(condition, "alignment_cost", v) for v in LAMBDAS]
+        marks += paper_points(other, x, costs, color="#00796b", label="paper, alignment cost")
+        marks[0].set_label("paper, escalation")
         other.set_ylim(0, None)
         other.grid(visible=False)
         _lambda_axis(axis, x)
         axis.set_title(_NAMES[condition])
-        handles = line + [h for h in axis.get_lines() if h not in line and not h.get_label().startswith("_")]
+        handles = line + marks
+        handles += [h for h in axis.get_lines() if h not in handles and not h.get_label().startswith("_")]
         axis.legend(handles=handles, loc="upper right", fontsize=7)
     return figure
 

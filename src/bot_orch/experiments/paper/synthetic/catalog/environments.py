@@ -45,8 +45,8 @@ def _figures(results: Results) -> list[FigureView]:
     return [
         FigureView(
             "synthetic-iid-data",
-            "IID data. Left: half-moons tasks among the output clouds of the six agents (numbers: their places). "
-            "Middle and right: latent rewards, all with mean 0.5.",
+            "IID data. Top: half-moons tasks, alone and among the output clouds of the six agents (numbers: their "
+            "places). Bottom: latent rewards of the six agents in iid-m and iid-g; dotted: 0.5.",
             partial(draw.draw_iid, results),
         ),
         FigureView(
@@ -68,6 +68,6 @@ EXPERIMENT = Experiment(
     rows=_rows,
     tables=_tables,
     figures=_figures,
-    source="the paper's figures 2 and 3",
+    source="Figures 2 and 3",
     order=22,
 )

@@ -97,5 +97,6 @@ EXPERIMENT = Experiment(
     figures=_figures,
     notes=_notes,
     why="The same, against intervals of the mean instead of spreads; the shape is met, the level is not.",
+    source="Table 5",
     order=21,
 )

@@ -1,0 +1,71 @@
+"""Formulas are found in sentences, and words are left alone."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from bot_orch.experiments.harness.typesetting import plain, typeset
+
+
+def read(html):
+    """Formulas in brackets, indices and powers by their signs."""
+
+    def told(found):
+        root = ElementTree.fromstring(found[0].replace("&#x2061;", ""))  # noqa: S314
+        return f"[{inner(root)}]"
+
+    return re.sub(r"<math>.*?</math>", told, html)
+
+
+def inner(node):
+    parts = [inner(child) if len(child) else (child.text or "") for child in node]
+    match node.tag:
+        case "msub":
+            return f"{parts[0]}_{parts[1]}"
+        case "msup":
+            return f"{parts[0]}^{{{parts[1]}}}"
+        case "msubsup":
+            return f"{parts[0]}_{parts[1]}^{{{parts[2]}}}"
+        case "msqrt":
+            return f"√{{{''.join(parts)}}}"
+    return "".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at lambda = 3, then", "at [λ=3], then"),
+        ("weights on u = R - lambda W, eta_t ~ t^-1/2, have", "weights on [u=R−λW], [η_t∼t^{−1/2}], have"),
+        ("regret O(sqrt T) against", "regret [O(√{T})] against"),
+        ("0.89 of (b-a) sqrt(T ln M / 2); slope", "0.89 of [(b−a)√{TlnM/2}]; slope"),
+        ("an eighth, (b-a)^2/8", "an eighth, [(b−a)^{2}/8]"),
+        ("With softmax(eta_t times the sum) it", "With softmax([η_t] times the sum) it"),
+        ("|W_c(nu, mu) - W_c(nu', mu)| / (L W_1(nu, nu')) over", "[|W_c(ν,μ)−W_c(ν′,μ)|/(LW_1(ν,ν′))] over"),
+        ("P(|R - E R| &gt; e) &le; 2 exp(-2 e^2). So", "[P(|R−ER|>e)≤2exp(−2e^{2})]. So"),
+        ("sigma sqrt((1-alpha)/(1+alpha))", "[σ√{(1−α)/(1+α)}]"),
+        ("R = delta S(T)^theta is", "[R=δS(T)^{θ}] is"),
+        ("lambda* = 13 (lambda*)", "[λ^{*}=13(λ^{*})]"),
+        ("marked $x + 1$ only", "marked [x+1] only"),
+    ],
+)
+def test_formulas(text, shown):
+    assert read(typeset(text)) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thompson-beta+ot, lambda-independent and bot-orch@13",
+        "a gamma frailty with a beta prior: A or I, 20 of 30",
+        "<code>lambda = 3</code> and <b class=in>95 %</b>",
+        "slope 0.50 [0.49, 0.52] (see theory-temperature) - and so on",
+        "the escalation_rate of team_accuracy 0.98-1.00, x &lt; 3 &amp; y",
+    ],
+)
+def test_words_stay_words(text):
+    assert typeset(text) == text
+
+
+def test_plain_text_keeps_what_was_marked():
+    assert plain("marked $x + 1$ only") == "marked x + 1 only"
