@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bot_orch.experiments.harness.typesetting import plain, typeset
+from bot_orch.experiments.harness.typesetting import lettered, plain, typeset
 
 
 def read(html):
@@ -46,6 +46,7 @@ def inner(node):
         ("sigma sqrt((1-alpha)/(1+alpha))", "[σ√{(1−α)/(1+α)}]"),
         ("R = delta S(T)^theta is", "[R=δS(T)^{θ}] is"),
         ("lambda* = 13 (lambda*)", "[λ^{*}=13(λ^{*})]"),
+        ("noise (1.25) and eta (1.5) were", "noise (1.25) and [η] (1.5) were"),
         ("marked $x + 1$ only", "marked [x+1] only"),
     ],
 )
@@ -65,6 +66,19 @@ def test_formulas(text, shown):
 )
 def test_words_stay_words(text):
     assert typeset(text) == text
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("thompson-beta+ot", "thompson-beta+ot"),
+        ("regret of eta_t ~ sqrt(t)", r"regret of $\eta_{t}$ ~ √(t)"),
+        ("net_utility at lambda", "net_utility at λ"),
+        ("$10^{3}$", "$10^{3}$"),
+    ],
+)
+def test_labels_of_figures(label, shown):
+    assert lettered(label) == shown
 
 
 def test_plain_text_keeps_what_was_marked():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import MissingExtraError
+from bot_orch.experiments.harness.typesetting import lettered
 
 __all__ = ["STYLES", "Saved", "band", "new_figure", "paper_points", "save_figure", "style"]
 
@@ -72,6 +73,8 @@ def save_figure(draw: Callable[[], Any], stem: Path) -> Saved:
     png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
     with matplotlib.rc_context(_RC):
         figure = draw()
+        for label in figure.findobj(matplotlib.text.Text):
+            label.set_text(lettered(label.get_text()))
         figure.savefig(png, dpi=130, metadata={"Software": None})
         figure.savefig(svg, metadata={"Date": None, "Creator": None})
     return png, svg
@@ -80,6 +83,7 @@ def save_figure(draw: Callable[[], Any], stem: Path) -> Saved:
 def _matplotlib() -> Any:
     try:
         import matplotlib
+        import matplotlib.text
     except ImportError as error:
         raise MissingExtraError("drawing figures", "reproduce") from error
     return matplotlib

@@ -14,7 +14,7 @@ from html import escape, unescape
 
 from bot_orch.experiments.harness.mathml import FUNCTIONS, GREEK, mathml
 
-__all__ = ["plain", "typeset"]
+__all__ = ["lettered", "plain", "typeset"]
 
 _MARKED = re.compile(r"\$([^$]+)\$")
 #: Tags and what stands in code are left alone; text between them is read.
@@ -24,7 +24,7 @@ _SURE = "lambda|eta|alpha|theta|sigma|phi|nu|mu|rhat"
 _LETTER = rf"(?:{'|'.join(sorted(GREEK, key=len, reverse=True))}|rhat|[A-Za-z])(?![A-Za-z])"
 _INDEX = r"_(?:\(\w[^()]*\)|\w{1,2}(?!\w))"
 _POWER = r"\^(?:\([^()]*\)|-?\w+(?:/\w+)?)"
-_NAME = r"[A-Za-z]+(?:[-+@.'’][A-Za-z0-9]{2,})+|\w+_\w{3,}|\d+(?:\.\d+)?\s?%"
+_NAME = r"[A-Za-z]+(?:[-+@.'’][A-Za-z0-9]{2,})+|\w+_\w{3,}|\d+(?:\.\d+)?\s?%|(?<=\s)\(\d[\d.]*\)"
 #: A ``strong`` piece makes a formula, ``weak`` ones beside it join it. The first kind that matches counts.
 _STRONG = (
     rf"{_LETTER}{_INDEX}(?:{_POWER})?'?|(?:{_LETTER}|\)){_POWER}'?|\bsqrt(?=[\s(])"
@@ -38,6 +38,8 @@ _PIECES = re.compile(
     rf"(?P<space>\s+)|(?P<name>{_NAME})|(?P<strong>{_STRONG})|(?P<weak>{_WEAK})|(?P<comma>,(?=\s))|(?P<other>\w+|.)",
     re.DOTALL,
 )
+_NAMED = re.compile(rf"(?<![\w\\-])({_SURE.removesuffix('|rhat')})(?![\w-])")
+_INDEXED = re.compile(rf"(?<![\w$-])({'|'.join(GREEK)}|[A-Za-z])_([a-zA-Z0-9]{{1,2}})(?!\w)")
 _Run = Sequence[tuple[str, str]]
 
 
@@ -59,6 +61,25 @@ def typeset(html: str) -> str:
 def plain(text: str) -> str:
     """The text without the marks of formulas, for places that hold no markup."""
     return _MARKED.sub(r"\1", text)
+
+
+def lettered(text: str) -> str:
+    """The text of a label in a figure: Greek letters instead of their names, a root sign, indices set low.
+
+    Examples
+    --------
+    >>> lettered("lambda (w_j - w_i) = sigma sqrt(2 ln 2)")
+    'λ ($w_{j}$ - $w_{i}$) = σ √(2 ln 2)'
+    """
+    if "$" in text:
+        return text
+    indexed = _INDEXED.sub(lambda found: f"${_letter(found[1], tex=True)}_{{{found[2]}}}$", text)
+    named = _NAMED.sub(lambda found: _letter(found[1]), indexed)
+    return re.sub(r"\bsqrt(?=[\s(])", "√", named)
+
+
+def _letter(name: str, *, tex: bool = False) -> str:
+    return f"\\{name}" if tex and name in GREEK else GREEK.get(name, name)
 
 
 def _text(html: str) -> str:

@@ -120,12 +120,8 @@ EXPERIMENT = Experiment(
     rows=_rows,
     tables=_tables,
     figures=_figures,
-<<<<<<< HEAD
     why="Split and history term are not published; both were chosen here. Where the paper contradicts itself, a note "
     "at the table says so.",
-=======
-    why="The misses are cells in which the paper contradicts itself; see the notes at the tables.",
     source="Tables 3 and 6, Figures 1, 4 and 5",
->>>>>>> d4b2161 (Report: navigation, figures first, folds, formulas, phone, run time)
     order=10,
 )
