@@ -3,16 +3,20 @@
 from dataclasses import replace
 from fnmatch import fnmatch
 
+import numpy as np
 import pytest
 
+from bot_orch.environments.triage import episodes, load_triage, paper_alignment
 from bot_orch.experiments.harness.experiment import Scale, discover
+from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.harness.tables import all_published
-from bot_orch.experiments.paper.ledger import lambdas, runs, triage
+from bot_orch.experiments.paper.ledger import lambdas, learning, runs, triage
 from bot_orch.experiments.paper.ledger.evidence import Evidence, Finding, Measured, judged, ours, printed
 from bot_orch.experiments.paper.ledger.intervals import is_interval
 from bot_orch.experiments.paper.ledger.page import entries, finding_rows, ledger_notes
 from bot_orch.experiments.paper.ledger.sentences import OURS, PRINTED, SENTENCES
 from bot_orch.experiments.paper.ledger.separation import separates
+from bot_orch.rng import derive_keys
 
 PAPER = printed(all_published())
 HOLDS, PARTLY, FAILS, OPEN = Finding.HOLDS, Finding.PARTLY, Finding.FAILS, Finding.OPEN
@@ -130,6 +134,7 @@ CONTROLS = {
 }
 #: Judged on other things than the published tables; their controls are below.
 APART = {"complementarity", "dominance", "separates", "fails-to-redirect"}
+APART |= {"adaptation", "ignores-history", "both-contribute"}
 BY_NAME = {sentence.name: sentence for sentence in SENTENCES}
 
 
@@ -176,6 +181,40 @@ def test_redirection(small, verdict):
         for v, share in shares.items()
     }
     assert lambdas.fails_to_redirect(Evidence(cells)).verdict is verdict
+
+
+def learners(worth, rise=0.0):
+    """BOT-Orch beside itself without learning: what learning adds at lambda 3, 5 and 10, and to the rise."""
+    cells = {}
+    for condition in ("triage-iid", "triage-noniid"):
+        for value, gain in zip(runs.LARGE, worth, strict=True):
+            for name, by in (("bot-orch", 1.0), ("frozen", 0.0)):
+                cells[runs.ID, condition, name, value, NET] = Measured(by * gain, 0.1, 0.5, 0.5)
+                cells[runs.ID, condition, name, value, "escalation_rise"] = Measured(by * rise, 0.1, 0.5, 0.5)
+    return Evidence(cells)
+
+
+def test_what_learning_does_is_judged_beside_no_learning():
+    assert learning.ignores_history(learners((5.0, 0.0, 0.1))).verdict is HOLDS
+    assert learning.ignores_history(learners((5.0, 1.0, -1.0))).verdict is FAILS
+    assert learning.both_contribute(learners((5.0, 0.0, 0.1))).verdict is HOLDS
+    assert learning.both_contribute(learners((5.0, 1.0, 0.1))).verdict is PARTLY
+    assert learning.both_contribute(learners((-5.0, 0.0, 0.0))).verdict is FAILS
+    assert learning.adaptation(learners((0.0, 0.0, 0.0), rise=1.0)).verdict is HOLDS
+    assert learning.adaptation(learners((0.0, 0.0, 0.0), rise=-1.0)).verdict is FAILS
+
+
+def test_frozen_estimates_do_not_learn():
+    (unit,) = (u for u in runs.units(Scale(seeds=2)) if u.key == "noniid/frozen/3")
+    cases = episodes(load_triage(), "noniid", np.arange(2))
+    hidden = replace(cases.stream, reward=1.0 - cases.stream.reward)
+    policy, lambda_ = runs._policy("frozen", "noniid", unit.params["lambda"])
+    keys = derive_keys(["frozen"], range(2))
+    first, other = (
+        simulate(policy, stream, keys, lambda_=lambda_, source=paper_alignment(cases)).agent
+        for stream in (cases.stream, hidden)
+    )
+    assert np.array_equal(first, other)
 
 
 def test_the_dip_without_f_is_a_second_part():

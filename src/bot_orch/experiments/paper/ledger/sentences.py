@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
-from bot_orch.experiments.paper.ledger import lambdas, synthetic, triage
+from bot_orch.experiments.paper.ledger import lambdas, learning, synthetic, triage
 from bot_orch.experiments.paper.ledger.evidence import Evidence, Judgement
 from bot_orch.experiments.paper.ledger.intervals import intervals
 from bot_orch.experiments.paper.ledger.separation import separates
@@ -109,7 +109,7 @@ SENTENCES: tuple[Sentence, ...] = (
     ),
     Sentence(
         "intervals",
-        "All tables",
+        _S + "Metrics; all tables",
         "mean ± 95 % confidence intervals across seeds",
         intervals,
         on=(PRINTED,),
@@ -155,8 +155,15 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "adapts",
         _T + "Results",
-        "the escalation rate increases after the shift, demonstrating online adaptation",
+        "In the Non-IID setting, the escalation rate increases after the shift",
         triage.adapts,
+    ),
+    Sentence(
+        "adaptation",
+        _T + "Results",
+        "..., demonstrating online adaptation to the changing population",
+        learning.adaptation,
+        on=(OURS,),
     ),
     Sentence(
         "bimodal",
@@ -175,13 +182,13 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence("triage-lower-bound", _T + "Baselines", "Random ... a naive lower bound", triage.lower_bound),
     Sentence(
         "identical-metrics",
-        "Baselines",
+        _T + "Baselines; Synthetic, Baselines",
         "All baselines ... are evaluated with identical metrics",
         triage.identical_metrics,
     ),
     Sentence(
         "same-stream",
-        "Baselines",
+        _T + "Baselines; Synthetic, Baselines",
         "All baselines operate on the same task stream ... and random seeds",
         triage.same_stream,
     ),
@@ -272,6 +279,20 @@ SENTENCES: tuple[Sentence, ...] = (
         _A + "Degeneracy",
         "the standard deviation of net utility collapses from ±5.53 at 2.0 to ±0.73 at 10.0",
         lambdas.collapse,
+    ),
+    Sentence(
+        "ignores-history",
+        _A + "Degeneracy",
+        "For lambda at least 5.0 ... effectively ignoring learned reward history",
+        learning.ignores_history,
+        on=(OURS,),
+    ),
+    Sentence(
+        "both-contribute",
+        _A + "Identification",
+        "the last value at which bandit learning and OT alignment both contribute meaningfully",
+        learning.both_contribute,
+        on=(OURS,),
     ),
     Sentence(
         "falls-at-ten",

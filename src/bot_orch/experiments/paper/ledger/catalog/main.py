@@ -27,5 +27,6 @@ EXPERIMENT = Experiment(
     run=runs.run,
     rows=runs.rows,
     conclude=_conclude,
+    source="every empirical sentence",
     order=30,
 )
