@@ -1,6 +1,8 @@
 """Several routers in one service: chosen by path, model or token, each with its own agents, log, budget and pages."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from exposition import parse
@@ -201,10 +203,65 @@ def test_a_reload_reaches_every_router(begin, tmp_path):
     assert answer == {"changed": ["routers.support.router", "routers.code.agents"], "after_restart": []}
     assert {each["id"] for each in service.get("/r/code/v1/agents").json()} == {"coder", "person", "second"}
     assert service.post("/r/support/v1/decisions", {"task": {}}).json()["policy"].startswith("bot")
-    (tmp_path / "c.yaml").write_text(TEXT.partition("  code:")[0])
-    assert service.post("/r/code/v1/admin/reload").json()["after_restart"] == ["routers"]
     (tmp_path / "c.yaml").write_text(TEXT.replace("policy: ucb1", "policy: nonsense"))
     assert service.post("/v1/admin/reload").status == 422
+
+
+def test_a_reload_adds_and_removes_routers_under_load(begin, tmp_path):
+    service = begin(TEXT.partition("routers:")[0])
+    assert service.get("/r/default/v1/agents").status == 404
+    seen, done = [], threading.Event()
+
+    def load():
+        while not done.is_set():
+            seen.append(service.post("/v1/chat/completions", CHAT).status)
+
+    client = threading.Thread(target=load)
+    client.start()
+    try:
+        (tmp_path / "c.yaml").write_text(TEXT)
+        answer = service.post("/v1/admin/reload").json()
+        assert answer == {"changed": ["routers.code", "routers.support"], "after_restart": []}
+        assert agent_of(service.post("/r/support/v1/chat/completions", CHAT)) == "helper"
+        assert agent_of(service.post("/v1/chat/completions", {**CHAT, "model": "auto:code"})) == "coder"
+        assert agent_of(service.post("/r/default/v1/chat/completions", CHAT)) == "general"
+        assert service.get("/r/code/dashboard").status == 200
+        assert 'bot_orch_ready{router="code"} 1' in service.get("/metrics").body.decode()
+        slow = TEXT.replace(
+            "{id: helper, kind: simulated, settings: {median_s: 0.0",
+            "{id: helper, kind: simulated, settings: {median_s: 0.3",
+        )
+        (tmp_path / "c.yaml").write_text(slow)
+        assert service.post("/v1/admin/reload").json()["changed"] == ["routers.support.agents"]
+        with ThreadPoolExecutor(1) as pool:
+            under_way = pool.submit(service.post, "/r/support/v1/chat/completions", CHAT)
+            until(lambda: service.runtime.peers["support"].in_flight)
+            (tmp_path / "c.yaml").write_text(TEXT.partition("  support:")[0] + "  code:" + TEXT.partition("  code:")[2])
+            assert service.post("/v1/admin/reload").json()["changed"] == ["routers.support"]
+            assert service.post("/r/support/v1/chat/completions", CHAT).status == 404
+            assert service.post("/v1/chat/completions", {**CHAT, "model": "auto:support"}).status == 404
+            assert agent_of(under_way.result()) == "helper", "a request that was under way is answered"
+        until(lambda: not any("removed router" in name for name in service.runtime.background))
+        (tmp_path / "c.yaml").write_text(TEXT)
+        assert service.post("/v1/admin/reload").json()["changed"] == ["routers.support"]
+        assert service.get("/v1/routers").json()[2]["decisions"] == 2, "it goes on with its log"
+    finally:
+        done.set()
+        client.join()
+    assert set(seen) == {200} and len(seen) > 3, "nothing was dropped"
+    service.stop()
+    for file in ("log.sqlite", "log.support.sqlite", "log.code.sqlite"):
+        assert replay(open_log(str(tmp_path / file))).ok
+
+
+def test_a_router_that_cannot_start_changes_nothing(begin, tmp_path):
+    service = begin(TEXT.partition("  code:")[0])
+    (tmp_path / "other.sqlite").write_bytes(b"not a log" * 100)
+    (tmp_path / "c.yaml").write_text(TEXT + "    database: other.sqlite\n")
+    assert service.post("/v1/admin/reload").status >= 400
+    assert list(service.runtime.peers) == ["default", "support"]
+    assert agent_of(service.post("/r/support/v1/chat/completions", CHAT)) == "helper"
+    assert service.post("/r/code/v1/decisions").status == 404
 
 
 def test_a_file_with_routers_alone_has_the_first_as_default(begin):

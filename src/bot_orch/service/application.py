@@ -36,6 +36,8 @@ from bot_orch.service.web.routes import RouteSpec
 
 __all__ = ["make_app", "make_runtime", "make_runtimes"]
 
+_LOOK_S = 0.02
+
 
 def make_runtime(config: Config, **options: Any) -> Runtime:
     """A runtime with a queue of people; ``options`` are those of :class:`Runtime`."""
@@ -71,37 +73,91 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         try:
-            for each in every.values():
+            for each in runtime.routers.values():
                 each.open()
         except (BotOrchError, OSError, sqlite3.Error) as error:
             app.state.failure = error
-            for each in every.values():
+            for each in runtime.routers.values():
                 await each.stop()
             raise
-        loading = [asyncio.create_task(_load(app, each), name="load") for each in every.values()]  # 503 meanwhile
+        loading = [
+            asyncio.create_task(_load(app, each), name="load") for each in runtime.routers.values()
+        ]  # 503 meanwhile
         try:
             yield
         finally:
-            for each in every.values():
+            for each in tuple(runtime.routers.values()):
                 await each.stop()
             await asyncio.gather(*loading)
 
-    every = runtime.peers or {runtime.config.name: runtime}
-
     limits = runtime.config.limits
     site = Site(runtime, Gate(runtime.config.tokens, environment, limits), BodyRoom(limits.bodies_bytes))
-    if read is not None:
-        reload = Reloader(runtime, site.gate, read, environment=environment)
-        for each in every.values():
-            each.reload = reload
     app = asgi_app(_routes(site), lifespan, runtime)
-    open_doors(app, {name: _routes(_door(site, name, peer)) for name, peer in runtime.peers.items()})
+    doors = _Doors(app, site)
+    doors.open()
+    if read is not None:
+        reload = Reloader(runtime, site.gate, read, routers=doors, environment=environment)
+        for each in runtime.routers.values():
+            each.reload = reload
     app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
     return app
 
 
-def _door(site: Site, name: str, peer: Runtime) -> Site:
-    return Site(peer, site.gate, site.room, prefix=f"{DOOR}{name}")
+class _Doors:
+    """The routers of a running service, which a reload may add and remove."""
+
+    def __init__(self, app: Starlette, site: Site) -> None:
+        self._app, self._site = app, site
+
+    def open(self) -> None:
+        """Answer the paths of all routers, if there are several, and of no others."""
+        found = self._site.runtime.peers
+        open_doors(self._app, {name: _routes(self._door(name, peer)) for name, peer in found.items()})
+
+    async def add(self, config: Config) -> None:
+        """Start a router; requests can name it once its log is folded."""
+        main = self._site.runtime
+        new = make_runtime(config, clock=main.clock)
+        new.peers = {**main.routers, config.name: new}  # nobody else sees it yet
+        new.usage, new.reload = main.usage, main.reload
+        try:
+            new.open()
+            await new.load()
+        except BaseException:
+            new.traces = None  # that of all routers
+            await new.stop()
+            raise
+        _begin(new)
+        self._share(new.peers)
+
+    async def remove(self, name: str) -> None:
+        """Take no more requests for a router, and stop it once those that it has are answered, or the grace is over."""
+        main = self._site.runtime
+        old = main.routers[name]
+        self._share({each: peer for each, peer in main.routers.items() if peer is not old})
+        main.background.start(f"removed router {name}", _wound_up(old))
+
+    def _share(self, routers: dict[str, Runtime]) -> None:
+        for each in routers.values():
+            each.peers = routers
+        self.open()
+
+    def _door(self, name: str, peer: Runtime) -> Site:
+        return Site(peer, self._site.gate, self._site.room, prefix=f"{DOOR}{name}")
+
+
+async def _wound_up(runtime: Runtime) -> None:
+    """Stop a router that takes no more requests."""
+    try:
+        async with asyncio.timeout(runtime.config.limits.grace_s):
+            while runtime.in_flight:
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        pass
+    finally:
+        runtime.traces = None  # that of all routers
+        runtime.usage.forget(runtime.writer.log)
+        await runtime.stop()
 
 
 async def _load(app: Starlette, runtime: Runtime) -> None:
@@ -115,6 +171,11 @@ async def _load(app: Starlette, runtime: Runtime) -> None:
         if app.state.stop is not None:
             app.state.stop()
         return
+    _begin(runtime)
+
+
+def _begin(runtime: Runtime) -> None:
+    """Start what needs the folded log."""
     start_alarms(runtime)
     open_bench(runtime)
     if runtime.replica is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -22,7 +23,7 @@ from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Reloaded, Runtime
 from bot_orch.service.web.auth import Gate, is_loopback
 
-__all__ = ["Reloader", "check_exposed"]
+__all__ = ["Reloader", "RouterSet", "check_exposed"]
 
 _log = logging.getLogger("bot_orch.service")
 _FIXED = (
@@ -37,7 +38,20 @@ _FIXED = (
 )  # read once, at the start
 _LIVE = ("agents", "guards", "router", "judges", "audit", "tokens", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is the same for all routers
+_OF_ITS_OWN = ("database", "queue", "access_log")  # fixed at the start, but not the same for all routers
 _LOOK_S = 0.05
+
+
+class RouterSet(Protocol):
+    """Adds routers to a running service and removes them."""
+
+    async def add(self, config: Config) -> None:
+        """Start a router; raises if its log cannot be used."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Take no more requests for a router; those that it has are answered."""
+        ...
 
 
 def check_exposed(config: Config) -> None:
@@ -57,20 +71,29 @@ class Reloader:
         The running service and its tokens.
     read
         Reads the configuration.
+    routers
+        Adds and removes routers; without it that takes a restart.
     environment
         Variables that hold tokens; by default those of the process.
     """
 
     def __init__(
-        self, runtime: Runtime, gate: Gate, read: Callable[[], Config], *, environment: Mapping[str, str] | None = None
+        self,
+        runtime: Runtime,
+        gate: Gate,
+        read: Callable[[], Config],
+        *,
+        routers: RouterSet | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._runtime, self._gate, self._read, self._environment = runtime, gate, read, environment
+        self._routers = routers
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self) -> Reloaded:
         """Apply the configuration as it is now, or raise and leave everything as it was."""
         async with self._one_at_a_time:
-            runtime, every = self._runtime, self._runtime.peers or {self._runtime.config.name: self._runtime}
+            runtime, every = self._runtime, dict(self._runtime.routers)
             for each in every.values():
                 each.check_loaded()
             wanted = (await asyncio.to_thread(self._read)).split()
@@ -82,7 +105,7 @@ class Reloader:
             for name, part in new.items():
                 await asyncio.to_thread(check, msgspec.structs.replace(part, name=name))
             gate = Gate(main.tokens, self._environment, main.limits)
-            changed, after_restart = [], ["routers"] if wanted.keys() != every.keys() else []
+            changed, after_restart = await self._change_routers(wanted, every)
             for name, part in new.items():
                 prefix = "" if every[name] is runtime else f"routers.{name}."
                 own = _LIVE if every[name] is runtime else _OF_ROUTER
@@ -99,6 +122,22 @@ class Reloader:
             fields = {"changed": changed, "after_restart": sorted(set(after_restart), key=after_restart.index)}
             _log.info("reloaded", extra={"fields": fields})
             return Reloaded(**fields)
+
+    async def _change_routers(
+        self, wanted: Mapping[str, Config], every: Mapping[str, Runtime]
+    ) -> tuple[list[str], list[str]]:
+        """Add and remove routers; those changed, and what takes a restart. New ones first: they may be refused."""
+        added, removed = wanted.keys() - every.keys(), every.keys() - wanted.keys()
+        if self._routers is None:
+            return [], ["routers"] if added or removed else []
+        shared = {name: getattr(self._runtime.config, name) for name in _FIXED if name not in _OF_ITS_OWN}
+        for name in sorted(added):
+            new = msgspec.structs.replace(wanted[name], **shared)
+            await asyncio.to_thread(check, new)
+            await self._routers.add(new)
+        for name in sorted(removed):
+            await self._routers.remove(name)
+        return [f"routers.{name}" for name in sorted(added | removed)], []
 
 
 def _kept(old: Config, wanted: Config) -> Config:

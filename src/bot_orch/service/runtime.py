@@ -127,6 +127,16 @@ class Runtime:
         self.shadows: dict[str, float] = {}
 
     @property
+    def routers(self) -> Mapping[str, Runtime]:
+        """All routers of the service by name, this one if it is alone."""
+        return self.peers or {self.config.name: self}
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the service."""
+        return self._clock
+
+    @property
     def writer(self) -> Writer:
         """The writer of the log; raises before :meth:`start`."""
         if self._writer is None:

@@ -73,6 +73,10 @@ class TokenUsage:
         for row in log.read(first_since(log, now_us - round(longest_s * 1e6)) - 1):
             self.follow(row)
 
+    def forget(self, log: Log) -> None:
+        """Ask the log of a router that was removed no more; what its tokens have used still counts."""
+        self._logs = [each for each in self._logs if each is not log]
+
     def follow(self, row: Row) -> None:
         """Take a row that another process, or this one before a restart, has written."""
         if self._limits and row.holds(DecisionMade):
