@@ -157,7 +157,8 @@ def _live(cell: Cell, seed: int, change) -> tuple[np.ndarray, ...]:
         agents.append(agent)
         propensities.append(decision.propensities)
         penalties.append(decision.terms.alignment + decision.terms.cost)
-        due.setdefault(t + replay.lateness(t), []).append((decision.id, _outcome(replay, cell, t, seed, row, agent)))
+        outcome = _outcome(replay, cell, t, seed, row, agent)
+        due.setdefault(t + (replay.lateness(t) or 0), []).append((decision.id, outcome))
         for decision_id, outcome in due.pop(t, ()):
             router.observe(decision_id, outcome)
     return np.array(agents), np.array(propensities), np.array(penalties)

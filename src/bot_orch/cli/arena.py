@@ -30,6 +30,7 @@ examples:
   bot-orch arena my-matrix.npz --policies linucb thompson-beta --seeds 10 --out out/mine
   bot-orch arena my-matrix.npz --policies auto --latency-target 5 --cost-weight 10 --out out/prompt
   bot-orch arena my-matrix.npz --policies auto --budget 0.0005 --out out/budget
+  bot-orch arena my-matrix.npz --policies auto vw-regcb --conditions delayed dead-agent --out out/conditions
   bot-orch arena data/ --policies ours peers --order both --jobs 2 --out out/arena"""
 
 
@@ -73,6 +74,12 @@ def add(commands: Any) -> None:
         "--cost-weight", type=float, default=0.0, metavar="W", help="reward units per dollar, for auto and bot"
     )
     parser.add_argument("--budget", type=float, metavar="USD", help="mean dollars per task at most, for our policies")
+    parser.add_argument(
+        "--conditions",
+        nargs="+",
+        metavar="NAME",
+        help="also play under delayed, censored, dead-agent, drifting, cold-start, poisoned, restart, long, or all",
+    )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     add_run_options(parser, "out/arena")
     parser.add_argument("--list-policies", action="store_true", help="list the policies and exit")
@@ -81,6 +88,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from bot_orch.experiments.arena.conditions import find_conditions
     from bot_orch.experiments.arena.registry import find_entrants
     from bot_orch.experiments.arena.run import ArenaPlan, run_arena
     from bot_orch.experiments.arena.wanted import options_without_effect
@@ -116,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         latency_target_s=arguments.latency_target,
         cost_weight=arguments.cost_weight,
         budget_usd=arguments.budget,
+        conditions=find_conditions(_names(arguments.conditions)),
     )
     for note in options_without_effect(
         plan.paths,
@@ -176,5 +185,6 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--latency-target", f"{arguments.latency_target:g}"] if arguments.latency_target else []
     words += ["--cost-weight", f"{arguments.cost_weight:g}"] if arguments.cost_weight else []
     words += ["--budget", f"{arguments.budget:g}"] if arguments.budget else []
+    words += ["--conditions", *arguments.conditions] if arguments.conditions else []
     words += ["--signal", arguments.signal] if arguments.signal != "log-uniform" else []
     return " ".join(words)

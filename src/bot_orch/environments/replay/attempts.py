@@ -129,6 +129,6 @@ class AttemptReplay(Replay):
             reason=(STOPPED,) if stopped else None,
         )
 
-    def after(self, t: int, agent: Any) -> RoundOutcome:
+    def after(self, t: int, agent: Any, audit: Any = None) -> RoundOutcome:
         """Refused: a round consists of attempts."""
         raise RuntimeError("a round consists of attempts; call attempt()")

@@ -190,6 +190,8 @@ class Replay:
         When outcomes come back.
     audit_rate
         Share of rounds, drawn at random, in which the true reward is told beside the judge's.
+    rows, context
+        Tasks of the rounds, ``(rounds, seeds)``, instead of an order, and the prepared context of all tasks then.
 
     Examples
     --------
@@ -218,6 +220,8 @@ class Replay:
         price: tuple[float, ...] | None = None,
         arrival: Arrival | None = None,
         audit_rate: float = 0.0,
+        rows: Ints | None = None,
+        context: Floats | None = None,
     ) -> None:
         if order not in ORDERS:
             raise InvalidInputError("order", f"{order!r} is not known", f"choose one of {', '.join(ORDERS)}")
@@ -225,8 +229,10 @@ class Replay:
         if n < 1 or len(seeds) < 1:
             raise InvalidInputError("rounds", f"is {n}, with {len(seeds)} seeds", "pass 1 or more of both")
         self.matrix, self.order, self.rounds, self.seeds = matrix, order, n, list(seeds)
-        self.rows = np.stack([task_order(matrix, order, n, seed=seed) for seed in self.seeds], axis=1)
-        self.context = context_of(matrix, components)
+        if rows is None:
+            rows = np.stack([task_order(matrix, order, n, seed=seed) for seed in self.seeds], axis=1)
+            context = context_of(matrix, components)
+        self.rows, self.context = rows, context
         self._draw_keys = derive_keys(["arena draw", matrix.name], self.seeds)
         self._trial_keys = derive_keys(["arena trial", matrix.name], self.seeds)
         self._player_keys = derive_keys(["arena player", matrix.name], self.seeds)
@@ -269,8 +275,23 @@ class Replay:
         """One number in [0, 1) per seed for the choice of round ``t`` (from 0), the same for every policy."""
         return uniform(self._draw_keys, t)
 
-    def lateness(self, t: int) -> int:
-        """How many rounds later the outcomes of round ``t`` (from 0) are learned."""
+    @property
+    def restarts(self) -> frozenset[int]:
+        """Rounds (from 0) before which the router is stopped and started again from its saved state."""
+        return frozenset()
+
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """Rounds (from 0) at which agents change: the best single agent is that of every phase."""
+        return ()
+
+    @property
+    def gives_up(self) -> int:
+        """After how many rounds an outcome that does not come is no longer waited for."""
+        return self.rounds
+
+    def lateness(self, t: int, agent: Ints | None = None) -> int | None:
+        """How many rounds later the outcomes of round ``t`` (from 0) are learned; None for never."""
         return 0 if self.arrival.late is None else int(self.arrival.late[t])
 
     def before(self, t: int) -> RoundContext:
@@ -286,8 +307,11 @@ class Replay:
             claims=None if m.claims is None else m.claims[rows],
         )
 
-    def after(self, t: int, agent: Ints) -> RoundOutcome:
-        """Close round ``t`` (from 0): the cell of each seed's chosen agent."""
+    def after(self, t: int, agent: Ints, audit: Bools | None = None) -> RoundOutcome:
+        """Close round ``t`` (from 0): the cell of each seed's chosen agent.
+
+        ``audit``: which seeds are audited, where the player draws that itself.
+        """
         if t != self._asked:
             raise RuntimeError(f"round {t} is not open; rounds are played in order")
         if t <= self._answered:
@@ -310,13 +334,14 @@ class Replay:
             elapsed_s=None if m.elapsed_s is None else m.elapsed_s[at],
             cause=None if m.runtime is None else m.runtime.cause[at],
             reason=reason,
-            truth=self._truth(t, at),
+            truth=self._truth(t, at, audit),
         )
 
-    def _truth(self, t: int, at: tuple[Ints, Ints]) -> Floats | None:
+    def _truth(self, t: int, at: tuple[Ints, Ints], audit: Bools | None) -> Floats | None:
         if not self._audit_rate or self.matrix.true_reward is None:
             return None
-        return np.where(uniform(self._audit_keys, t) < self._audit_rate, self.matrix.true_reward[at], np.nan)
+        told = uniform(self._audit_keys, t) < self._audit_rate if audit is None else audit
+        return np.where(told, self.matrix.true_reward[at], np.nan)
 
     def _reward(self, t: int, at: tuple[Ints, Ints]) -> Floats:
         if self._trials is not None:

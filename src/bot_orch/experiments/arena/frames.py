@@ -8,7 +8,7 @@ from typing import Any
 
 from bot_orch.display import data_frame
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.league import Results, league
+from bot_orch.experiments.arena.league import Results, league, stage_of
 from bot_orch.experiments.harness.runner import read_log
 from bot_orch.files import path_of
 
@@ -28,15 +28,22 @@ def read_results(out: str | Path) -> Results:
 
 
 def results_frame(out: str | Path) -> Any:
-    """One row per data set, order, policy, metric and seed: a ``pandas.DataFrame`` (extra ``notebook``)."""
-    return data_frame(
-        [
-            {"dataset": dataset, "order": order, "policy": policy, "metric": metric, "seed": seed, "value": value}
-            for (dataset, order, policy), payload in read_results(out).items()
+    """One row per data set, order, policy, metric and seed: a ``pandas.DataFrame`` (extra ``notebook``).
+
+    A run with conditions has a last column ``condition``.
+    """
+    results = read_results(out)
+    staged = any(stage_of(key[1])[1] != "plain" for key in results)
+    rows: list[dict[str, Any]] = []
+    for (dataset, stage, policy), payload in results.items():
+        order, condition = stage_of(stage)
+        last = {"condition": condition} if staged else {}
+        rows += [
+            {"dataset": dataset, "order": order, "policy": policy, "metric": metric, "seed": s, "value": value, **last}
             for metric, values in payload["metrics"].items()
-            for seed, value in enumerate(values)
+            for s, value in enumerate(values)
         ]
-    )
+    return data_frame(rows)
 
 
 def league_frame(out: str | Path, order: str = "shuffled") -> Any:

@@ -12,11 +12,14 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 
-__all__ = ["COLUMNS", "Results", "Standing", "csv_text", "draws_with_best", "league", "mean_std"]
+__all__ = [
+    *("COLUMNS", "Results", "Standing", "csv_text", "draws_with_best"),
+    *("league", "mean_std", "stage_name", "stage_of"),
+]
 
 COLUMNS = ("dataset", "order", "policy", "metric", "mean", "std", "seeds")
 
-#: Payloads by (dataset, order, policy).
+#: Payloads by (dataset, order, policy); under a condition the order is ``order+condition``.
 Results = Mapping[tuple[str, str, str], dict[str, Any]]
 
 
@@ -36,11 +39,29 @@ def mean_std(values: Sequence[float]) -> tuple[float, float, int]:
     return mean, std if std > 1e-12 * max(1.0, abs(mean)) else 0.0, int(v.size)  # rounding is not spread
 
 
+def stage_name(order: str, condition: str) -> str:
+    """The order, and the condition behind it unless that is ``plain``."""
+    return order if condition == "plain" else f"{order}+{condition}"
+
+
+def stage_of(name: str) -> tuple[str, str]:
+    """Order and condition; the inverse of :func:`stage_name`.
+
+    Examples
+    --------
+    >>> stage_of("given+delayed"), stage_of("given")
+    (('given', 'delayed'), ('given', 'plain'))
+    """
+    order, _, condition = name.partition("+")
+    return order, condition or "plain"
+
+
 def csv_text(results: Results, *, shares: bool) -> str:
-    """``arena.csv``: the header and one line per number."""
+    """``arena.csv``: the header and one line per number; a last column ``condition`` if there is one."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    staged = any(stage_of(key[1])[1] != "plain" for key in results)
+    writer.writerow((*COLUMNS, "condition") if staged else COLUMNS)
     for key, payload in results.items():
         metrics = dict(payload["metrics"])
         if shares:
@@ -48,7 +69,9 @@ def csv_text(results: Results, *, shares: bool) -> str:
         for metric, values in metrics.items():
             mean, std, seeds = mean_std(values)
             if seeds:
-                writer.writerow([*key, metric, f"{mean:.10g}", f"{std:.10g}", seeds])
+                order, condition = stage_of(key[1])
+                row = [key[0], order, key[2], metric, f"{mean:.10g}", f"{std:.10g}", seeds]
+                writer.writerow([*row, condition] if staged else row)
     return text.getvalue()
 
 

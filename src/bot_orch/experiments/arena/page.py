@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bot_orch.experiments.arena.conditions.tables import conditions_part, without_conditions
 from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
 from bot_orch.experiments.arena.plots import draw_budget, draw_curves, draw_league, draw_set
 from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
@@ -41,6 +42,7 @@ _DIGITS = {"par10": 0, "cost_usd": 6, "mean_observed_time": 2}
 
 def write_page(out: Path, results: Results, command: str, *, progress: Progress) -> Path:
     """Draw the figures, write ``index.html`` and return its path."""
+    under, results = conditions_part(results), without_conditions(results)
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
     figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
@@ -48,8 +50,10 @@ def write_page(out: Path, results: Results, command: str, *, progress: Progress)
     draw = _Drawer(out, progress, figures)
     parts = [_INTRO]
     parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
+    parts.append(under)
     parts.append(_facts(results, command))
     chapters = [Chapter(order, f"{order.capitalize()} order") for order in orders]
+    chapters += [Chapter("conditions", "Conditions")] if under else []
     write_atomically(out / "index.html", html_page("BOT-Orch: the arena", "".join(parts), chapters))
     progress(figures, figures, "drawn")
     return out / "index.html"

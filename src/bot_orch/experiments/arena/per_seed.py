@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 
 import numpy as np
 
@@ -16,7 +17,13 @@ __all__ = ["Learner", "PerSeedPlayer", "with_intercept"]
 
 
 class Learner(ABC):
-    """A bandit of another library, for one seed."""
+    """A bandit of another library, for one seed.
+
+    ``t`` is the round (from 1) that a call is about, and ``now`` the round under way: outcomes may come later.
+    """
+
+    t: int = 0
+    now: int = 0
 
     @abstractmethod
     def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
@@ -24,7 +31,11 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, x: Floats, arm: int, reward: float) -> None:
-        """Learn the reward of the arm pulled last."""
+        """Learn the reward of the arm pulled in round ``t``."""
+
+    def saved(self) -> Learner:
+        """The learner as its saved state restores it; by default a copy, as pickling would make it."""
+        return deepcopy(self)
 
 
 class PerSeedPlayer(Player):
@@ -41,16 +52,28 @@ class PerSeedPlayer(Player):
         x = self._nothing if before.context is None else before.context
         chosen = np.empty(len(self._learners), dtype=np.int64)
         for b, learner in enumerate(self._learners):
+            learner.t = learner.now = before.t
             arms = self._everyone if before.eligible is None else np.flatnonzero(before.eligible[b]).tolist()
             chosen[b] = learner.pull(x[b], arms, float(u[b]))
         return Pick(chosen)
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
-        """One update per learner."""
+        """One update per learner: with the truth where it is told, with zero for a timeout."""
         x = self._nothing if before.context is None else before.context
         for b, learner in enumerate(self._learners):
-            stopped = after.reason is not None and after.reason[b] == STOPPED  # it did not complete in its time
-            learner.update(x[b], int(after.agent[b]), 0.0 if stopped else float(after.reward[b]))
+            reward = float(after.reward[b])
+            if after.reason is not None and after.reason[b] in ("timeout", STOPPED):  # it did not complete in its time
+                reward = 0.0
+            if after.truth is not None and np.isfinite(after.truth[b]):
+                reward = float(after.truth[b])
+            if np.isfinite(reward):
+                learner.t = before.t
+                learner.update(x[b], int(after.agent[b]), reward)
+
+    def restarted(self) -> Player:
+        """Every learner restored from its saved state."""
+        self._learners = [learner.saved() for learner in self._learners]
+        return self
 
 
 def with_intercept(x: Floats) -> Floats:

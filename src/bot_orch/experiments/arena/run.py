@@ -15,7 +15,9 @@ from bot_orch.environments.matrix.find import dataset_name, fingerprint, load_ma
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Order, Replay, Setup
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.experiments.arena.league import Results, csv_text
+from bot_orch.experiments.arena.conditions.catalog import PLAIN
+from bot_orch.experiments.arena.conditions.play import rounds_under, score_staged, staged
+from bot_orch.experiments.arena.league import Results, csv_text, stage_name
 from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, Entrant, discover_entrants
 from bot_orch.experiments.arena.wanted import options_without_effect
 from bot_orch.experiments.harness.attempts import attempt_readers, play_attempts_of
@@ -68,6 +70,7 @@ class ArenaPlan:
     latency_target_s: float | None = None
     cost_weight: float = 0.0
     budget_usd: float | None = None
+    conditions: Sequence[str] = (PLAIN,)
 
     def settings(self) -> dict[str, Any]:
         """What determines the results of a unit, written beside them. Names of policies may be added later."""
@@ -78,12 +81,13 @@ class ArenaPlan:
         }
 
     def units(self) -> list[dict[str, Any]]:
-        """Every (data set, order, policy), baselines first."""
+        """Every (data set, order, condition, policy), baselines first."""
         common = self._common()
         return [
-            {"path": str(path), "dataset": dataset_name(path), "order": order, "policy": policy, **common}
+            {"path": str(path), "dataset": dataset_name(path), "order": order, "policy": policy, **common, **under}
             for path in self.paths
             for order in self.orders
+            for under in ({} if name == PLAIN else {"condition": name} for name in self.conditions)
             for policy in (*BASELINES, *(BUDGET_BASELINES if self.budget_usd else ()), *self.policies)
         ]
 
@@ -110,18 +114,24 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     matrix = load_matrix(Path(unit["path"]))
     rounds = unit["rounds"] or len(matrix.playable)
     rounds = min(rounds, unit.get("at_most") or rounds)
-    replay = Replay(
-        matrix,
-        unit["order"],
-        rounds,
-        seeds=range(unit["seeds"]),
-        components=unit["components"],
-        signal=unit["signal"],
-        latency_target_s=unit.get("latency_target_s"),
-        cost_weight=unit.get("cost_weight", 0.0),
-        budget_usd=unit.get("budget_usd"),
-    )
-    name = unit["policy"]
+    options: dict[str, Any] = {
+        "components": unit["components"],
+        "signal": unit["signal"],
+        "latency_target_s": unit.get("latency_target_s"),
+        "cost_weight": unit.get("cost_weight", 0.0),
+        "budget_usd": unit.get("budget_usd"),
+    }
+    name, condition = unit["policy"], unit.get("condition", PLAIN)
+    replay: Replay
+    if condition == PLAIN:
+        replay = Replay(matrix, unit["order"], rounds, seeds=range(unit["seeds"]), **options)
+    else:
+        rounds = rounds_under(condition, unit["rounds"], rounds)
+        under = staged(matrix, condition, unit["order"], rounds=rounds, seeds=unit["seeds"], **options)
+        if name not in BASELINES and name not in BUDGET_BASELINES:
+            entrant = discover_entrants()[name]
+            return {**score_staged(entrant.build, under), "kind": entrant.kind}
+        replay = under.scored()
     if name in BUDGET_BASELINES:
         found = {**score(replay, budget_baseline(replay, name, unit["budget_usd"])), "kind": "baseline"}
         return {
@@ -170,6 +180,8 @@ def _preflight(plan: ArenaPlan) -> None:
         cost_weight=plan.cost_weight,
         latency_target_s=plan.latency_target_s,
     )
+    if plan.attempts > 1 and set(plan.conditions) != {PLAIN}:
+        raise InvalidInputError("--conditions", "is given beside --attempts", "pass one of them")
     for path in plan.paths if plan.attempts > 1 else ():
         _check_attempts(plan, load_matrix(path))
     setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]))
@@ -203,4 +215,4 @@ def _run_missing(plan: ArenaPlan, progress: Progress) -> Results:
 
 
 def _key(unit: Mapping[str, Any]) -> tuple[str, str, str]:
-    return unit["dataset"], unit["order"], unit["policy"]
+    return unit["dataset"], stage_name(unit["order"], unit.get("condition", PLAIN)), unit["policy"]

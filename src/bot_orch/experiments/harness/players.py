@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,10 +29,14 @@ __all__ = ["Pick", "Player", "PolicyPlayer", "ReplayTrace", "alignment_for", "pl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pick:
-    """An agent per seed, and the probabilities ``(seeds, M)`` it was drawn from where they are known."""
+    """An agent per seed, and the probabilities ``(seeds, M)`` it was drawn from where they are known.
+
+    ``audit``: which seeds want the truth about this round; None leaves that to the replay.
+    """
 
     agent: Ints
     propensities: Floats | None = None
+    audit: Bools | None = None
 
 
 class Player(ABC):
@@ -49,6 +54,13 @@ class Player(ABC):
     @abstractmethod
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """Learn from what the chosen agents showed."""
+
+    def forget(self, before: RoundContext) -> None:  # noqa: B027
+        """The outcome of a round is not waited for any longer; by default nothing is learned from that."""
+
+    def restarted(self) -> Player:
+        """The player as its saved state restores it; by default a copy."""
+        return deepcopy(self)
 
     def patience(self, before: RoundContext, agent: int, *, deadline_s: float, rule: PatienceRule = "learned") -> float:
         """The share of ``deadline_s`` to wait for ``agent`` before another one is asked; half by default, one seed.
@@ -83,14 +95,14 @@ class PolicyPlayer(Player):
         context: bool = True,
         claims: bool = True,
     ) -> None:
-        self._context, self._claims = context and setup.features > 0, claims
-        self.uses_features = self._context and reads_features(policy)
+        self.shows_context, self.shows_claims = context and setup.features > 0, claims
+        self.uses_features = self.shows_context and reads_features(policy)
         alignment = alignment_for(setup) if lambda_ != 0.0 and policy.uses_alignment else None
         self.engine = Engine(
             Settings(
                 policy,
                 lambda_=lambda_,
-                n_features=setup.features if self._context else 0,
+                n_features=setup.features if self.shows_context else 0,
                 floor=floor,
                 alignment=alignment,
                 cost_weight=setup.cost_weight if setup.has_cost else 0.0,
@@ -111,11 +123,11 @@ class PolicyPlayer(Player):
         observed = Observation(
             before.t,
             self._cost,
-            context=before.context if self._context else None,
+            context=before.context if self.shows_context else None,
             eligible=before.eligible,
             reference=None if alignment is None else _embedded(alignment, before.reference),
             pending=self._waiting,
-            claims=before.claims if self._claims else None,
+            claims=before.claims if self.shows_claims else None,
             price=self._price,
             names=self._names,
         )
@@ -233,13 +245,21 @@ def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> 
     agents, learned = np.empty(shape, dtype=np.int64), np.full(shape, np.nan)
     kept = np.full((*shape, replay.matrix.n_agents), np.nan) if keep_propensities else None
     due: dict[int, list[tuple[RoundContext, RoundOutcome]]] = {}
+    gone: dict[int, list[RoundContext]] = {}
     for t in range(replay.rounds):
+        if t in replay.restarts:
+            player = player.restarted()
         before = replay.before(t)
         pick = player.choose(before, replay.draws(t))
-        after = replay.after(t, pick.agent)
-        due.setdefault(t + replay.lateness(t), []).append((before, after))
+        after, late = replay.after(t, pick.agent, pick.audit), replay.lateness(t, pick.agent)
+        if late is None:
+            gone.setdefault(t + replay.gives_up, []).append(before)
+        else:
+            due.setdefault(t + late, []).append((before, after))
         for earlier, outcome in due.pop(t, ()):
             player.learn(earlier, outcome)
+        for earlier in gone.pop(t, ()):
+            player.forget(earlier)
         agents[t], learned[t] = pick.agent, after.reward
         if kept is not None and pick.propensities is not None:
             kept[t] = pick.propensities

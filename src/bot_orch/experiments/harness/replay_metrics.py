@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ def chosen(replay: Replay, agent: Ints) -> Reader:
 def baseline(replay: Replay, name: str, by: Floats | None = None) -> Reader:
     """``random``, ``best-single`` or ``oracle`` on the tasks of the replay; best is the largest ``by``, the reward.
 
-    The best single agent is the best in hindsight of each seed's rounds; a task it cannot take goes to a random one.
+    The best single agent is the best in hindsight of each seed's rounds, or of each phase where the replay has phases.
+    A task it cannot take goes to a random one.
     """
     if name == "random":
         return lambda values: _anyone(replay, values)[replay.rows]
@@ -35,8 +37,11 @@ def baseline(replay: Replay, name: str, by: Floats | None = None) -> Reader:
     if name == "oracle":
         best = np.nanargmax(np.where(replay.matrix.eligible & np.isfinite(worth), worth, -np.inf), axis=1)
         return lambda values: values[rows, best[rows]]
-    means = _known_mean(_filled(replay, worth)[rows])
-    single = np.argmax(np.where(np.isfinite(means), means, -np.inf), axis=-1)
+    filled, edges = _filled(replay, worth)[rows], [0, *replay.phases, replay.rounds]
+    means = [_known_mean(filled[a:b]) for a, b in pairwise(edges)]
+    single = np.repeat(
+        [np.argmax(np.where(np.isfinite(m), m, -np.inf), axis=-1) for m in means], np.diff(edges), axis=0
+    )
     return lambda values: _filled(replay, values)[rows, single]
 
 

@@ -39,10 +39,14 @@ class VowpalWabbit(Learner):
             import vowpal_wabbit_next as vw
         except ImportError as error:
             raise MissingExtraError("playing against Vowpal Wabbit", "peers") from error
-        self._workspace = vw.Workspace([*_BASE.split(), *options.split(), "--random_seed", str(seed)])
-        self._parse = vw.TextFormatParser(self._workspace).parse_line
-        self._n = setup.agents
-        self._shown: tuple[Any, list[int], float] | None = None
+        self._arguments = [*_BASE.split(), *options.split(), "--random_seed", str(seed)]
+        self._shown: dict[int, tuple[str, list[int], float]] = {}
+        self._open(vw.Workspace(self._arguments))
+
+    def _open(self, workspace: Any) -> None:
+        from vowpal_wabbit_next import TextFormatParser
+
+        self._workspace, self._parse = workspace, TextFormatParser(workspace).parse_line
 
     def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
         """Predict, then draw."""
@@ -52,16 +56,22 @@ class VowpalWabbit(Learner):
         for position, probability in predicted:
             p[position] = probability
         position = int(draw(p, u))
-        self._shown = (shared, list(arms), float(p[position] / p.sum()))
+        self._shown[self.t] = (shared, list(arms), float(p[position] / p.sum()))
         return arms[position]
 
     def update(self, x: Floats, arm: int, reward: float) -> None:
         """Learn with the probability the arm was drawn with."""
-        assert self._shown is not None  # noqa: S101  (pull comes first)
-        shared, arms, probability = self._shown
+        shared, arms, probability = self._shown.pop(self.t)
         label = f"0:{1.0 - reward:.6g}:{probability:.6g} "
         lines = [f"{label if other == arm else ''}|a {other}" for other in arms]
         self._workspace.learn_one([self._parse(shared), *map(self._parse, lines)])
+
+    def saved(self) -> Learner:
+        """A workspace from the bytes that the library serialises."""
+        from vowpal_wabbit_next import Workspace
+
+        self._open(Workspace(self._arguments, model_data=self._workspace.serialize()))
+        return self
 
 
 def _player(options: str, setup: Setup) -> Player:
