@@ -1,8 +1,8 @@
 """Compare the paper's tables with those of release 0.1.0, cell by cell.
 
 ``python tests/fingerprints/tables.py out/paper`` compares the ``tables.csv`` of a full ``bot-orch reproduce --out
-out/paper``; with ``--record`` it writes that file, and the short runs of :data:`QUICK`, down anew. The test compares
-the short runs only.
+out/paper``; with ``--record`` it writes that file, and the short runs of :data:`QUICK`, down anew; with ``--merge`` it
+writes down the experiments that the folder has and keeps the others. The test compares the short runs only.
 """
 
 import argparse
@@ -70,12 +70,34 @@ def _write(path: Path, text: str) -> None:
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
+def _merged(path: Path, text: str, names: set[str]) -> str:
+    """The recorded table with the rows of the named experiments replaced, in place of the first of each."""
+    new: dict[str, list[dict[str, str]]] = {}
+    for key, row in parse(text).items():
+        new.setdefault(key[0], []).append(row)
+    rows: list[dict[str, str]] = []
+    for key, row in read(path).items():
+        rows += [row] if key[0] not in names else new.pop(key[0], [])
+    rows += [row for kept in new.values() for row in kept]
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([row.get(name, "") for name in COLUMNS] for row in rows)
+    return with_head([written.getvalue()])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where bot-orch reproduce wrote, in full")
     parser.add_argument("--record", action="store_true", help="write down what is there")
+    parser.add_argument(
+        "--merge", action="store_true", help="write down the experiments that are there, keep the others"
+    )
     arguments = parser.parse_args()
     fresh = arguments.folder / "tables.csv"
+    if arguments.merge:
+        names = {key[0] for key in read(fresh)}
+        _write(FULL, _merged(FULL, fresh.read_text(), names))
+        _write(SHORT, _merged(SHORT, with_head(quick(name) for name in QUICK if name in names), names))
+        return 0
     if arguments.record:
         _write(FULL, fresh.read_text())
         _write(SHORT, with_head(quick(name) for name in QUICK))

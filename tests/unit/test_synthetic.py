@@ -17,6 +17,7 @@ from bot_orch.environments.synthetic.alignment import (
 )
 from bot_orch.environments.synthetic.episodes import draws, episodes, observed_alignment, realise
 from bot_orch.environments.synthetic.laws import SHAPES
+from bot_orch.environments.synthetic.noise import NOISE_FORMS, with_noise
 from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS, SETTINGS, calibrated, declared
 from bot_orch.environments.synthetic.tasks import half_moons, laws_by_segment, segments
 from bot_orch.errors import InvalidInputError
@@ -172,8 +173,24 @@ def test_a_longer_stationary_run_begins_like_a_shorter_one():
 def test_observation_noise_is_common_and_does_not_touch_the_score():
     runs = episodes(ENVIRONMENTS["iid-m"], range(40))
     noise = observed_alignment(runs) - runs.stream.alignment
-    assert abs(noise.std() - COMMON.noise) < 0.01 and abs(noise.mean()) < 0.02
-    assert all(setting.noise_factor == 1.0 for setting in ENVIRONMENTS.values())
+    share = noise / runs.stream.alignment
+    assert abs(share.std() - COMMON.noise) < 0.005 and abs(share.mean()) < 0.01
+    far = runs.stream.alignment > np.median(runs.stream.alignment)
+    assert noise[far].std() > 1.2 * noise[~far].std()
+
+
+def test_forms_of_noise():
+    runs = episodes(ENVIRONMENTS["iid-g"], range(40))
+    w, draws_ = runs.stream.alignment, runs.drawn.noise
+    np.testing.assert_array_equal(with_noise(w, draws_, COMMON.noise), observed_alignment(runs))
+    near, far = w < np.quantile(w, 0.2), w > np.quantile(w, 0.8)
+    grows = {form: (with_noise(w, draws_, 0.3, form=form) - w) for form in NOISE_FORMS}
+    assert abs(grows["additive"][far].std() / grows["additive"][near].std() - 1.0) < 0.03
+    assert grows["relative"][far].std() > 1.5 * grows["relative"][near].std()
+    per_agent = grows["agent"].std(axis=(0, 1)) / w.mean(axis=(0, 1))
+    assert np.abs(per_agent - 0.3).max() < 0.01
+    with pytest.raises(InvalidInputError, match="form"):
+        with_noise(w, draws_, 0.3, form="uniform")
 
 
 @pytest.mark.parametrize(

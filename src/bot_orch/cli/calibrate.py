@@ -21,7 +21,8 @@ examples:
   bot-orch calibrate
   bot-orch calibrate --seeds 24
   bot-orch calibrate --table
-  bot-orch calibrate --sensitivity"""
+  bot-orch calibrate --sensitivity
+  bot-orch calibrate --refit"""
 
 
 def add(commands: Any) -> None:
@@ -40,6 +41,11 @@ def add(commands: Any) -> None:
         action="store_true",
         help="fit with several output spreads instead; print misfits and predicted regret ratios",
     )
+    parser.add_argument(
+        "--refit",
+        action="store_true",
+        help="fit noise and eta to the lambda ablation by the rule of ADR 13 instead; print every candidate",
+    )
     parser.set_defaults(run=run)
 
 
@@ -50,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.table:
         _print_table()
+        return 0
+    if arguments.refit:
+        _print_refit()
         return 0
     if arguments.seeds < 2:
         raise InvalidInputError("--seeds", f"is {arguments.seeds}", "pass a whole number, 2 or more")
@@ -88,6 +97,38 @@ def _print_sensitivity(seeds: range) -> None:
         cells = [f"{f'{fit.misfit:.1f} -> {predicted_ratio(fit.setting):.3f}':>22}" for fit in fits]
         print(f"{spread:>13.1f}" + "".join(cells), flush=True)  # noqa: T201
     print(f"{'paper':>13}" + "".join(f"{ratio(name, 'oracle_regret'):>22.3f}" for name in ENVIRONMENTS))  # noqa: T201
+
+
+def _print_refit() -> None:
+    from bot_orch.experiments.paper.synthetic import refit
+
+    found: dict[str, dict[refit.NoiseReading, float]] = {}
+    for title, forms in (("the rule's candidates", refit.FORMS), ("tried afterwards", refit.LATER)):
+        print(f"{title}: rms of ln(regret here / paper) in the lambda ablation, even seeds")  # noqa: T201
+        found[title] = {candidate: refit.ablation_error(candidate) for candidate in refit.candidates(forms)}
+        for candidate, error in found[title].items():
+            print(f"  {candidate.form:<9} {candidate.level:<5g} eta {candidate.eta:<4g} {error:.3f}")  # noqa: T201
+    taken, later = (refit.choose(errors) for errors in found.values())
+    additive = {c: e for c, e in found["the rule's candidates"].items() if c.form == "additive"}
+    printed = replace(taken, eta=5.0, lambda_=1.0)
+    for name, candidate in (
+        ("taken", taken),
+        ("best additive", refit.choose(additive)),
+        ("per agent", later),
+        ("taken, lambda 3", replace(taken, lambda_=3.0)),
+        ("taken, lambda 1", replace(taken, lambda_=1.0)),
+        ("eta 5, lambda 1", printed),
+        ("release 0.1", refit.NoiseReading("additive", 1.25, 1.5, lambda_=1.0)),
+    ):
+        regret, cost = (refit.five_ratios(candidate, metric) for metric in ("oracle_regret", "alignment_cost"))
+        errors = (
+            refit.ablation_error(candidate, refit.ODD),
+            refit.five_error(regret, "oracle_regret"),
+            refit.five_error(cost, "alignment_cost"),
+        )
+        reading = f"{candidate.form} {candidate.level:g} eta {candidate.eta:g} lambda {candidate.lambda_:g}"
+        print(f"{name:<16} {reading}, odd seeds: ablation {errors[0]:.3f}, five {errors[1]:.3f}, cost {errors[2]:.3f}")  # noqa: T201
+        print(17 * " " + "regret ratios " + " ".join(f"{where} {value:.3f}" for where, value in regret.items()))  # noqa: T201
 
 
 def _print_table() -> None:

@@ -25,6 +25,7 @@ from bot_orch.arrays import Bools, Floats
 from bot_orch.environments.stream import Stream
 from bot_orch.environments.synthetic.alignment import ReferenceKind, alignment, reference_places
 from bot_orch.environments.synthetic.laws import correlated_normals, standard_draws
+from bot_orch.environments.synthetic.noise import with_noise
 from bot_orch.environments.synthetic.settings import COMMON, Bridge, Setting
 from bot_orch.environments.synthetic.tasks import correlations, laws_by_segment, mean_paths, segments, task_paths
 from bot_orch.rng import generator
@@ -102,8 +103,7 @@ def observed_alignment(runs: SyntheticEpisodes, reference: ReferenceKind = "task
     if reference != "task":
         place = reference_places(runs.task, reference)
         w = alignment(runs.setting, place, laws_by_segment(runs.setting), segment=segments(runs.setting, len(place)))
-    seen: Floats = w + COMMON.noise * runs.setting.noise_factor * runs.drawn.noise
-    return seen
+    return with_noise(w, runs.drawn.noise, COMMON.noise)
 
 
 def _draw_seed(setting: Setting, seed: int, rounds: int) -> tuple[Floats, ...]:

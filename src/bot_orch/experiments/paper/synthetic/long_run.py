@@ -65,7 +65,7 @@ def run_long(params: Mapping[str, Any]) -> dict[str, Any]:
     runs = episodes(SETTING[panel], seeds, params["rounds"])
     keys = derive_keys(["synthetic-long"], seeds)
     seen = observed_alignment(runs)
-    lambda_ = COMMON.lambda_ if panel == "alignment" else 0.0
+    lambda_ = COMMON.score_lambda if panel == "alignment" else 0.0
     trace = simulate(policy, runs.stream, keys, lambda_=lambda_, source=GivenAlignment(seen))
     lost = _lost(runs, seen, panel)
     regret = np.cumsum(trace.pick(lost), axis=0)
@@ -84,6 +84,6 @@ def _lost(runs: SyntheticEpisodes, seen: Floats, panel: str) -> Floats:
     if panel == "reward":
         return np.broadcast_to(r.max() - r, runs.stream.reward.shape)
     u = utility(runs)
-    best = np.argmax(r - COMMON.lambda_ * seen, axis=-1)
+    best = np.argmax(r - COMMON.score_lambda * seen, axis=-1)
     lost: Floats = np.take_along_axis(u, best[..., None], axis=-1) - u
     return lost

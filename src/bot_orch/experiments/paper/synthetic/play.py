@@ -126,7 +126,7 @@ def oracle_level(environment: str, experiment: str = "synthetic") -> tuple[float
 
 def ratio(environment: str, metric: str) -> float:
     """The paper's BOT-Orch over its Random."""
-    ours = published("synthetic", environment, "bot-orch", lambda_=1.0, metric=metric)
+    ours = published("synthetic", environment, "bot-orch", lambda_=COMMON.lambda_, metric=metric)
     random = published("synthetic", environment, "random", lambda_=0.0, metric=metric)
     if ours is None or random is None:
         raise LookupError(f"no {metric} is published for {environment}")

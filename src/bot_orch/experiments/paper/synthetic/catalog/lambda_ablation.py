@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from bot_orch.environments.synthetic.settings import ABLATION
+from bot_orch.environments.synthetic.settings import ABLATION, COMMON
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
 from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.synthetic import figures as draw
@@ -68,9 +68,10 @@ def _notes(results: Results) -> list[str]:
         "the best-agent rate of Random has a standard deviation of sqrt(p (1 - p) / 114) = 0.036 whatever the "
         f"environment (here {found}), and the paper prints 0.010 and 0.013. It is a confidence interval of the mean "
         "over 30 seeds. Green cells are therefore hard to get here.",
-        "Noise (1.25) and eta (1.5) were read off the IID half of this table, so its curve is not a prediction; the "
-        "geometry was fitted to Random as everywhere. With the same noise the non-IID half would come out at less "
-        "than half the published regret; there the noise is 2.3 times as large, as everything else is.",
+        f"Noise ({COMMON.noise:g} of the distance) and eta ({COMMON.eta:g}) were fitted to BOT-Orch's regret in both "
+        "halves of this table, so its curves are not predictions; the geometry was fitted to Random as everywhere. "
+        "Noise of one sd for all distances does not fit both halves: "
+        "noise that grows with the distance does (<code>bot-orch calibrate --refit</code>).",
     ]
 
 
