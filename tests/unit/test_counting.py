@@ -50,13 +50,18 @@ def test_fits_are_counted_apart():
 
 
 def test_what_was_fitted_is_marked():
-    """Random's calibration targets, in both synthetic tables; every other method of the five environments predicts."""
+    """Random's calibration targets, BOT-Orch in the ablation; other methods of the five environments predict."""
     rows = []
     for name in ("synthetic", "synthetic-lambda"):
         experiment = discover()[name]
         rows += experiment.rows({u.key: experiment.run(u.params) for u in experiment.units(Scale(seeds=2))})
     fitted = [r for r in rows if r.basis == "fitted" and r.paper is not None]
-    assert {r.method for r in fitted} == {"random"}
+    assert {(r.experiment, r.method) for r in fitted} == {
+        ("synthetic", "random"),
+        ("synthetic-lambda", "random"),
+        ("synthetic-lambda", "bot-orch"),
+    }
+    assert {r.basis for r in rows if r.method == "bot-orch" and r.experiment == "synthetic"} == {"prediction"}
     main = {(r.environment, r.metric) for r in fitted if r.experiment == "synthetic"}
     assert len(main) == 20 and "net_utility" not in {metric for _, metric in main}
     assert {r.metric for r in fitted if r.experiment == "synthetic-lambda"} == {"net_utility", "oracle_regret"}

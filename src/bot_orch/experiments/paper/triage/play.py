@@ -41,6 +41,7 @@ __all__ = [
     "entrant",
     "methods",
     "run_triage",
+    "triage_scores",
 ]
 
 CONDITIONS: tuple[Condition, ...] = ("iid", "noniid")
@@ -102,13 +103,14 @@ def run_triage(params: Mapping[str, Any]) -> dict[str, Any]:
     stream = cases.stream if protocol == "paper" else replace(cases.stream, claims=stated_claims(data, cases))
     keys = derive_keys(["triage-draw", condition], range(params["seeds"]))
     trace = simulate(chosen.policy, stream, keys, lambda_=chosen.lambda_, source=source)
-    payload: dict[str, Any] = {"metrics": _metrics(cases, trace, chosen.score_lambda), "lambda": chosen.lambda_}
+    payload: dict[str, Any] = {"metrics": triage_scores(cases, trace, chosen.score_lambda), "lambda": chosen.lambda_}
     if params.get("curves"):
         payload["curves"] = _curves(cases, trace, chosen.score_lambda)
     return payload
 
 
-def _metrics(cases: TriageEpisodes, trace: Trace, score_lambda: float) -> dict[str, list[float]]:
+def triage_scores(cases: TriageEpisodes, trace: Trace, score_lambda: float) -> dict[str, list[float]]:
+    """The paper's metrics, one value per seed."""
     utility = cases.stream.reward - score_lambda * cases.stream.alignment
     earned, human = trace.pick(utility), trace.agent == HUMAN
     shifted = cases.shifted
