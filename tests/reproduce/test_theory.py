@@ -17,7 +17,9 @@ from bot_orch.experiments.paper.theory import (
     consistency,
     consistency_claims,
     convergence,
+    hypotheses,
     margin,
+    preference,
     stability,
     structure,
     temperature,
@@ -38,15 +40,17 @@ from bot_orch.rng import generator
 HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
 
 EXPECTED = {
+    "theory-hypotheses": [FAILS, CORRECTED, CORRECTED, HOLDS, FAILS],
     "theory-regret": [FAILS, HOLDS, CORRECTED, CORRECTED, FAILS],
     "theory-structure": [HOLDS],
     "theory-stability": [HOLDS, HOLDS, CORRECTED],
-    "theory-concentration": [HOLDS, CORRECTED, CORRECTED],
+    "theory-concentration": [HOLDS, CORRECTED, CORRECTED, HOLDS, CORRECTED],
     "theory-margin": [CORRECTED, CORRECTED],
     "theory-margin-lemma": [CORRECTED],
     "theory-convergence": [CORRECTED, HOLDS],
     "theory-consistency": [HOLDS, FAILS, FAILS, CORRECTED],
     "theory-temperature": [CORRECTED],
+    "theory-preference": [CORRECTED, CORRECTED, CORRECTED, CORRECTED],
 }
 
 
@@ -154,9 +158,25 @@ def test_lazy_bound_is_at_most_root_t_ln_m():
     assert regret.lazy_bound(10_000, 6, 2.0) <= 2.0 * math.sqrt(10_000 * math.log(6)) + 1e-9
 
 
+def test_control_an_anti_learner_fails_every_claim(monkeypatch):
+    """Weights that favour the worse agent have little static regret where the better agent changes once."""
+    honest, learn = results("theory-regret"), regret.exponential_weights
+    monkeypatch.setattr(regret, "exponential_weights", lambda u, eta, *, lazy: learn(-u, eta, lazy=lazy))
+    anti = {}
+    for unit in discover()["theory-regret"].units(Scale(quick=True)):
+        if unit.params["method"] in regret.BANDIT:
+            worst = CASES[unit.params["case"]].width / 2.0
+            anti[unit.key] = {**honest[unit.key], "per_round": [[worst * h] for h in unit.params["horizons"]]}
+        else:
+            anti[unit.key] = regret.run(unit.params)
+    assert regret_claims.slope_of(anti, "switch", "printed", metric="static").high < regret_claims.ROOT  # one passes
+    assert verdicts(regret_claims.claims(anti)) == [FAILS] * 5
+
+
 def test_regret_verdicts_can_flip():
     found = results("theory-regret")
-    found["alternating/printed"]["per_round"] = found["alternating/constant"]["static"]
+    for name in CASES:
+        found[f"{name}/printed"]["per_round"] = found[f"{name}/constant"]["static"]
     assert regret_claims.claims(found)[0].verdict is HOLDS
     found["coins/constant"]["static"][-1][0] *= 10.0
     found["coins/lazy"]["static"][-1][0] *= 10.0
@@ -165,8 +185,47 @@ def test_regret_verdicts_can_flip():
         if key.startswith("gaps/importance-weighted"):
             payload["per_round"] = [[0.2 * h] for h in payload["horizons"]]
     assert regret_claims.claims(found)[3].verdict is FAILS
-    found["gaps/bot-orch"]["per_round"] = [[math.sqrt(h)] for h in found["gaps/bot-orch"]["horizons"]]
+    for name in ("gaps", "alternating"):
+        found[f"{name}/bot-orch"]["per_round"] = [[math.sqrt(h)] for h in found[f"{name}/bot-orch"]["horizons"]]
     assert regret_claims.claims(found)[4].verdict is HOLDS
+
+
+# --- hypotheses and preference ------------------------------------------------------------------------------------
+
+
+def test_hypotheses_bands():
+    found = results("theory-hypotheses")
+    for condition in ("iid", "noniid"):
+        constant, decreasing = (found[f"rate/{condition}"]["rates"][name] for name in hypotheses.RATES)
+        assert np.mean(decreasing["net_utility"]) < np.mean(constant["net_utility"]) - 10.0
+        assert np.mean(decreasing["from_uniform"]) < 0.1 < 0.4 < np.mean(constant["from_uniform"])
+    squares = found["steps"]["exponents"]["0.5"]["squares"]
+    np.testing.assert_allclose(np.diff(squares), np.diff(np.log(found["steps"]["horizons"])), rtol=0.01)
+    share = np.mean(found["azuma"]["oracle"][-1]) / found["azuma"]["horizons"][-1]
+    assert share == pytest.approx(1.0 - 2.0 / 64.0, abs=0.01)  # the best of six coins
+
+
+def test_hypotheses_verdicts_can_flip():
+    found = results("theory-hypotheses")
+    for condition in ("iid", "noniid"):
+        rates = found[f"rate/{condition}"]["rates"]
+        rates["eta = 5 t^-1/2 (A5)"] = rates["eta = 5"]
+    found["phi"]["phi"] = found["phi"]["pi"]
+    found["azuma"]["fixed"], found["azuma"]["oracle"] = found["azuma"]["oracle"], found["azuma"]["fixed"]
+    assert verdicts(hypotheses.claims(found)) == [HOLDS, CORRECTED, HOLDS, FAILS, HOLDS]
+    found["phi"]["phi"] = [0.1, 0.1, 0.8]
+    found["steps"]["exponents"]["1"]["squares"][-1] = 5.0
+    assert verdicts(hypotheses.claims(found))[1:3] == [FAILS, FAILS]
+
+
+def test_preference_verdicts_can_flip():
+    found = results("theory-preference")
+    always, never = copy.deepcopy(found), copy.deepcopy(found)
+    for key in found:
+        always[key]["rounds_preferred"] = [1.0, 1.0]
+        never[key]["mean_probability"] = [0.4, 0.41]
+    assert verdicts(preference.claims(always)) == [HOLDS] * 4
+    assert verdicts(preference.claims(never)) == [FAILS] * 4
 
 
 # --- item 2 and the proposition -----------------------------------------------------------------------------------
@@ -214,10 +273,21 @@ def test_concentration_verdicts_can_flip():
     found = results("theory-concentration")
     found["weibull"]["excess"]["single"] = [0.2]
     found["weibull"]["excess"]["independent"] = [0.2]
-    assert verdicts(concentration.claims(found))[::2] == [FAILS, FAILS]
+    found["weibull"]["excess"]["frail single"] = [0.2]
+    assert [verdicts(concentration.claims(found))[at] for at in (0, 2, 3, 4)] == [FAILS, FAILS, FAILS, FAILS]
     for payload in found.values():
         payload["excess"] = {kind: [-0.1] for kind in payload["excess"]}
-    assert verdicts(concentration.claims(found))[::2] == [HOLDS, HOLDS]
+    assert [verdicts(concentration.claims(found))[at] for at in (0, 2, 3, 4)] == [HOLDS, HOLDS, HOLDS, HOLDS]
+
+
+def test_rewards_with_frail_times_are_uniform_before_censoring():
+    """S(T)^theta is uniform on [0, 1] if T follows S^theta; with T from S its mean depends on theta."""
+    frail, plain = (
+        concentration.rewards("exponential", generator("test", "frail"), (4000, 5), shared=True, frail=frail)
+        for frail in (True, False)
+    )
+    assert np.quantile(frail[frail > 0], 0.9) == pytest.approx(0.9, abs=0.02)
+    assert abs(np.quantile(plain[plain > 0], 0.9) - 0.9) > 0.02
 
 
 def test_survival_rewards_are_bounded():
