@@ -55,3 +55,8 @@ def grader(request):
 
 
 PROGRAM = [sys.executable, "-c", "import json,sys; d=json.load(sys.stdin); print(0.75 if d['answer'] else 0)"]
+
+
+def wordy(request):
+    """Valid JSON, and long: a string that a pattern with nested repetitions does not fit."""
+    return CallReply('"' + "a long answer " * 8 + '"')

@@ -17,6 +17,7 @@ from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, answer_of
+from bot_orch.service.judges.checks import RegexCheck, SchemaCheck
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
 from bot_orch.service.judges.registry import AnswerJudge, judge_settings, make_judge
@@ -42,6 +43,13 @@ class _Seat:
     implicit: ImplicitJudge | None = None
     guard: Guard | None = None
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    async def close(self) -> None:
+        """End what the judge has started."""
+        if self.guard is not None:
+            await self.guard.close()
+        if isinstance(self.judge, RegexCheck | SchemaCheck):
+            self.judge.close()
 
 
 def open_bench(runtime: Runtime) -> Bench:
@@ -102,8 +110,7 @@ class Bench:
                 fields = {"waiting": self._open, "watched": watched}
                 _log.warning("answers not judged because of the stop", extra={"fields": fields})
             for seat in self._seats:
-                if seat.guard is not None:
-                    await seat.guard.close()
+                await seat.close()
 
     def _sampled(self, decision: DecisionMade) -> list[_Seat]:
         """The judges that see an answer. Each has a random stream of its own, so a draw can be derived again."""
@@ -207,8 +214,7 @@ class Bench:
             for judge in wanted
         ]
         for seat in known.values():
-            if seat.guard is not None:
-                self._start(f"retired {seat.config.name}", seat.guard.close())
+            self._start(f"retired {seat.config.name}", seat.close())
         self._built = wanted
 
     def _seat(self, judge: JudgeConfig) -> _Seat:
