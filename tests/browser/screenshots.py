@@ -23,7 +23,7 @@ DESK = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 
 
-SCENARIOS = {"prices": (600, 55.0), "outage": (400, 56.0)}  # requests per phase, seconds until the picture
+SCENARIOS = {"prices": (600, 55.0), "outage": (400, 56.0), "gaming": (500, 46.0)}  # requests per phase, seconds until the picture
 
 
 def main():
@@ -42,6 +42,8 @@ def of(name):
         page.wait_for_timeout(1200)
         clip = {"x": 0, "y": 0, "width": 1280, "height": 545}
         page.screenshot(path=OUT / f"scenario-{name}.png", clip=clip, full_page=True)
+        if name == "gaming":
+            page.locator("#judges").screenshot(path=OUT / "scenario-gaming-judges.png")
 
     return shoot_scenario
 

@@ -22,8 +22,9 @@ _SUMS = (
     "distance",
     "reward",
     "rewarded",
-    "weight",
-    "weighted",
+    "difference",
+    "difference_square",
+    "drawable",
     "cost_usd",
     "ended",
     "failed",
@@ -46,16 +47,17 @@ class Bucket:
         Decisions for the agent, and sums of its propensities and distances over all decisions.
     reward, rewarded
         Sum and number of the rewards observed.
-    weight, weighted
-        Sums of 1 / propensity, and of that times the net reward (for SNIPS).
+    difference, difference_square, drawable
+        Sums of the doubly robust differences to the router and of their squares, and number of rewarded decisions in
+        which the agent could be drawn (see :mod:`~bot_orch.service.dashboard.regret`).
     cost_usd
         Money spent.
     ended, failed
         Attempts that ended, and those of them that did not complete.
     completed, seconds
         Number of tasks completed, and the sum of their durations.
-    earned, settled
-        Net reward of all agents, and number of outcomes.
+    settled
+        Number of rewarded decisions of the router.
     """
 
     start_us: int
@@ -66,26 +68,25 @@ class Bucket:
     distance: Floats
     reward: Floats
     rewarded: Floats
-    weight: Floats
-    weighted: Floats
+    difference: Floats
+    difference_square: Floats
+    drawable: Floats
     cost_usd: Floats
     ended: Floats
     failed: Floats
     completed: Floats
     seconds: Floats
-    earned: float
     settled: float
 
     @classmethod
     def empty(cls, start_us: int, n: int) -> Bucket:
         """A bucket of zeros for ``n`` agents."""
         sums = np.zeros((len(_SUMS), n))
-        return cls(start_us, sums, **dict(zip(_SUMS, sums, strict=True)), earned=0.0, settled=0.0)
+        return cls(start_us, sums, **dict(zip(_SUMS, sums, strict=True)), settled=0.0)
 
     def add(self, other: Bucket) -> None:
         """Add the sums of another bucket."""
         self.sums += other.sums
-        self.earned += other.earned
         self.settled += other.settled
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.service.dashboard.buckets import Bucket, BucketView
+from bot_orch.service.dashboard.regret import regret_line
 from bot_orch.service.dashboard.timeline import Ended, Timeline
 from bot_orch.survival.models.kaplan_meier import completion_survival, life_table
 
-__all__ = ["chart_data", "complete", "regret", "survival_steps"]
+__all__ = ["chart_data", "complete", "survival_steps"]
 
 _WINDOW = 15
 _FEWEST = 3
@@ -39,7 +40,7 @@ def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
         "propensity": _columns([b.propensity for b in buckets], made),
         "distance": _columns([b.distance for b in buckets], made),
         "reward": _ratios(_trailing(buckets, "reward"), _trailing(buckets, "rewarded")),
-        "regret": regret(buckets),
+        "regret": regret_line(buckets),
         "cost": _cumulated([b.cost_usd for b in buckets]),
         "survival": [_survival(timeline, name, view) for name in timeline.agents],
         "alarms": [{"t": a.time_us / 1e6, "agent": a.agent} for a in timeline.alarms if _within(a.time_us, view)],
@@ -51,23 +52,6 @@ def complete(view: BucketView) -> list[Bucket]:
     buckets = view.buckets
     filling = len(buckets) > _FEWEST and buckets[-1].start_us + view.width_us > view.to_us
     return buckets[:-1] if filling else buckets
-
-
-def regret(buckets: Sequence[Bucket]) -> list[float]:
-    """Estimate of the cumulative regret against the best single agent.
-
-    An agent's value is the self-normalised inverse propensity (SNIPS) estimate of reward - lambda W - cost over a
-    trailing window; the best agent of the window is compared with what was earned.
-    """
-    total, found = 0.0, []
-    weight, weighted = _trailing(buckets, "weight"), _trailing(buckets, "weighted")
-    seen = _trailing(buckets, "rewarded")
-    for k, bucket in enumerate(buckets):
-        known = seen[k] >= _FEWEST
-        if known.any() and bucket.settled:
-            total += bucket.settled * float((weighted[k][known] / weight[k][known]).max()) - bucket.earned
-        found.append(round(total, 4))
-    return found
 
 
 def survival_steps(times: Sequence[Ended]) -> list[list[float]] | None:

@@ -42,7 +42,7 @@ def chart_csv(name: str, data: dict[str, Any]) -> str:
 
 def _rows(name: str, data: dict[str, Any]) -> Iterator[list[object]]:
     if name == "regret":
-        yield from ([_time(t), value] for t, value in zip(data["t"], data["regret"], strict=True))
+        yield from ([_time(t), value] for t, value in zip(data["t"], data["regret"], strict=False))
         return
     for index, agent in enumerate(data["agents"]):
         if name == "survival":

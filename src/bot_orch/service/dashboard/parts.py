@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from bot_orch.service.dashboard.agents import swatch
 from bot_orch.service.dashboard.buckets import BucketView
-from bot_orch.service.dashboard.charts import complete, regret
+from bot_orch.service.dashboard.charts import complete
 from bot_orch.service.dashboard.reader import TimelineReader
+from bot_orch.service.dashboard.regret import best_agent
 from bot_orch.service.dashboard.timeline import Recent, Timeline
 from bot_orch.service.queue.desk import Desk
 from bot_orch.service.runtime import Runtime
@@ -26,18 +27,25 @@ def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView) -> Sa
     made = float(view.total("decisions").sum())
     rewards = float(view.total("rewarded").sum())
     mean = float(view.total("reward").sum()) / rewards if rewards else None
-    estimate = regret(complete(view))
     spent = runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0)
     waiting, oldest = _queue(runtime)
     tiles: list[tuple[str, str, str]] = [
         ("Decisions", f"{reader.decisions:,}", f"{made:,.0f} in this range"),
         ("Mean reward", "–" if mean is None else number(mean, 2), "in this range"),
-        ("Regret estimate", number(estimate[-1], 1) if estimate else "–", "in this range"),
+        ("Regret", *_regret(reader.timeline, view)),
         ("Spent", f"${spent:,.2f}", "last 24 h"),
         ("For people", str(waiting), f"oldest {oldest}" if waiting else "nobody waits"),
         ("Outcomes due", f"{len(runtime.ledger.pending):,}", reader.progress or f"event {runtime.ledger.seq:,}"),
     ]
     return join(html(_TILE, name=name, value=value, unit=unit) for name, value, unit in tiles)
+
+
+def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
+    """The regret over the range with its standard error, and against whom."""
+    found = best_agent(complete(view))
+    if found is None:
+        return "–", "not known: one agent could be drawn"
+    return f"{number(found.total, 1)} ± {number(found.error, 1)}", f"against {timeline.agents[found.agent]}"
 
 
 def _queue(runtime: Runtime) -> tuple[int, str]:

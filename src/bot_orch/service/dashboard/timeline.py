@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bot_orch.agents.endings import Ending
-from bot_orch.arrays import Arrays
+from bot_orch.arrays import Arrays, Floats
 from bot_orch.core.alignment import Alignment
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
 from bot_orch.eventlog.log import Row
 from bot_orch.service.dashboard.buckets import Bucket, BucketSeries
+from bot_orch.service.dashboard.regret import Offer, Rewards
 from bot_orch.survival.causes import REASONS, Cause
 from bot_orch.transport.drift import DriftMonitor
 
@@ -20,7 +24,9 @@ __all__ = ["Alarm", "Ended", "Recent", "Timeline", "outcome_words"]
 _KEPT_TIMES = 400
 _KEPT_DECISIONS = 60
 _MOST_PENDING = 20_000
+_MOST_GIVEN = 4096  # more than the router can still revise
 _RECENT, _OLDER = 16, 48
+_SHADOW = "shadow"
 
 
 class Ended(NamedTuple):
@@ -62,10 +68,19 @@ def outcome_words(event: FeedbackGiven | Censored) -> str:
     return f"reward {event.reward:.2f}" if event.reward is not None else (event.reason or "completed")
 
 
+class _Given(NamedTuple):
+    """A reward that counts, until another one takes its place."""
+
+    offer: Offer
+    reward: float
+    routed: bool
+
+
 class _Open(NamedTuple):
-    agent: int
-    propensity: float
-    penalty: float
+    """A decision whose outcome is due; ``routed``: it is the router's, and no shadow call."""
+
+    offer: Offer
+    routed: bool
 
 
 @dataclass(slots=True)
@@ -89,6 +104,9 @@ class Timeline:
     policy: str = ""
     seq: int = 0
     _open: dict[str, _Open] = field(default_factory=dict)
+    _silent: dict[str, _Open] = field(default_factory=dict)
+    _given: dict[str, _Given] = field(default_factory=dict)
+    _rewards: Rewards = field(init=False)
     _attempted: set[str] = field(default_factory=set)
     _shown: set[str] = field(default_factory=set)
     _monitor: DriftMonitor | None = None
@@ -96,6 +114,7 @@ class Timeline:
 
     def __post_init__(self) -> None:
         self.series = BucketSeries(len(self.agents))
+        self._rewards = Rewards.of(len(self.agents))
 
     def take(self, row: Row) -> None:
         """Apply one row."""
@@ -115,28 +134,34 @@ class Timeline:
                 self._attempt(time_us, event)
 
     def _decide(self, time_us: int, event: DecisionMade) -> None:
-        bucket = self._bucket(time_us)
         p, distance, alignment, cost = map(event.column, ("propensity", "distance", "alignment", "cost"))
-        if event.agents == self.agents:
+        column, routed = event.agents.index(event.agent), event.by != _SHADOW
+        p_chosen = float(p[column])
+        penalty = alignment + cost + (event.column("bias") if "bias" in event.columns else 0.0)
+        if event.agents != self.agents:
+            p, distance, penalty = (self._arranged(event.agents, each) for each in (p, distance, penalty))
+        self.lambda_, self.policy = event.lambda_, event.policy
+        self.decisions += 1
+        self.recent.append(Recent(time_us, event.id, event.agent, task=event.task.id, propensity=p_chosen, by=event.by))
+        chosen = self._index(event.agent)
+        if routed:  # a shadow call is no traffic
+            bucket = self._bucket(time_us)
             bucket.propensity += p
             bucket.distance += distance
-        else:
-            for column, name in enumerate(event.agents):
-                index = self._index(name)
-                if index is not None:
-                    bucket.propensity[index] += p[column]
-                    bucket.distance[index] += distance[column]
-        self.lambda_, self.policy = event.lambda_, event.policy
-        column, chosen = event.agents.index(event.agent), self._index(event.agent)
-        self.decisions += 1
-        self.recent.append(
-            Recent(time_us, event.id, event.agent, task=event.task.id, propensity=float(p[column]), by=event.by)
-        )
+            if chosen is not None:
+                bucket.decisions[chosen] += 1
         if chosen is not None:
-            bucket.decisions[chosen] += 1
-            self._open[event.id] = _Open(chosen, float(p[column]), float(alignment[column] + cost[column]))
-            if len(self._open) > _MOST_PENDING:
-                del self._open[next(iter(self._open))]
+            self._open[event.id] = _Open(self._rewards.offer(chosen, p, penalty), routed)
+            _bound(self._open, _MOST_PENDING)
+
+    def _arranged(self, agents: Sequence[str], values: Floats) -> Floats:
+        """Values of a decision among other agents, in the order of ours; zero for those that it did not have."""
+        found = np.zeros(len(self.agents))
+        for name, value in zip(agents, values, strict=True):
+            index = self._index(name)
+            if index is not None:
+                found[index] = value
+        return found
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
         if event.effect == "outranked":
@@ -144,34 +169,56 @@ class Timeline:
         waiting = self._open.get(event.decision_id)
         if waiting is not None:
             if event.cost_usd:
-                self._bucket(time_us).cost_usd[waiting.agent] += event.cost_usd
+                self._bucket(time_us).cost_usd[waiting.offer.agent] += event.cost_usd
             if event.output is not None and event.decision_id not in self._shown:
-                self._see_output(time_us, waiting.agent, event)
+                self._see_output(time_us, waiting.offer.agent, event)
             if event.effect == "shown":  # the outcome is still due
                 self._shown.add(event.decision_id)
                 return
             if event.elapsed_s is not None and event.decision_id not in self._attempted:
                 cause = Cause.COMPLETED if event.completed else REASONS.get(event.reason or "", Cause.CENSORED)
-                self._time(time_us, waiting.agent, Ended(event.elapsed_s, cause, time_us))
+                self._time(time_us, waiting.offer.agent, Ended(event.elapsed_s, cause, time_us))
+        if event.effect == "replaced" and event.reward is not None:
+            self._replace(time_us, event.decision_id, event.reward)
         self._settle(time_us, event.decision_id, reward=event.reward, said=outcome_words(event))
 
     def _settle(self, time_us: int, decision_id: str, *, reward: float | None, said: str) -> None:
         for entry in self.recent:
             if entry.id == decision_id:
                 entry.outcome = said
-        waiting = self._open.pop(decision_id, None)
+        waiting = self._open.pop(decision_id, None) or self._silent.pop(decision_id, None)
         self._attempted.discard(decision_id)
         self._shown.discard(decision_id)
-        if waiting is None or reward is None:
+        if waiting is None:
             return
-        bucket, net = self._bucket(time_us), reward - waiting.penalty
-        index, weight = waiting.agent, 1.0 / max(waiting.propensity, 1e-6)
-        bucket.reward[index] += reward
-        bucket.rewarded[index] += 1
-        bucket.weight[index] += weight
-        bucket.weighted[index] += weight * net
-        bucket.earned += net
-        bucket.settled += 1
+        if reward is None:
+            self._silent[decision_id] = waiting  # a reward may come after all
+            _bound(self._silent, _MOST_GIVEN)
+        else:
+            self._count(time_us, _Given(waiting.offer, reward, waiting.routed), 1.0)
+            self._rewards.see(waiting.offer.agent, reward)
+            self._given[decision_id] = _Given(waiting.offer, reward, waiting.routed)
+            _bound(self._given, _MOST_GIVEN)
+
+    def _replace(self, time_us: int, decision_id: str, reward: float) -> None:
+        """A reward takes the place of an earlier one."""
+        before = self._given.get(decision_id)
+        if before is not None:
+            after = self._given[decision_id] = before._replace(reward=reward)
+            self._count(time_us, before, -1.0)
+            self._count(time_us, after, 1.0)
+
+    def _count(self, time_us: int, given: _Given, sign: float) -> None:
+        """Add a reward to the sums, or take it out again."""
+        bucket, index = self._bucket(time_us), given.offer.agent
+        bucket.reward[index] += sign * given.reward
+        bucket.rewarded[index] += sign
+        if given.routed:
+            difference, drawable = given.offer.differences(given.reward)
+            bucket.difference += sign * difference
+            bucket.difference_square += sign * difference**2
+            bucket.drawable += sign * drawable
+            bucket.settled += sign
 
     def _attempt(self, time_us: int, event: AttemptEnded) -> None:
         index = self._index(event.agent)
@@ -211,3 +258,8 @@ class Timeline:
 
     def _bucket(self, time_us: int) -> Bucket:
         return self.series.at(time_us)
+
+
+def _bound(found: dict[str, Any], most: int) -> None:
+    if len(found) > most:
+        del found[next(iter(found))]

@@ -68,7 +68,7 @@ function paint(charts) {
   draw(figure("share"), banded(charts, charts.share, bright), { ...time, stacked: true, yMax: 1, yFormat: percent, tipFormat: percent });
   lines("propensity", { ySpan: 0.1 });
   lines("reward", { yMax: 1 });
-  draw(figure("regret"), [{ name: "regret", label: true, className: "c4", points: charts.t.map((t, k) => [t, charts.regret[k]]) }], { ...time, fill: true, ySpan: 1 });
+  draw(figure("regret"), [{ name: "regret", label: true, className: "c4", points: charts.t.map((t, k) => [t, charts.regret[k] ?? null]) }], { ...time, fill: true, ySpan: 1 });
   lines("distance", { ySpan: 0.1, marks });
   draw(figure("cost"), banded(charts, charts.cost, bright), { ...time, stacked: true, ySpan: 0.01, yFormat: dollars, tipFormat: (v) => dollars(v, v < 1 ? 4 : 2) });
   const { curves, low } = survival(charts, bright);
