@@ -23,7 +23,11 @@ DESK = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 
 
-SCENARIOS = {"prices": (600, 55.0), "outage": (400, 56.0), "gaming": (500, 46.0)}  # requests per phase, seconds until the picture
+SCENARIOS = {
+    "prices": (600, 55.0),
+    "outage": (400, 56.0),
+    "gaming": (500, 46.0),
+}  # requests per phase, seconds until the picture
 
 
 def main():

@@ -25,6 +25,7 @@ from bot_orch.service.judging.audits import HumanAudits
 from bot_orch.service.judging.completions import note_completion
 from bot_orch.service.judging.verdicts import report, thumbs_of
 from bot_orch.service.problems import StorageError
+from bot_orch.service.routing.shadow import SHADOW
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["Bench", "open_bench"]
@@ -121,6 +122,8 @@ class Bench:
         for seat in self._seats:
             judge = seat.config
             wanted = judge.name != trusted and judge.kind != "thumbs" and judge.rate > 0
+            if decision.by == SHADOW and seat.implicit is not None:
+                wanted = False  # nobody saw the answer, so nobody reacts to it; it would look like a retry of the other
             if wanted and judge.only:
                 wanted = decision.task.kind in judge.only
             if wanted and (judge.rate >= 1 or uniform(self._stream(judge), decision.counter) < judge.rate):
