@@ -314,12 +314,17 @@ class TracesConfig(_Part, frozen=True, kw_only=True):
 
 
 class RouterPartConfig(_Part, frozen=True, kw_only=True):
-    """A further router of the service, with agents, policy, log and queue of its own."""
+    """A further router of the service, with agents, policy, log and queue of its own.
+
+    Without ``judges`` it has those on top of the file, with their ``audit``.
+    """
 
     agents: tuple[AgentConfig, ...]
     database: str | None = None
     router: RouterConfig = RouterConfig()
     queue: QueueConfig | None = None
+    judges: tuple[JudgeConfig, ...] | None = None
+    audit: AuditConfig | None = None
 
 
 class GuardrailConfig(_Part, frozen=True, kw_only=True):
@@ -374,6 +379,8 @@ class Config(_Part, frozen=True, kw_only=True):
                 agents=part.agents,
                 router=part.router,
                 queue=part.queue or self.queue,
+                judges=self.judges if part.judges is None else part.judges,
+                audit=part.audit or (self.audit if part.judges is None else None),
                 database=part.database or _database_beside(self.database, name),
                 access_log=None,  # the default router writes the lines of all
             )
@@ -414,6 +421,7 @@ def load_config(
             part,
             agents=tuple(_beside(file, agent) for agent in part.agents),
             database=None if part.database is None else _resolved(file, part.database),
+            judges=None if part.judges is None else tuple(_judge_beside(file, judge) for judge in part.judges),
         )
         for name, part in config.routers.items()
     }
@@ -512,7 +520,9 @@ def _with_default(document: dict[str, Any]) -> dict[str, Any]:
     if "agents" in document or not isinstance(routers, dict) or not routers:
         return document
     (name, first), *rest = routers.items()
-    return {**document, "name": name, **(first if isinstance(first, dict) else {}), "routers": dict(rest)}
+    shared = {"judges": document.get("judges", []), "audit": document.get("audit")}
+    others = {name: {**shared, **part} if isinstance(part, dict) else part for name, part in rest}
+    return {**document, "name": name, **(first if isinstance(first, dict) else {}), "routers": others}
 
 
 def check_keys(value: Any, type_: Any, where: str) -> None:

@@ -37,7 +37,7 @@ _FIXED = (
     "traces",
 )  # read once, at the start
 _LIVE = ("agents", "guards", "router", "judges", "audit", "tokens", "log_level")
-_OF_ROUTER = ("agents", "router")  # the rest is the same for all routers
+_OF_ROUTER = ("agents", "router")  # the rest is usually the same for all routers
 _OF_ITS_OWN = ("database", "queue", "access_log")  # fixed at the start, but not the same for all routers
 _LOOK_S = 0.05
 
@@ -108,10 +108,9 @@ class Reloader:
             changed, after_restart = await self._change_routers(wanted, every)
             for name, part in new.items():
                 prefix = "" if every[name] is runtime else f"routers.{name}."
-                own = _LIVE if every[name] is runtime else _OF_ROUTER
                 after_restart += _differences(every[name].config, wanted[name], _FIXED, prefix=prefix)
-                found = _differences(every[name].config, part, own, prefix=prefix)
-                changed += found
+                found = _differences(every[name].config, part, _LIVE)
+                changed += [prefix + each for each in found if each not in changed or _is_own(part, main, each)]
                 if found or part.tokens != every[name].config.tokens:
                     await _apply(every[name], part)
             if changed:
@@ -143,6 +142,11 @@ class Reloader:
 def _kept(old: Config, wanted: Config) -> Config:
     """The wanted settings, with those that only a restart changes as they are."""
     return msgspec.structs.replace(wanted, **{name: getattr(old, name) for name in _FIXED})
+
+
+def _is_own(part: Config, main: Config, name: str) -> bool:
+    """Whether a router's setting is its own, and not that of the default router."""
+    return name in _OF_ROUTER or getattr(part, name) != getattr(main, name)
 
 
 def _differences(old: Config, new: Config, names: Collection[str], *, prefix: str = "") -> list[str]:

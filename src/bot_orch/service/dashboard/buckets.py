@@ -23,7 +23,8 @@ _SUMS = (
     "reward",
     "rewarded",
     "difference",
-    "difference_square",
+    "expected_variance",
+    "seen_variance",
     "drawable",
     "cost_usd",
     "ended",
@@ -47,9 +48,8 @@ class Bucket:
         Decisions for the agent, and sums of its propensities and distances over all decisions.
     reward, rewarded
         Sum and number of the rewards observed.
-    difference, difference_square, drawable
-        Sums of the doubly robust differences to the router and of their squares, and number of rewarded decisions in
-        which the agent could be drawn (see :mod:`~bot_orch.service.dashboard.regret`).
+    difference, expected_variance, seen_variance, drawable
+        Sums of :class:`~bot_orch.service.dashboard.regret.Differences` over rewarded decisions.
     cost_usd
         Money spent.
     ended, failed
@@ -69,7 +69,8 @@ class Bucket:
     reward: Floats
     rewarded: Floats
     difference: Floats
-    difference_square: Floats
+    expected_variance: Floats
+    seen_variance: Floats
     drawable: Floats
     cost_usd: Floats
     ended: Floats

@@ -44,8 +44,8 @@ def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
     """The regret over the range with its standard error, and against whom."""
     found = best_agent(complete(view))
     if found is None:
-        return "–", "not known: one agent could be drawn"
-    return f"{number(found.total, 1)} ± {number(found.error, 1)}", f"against {timeline.agents[found.agent]}"
+        return "–", "no two agents to compare"
+    return number(found.total, 1), f"± {number(found.error, 1)}, against {timeline.agents[found.agent]}"
 
 
 def _queue(runtime: Runtime) -> tuple[int, str]:

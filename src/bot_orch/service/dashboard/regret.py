@@ -5,33 +5,48 @@ bias) and the reward :math:`r` of the chosen agent :math:`A`, the doubly robust 
 
 .. math:: D_a = m_a - c_a + \frac{1[A = a]}{p_a} (r - m_a) - (r - c_A),
 
-with :math:`m_a` the mean reward of the agent before the decision. Its expectation given the past is that of the agent's
+with :math:`m_a` the recent mean reward of the agent before the decision. Its expectation over the draw is the agent's
 net reward minus the router's, whatever the policy does and however agents or prices change, because penalties are known
-for every agent and :math:`m_a` does not depend on the draw. So the sum over a range is unbiased, and its standard error
-follows from the squares. An agent that could not be drawn (:math:`p_a = 0`) is not compared in that decision.
+for every agent and :math:`m_a` does not depend on the draw. So the sum over a range is unbiased.
+
+Its variance is the sum of :math:`(1 / p_a - 1) (r_a - m_a)^2`. Two estimates of that are summed, and the larger one
+counts: the drawn rewards divided by their propensities, which is unbiased but says nothing before an agent was drawn,
+and the mean of :math:`(r - m_a)^2` so far in place of what was not seen. An agent that could not be drawn
+(:math:`p_a = 0`) is not compared in that decision.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from bot_orch.arrays import Bools, Floats
+from bot_orch.arrays import Floats
 
-__all__ = ["Offer", "RegretEstimate", "Rewards", "best_agent", "regret_line"]
+__all__ = ["Differences", "Offer", "RegretEstimate", "Rewards", "best_agent", "regret_line"]
 
 _FEWEST = 10  # decisions that an agent must have been drawable in; a standard error of fewer says nothing
+_PRIOR_VARIANCE = 0.25  # of a reward in [0, 1] of which nothing is known, counted like one reward
+_RECENT = 50.0  # rewards of an agent that make up its mean
 _LEAST_SHARE = 0.5  # of all decisions: an agent that could rarely be drawn is no alternative to the router
 
 
-class Offer(NamedTuple):
-    """A decision that waits for its reward: chosen agent, its propensity, and ``others``, the m - c of all agents.
+class Differences(NamedTuple):
+    """Per agent: D, its variance as expected and as seen (zero if not drawn), and 1 if the agent could be drawn."""
 
-    ``others`` is NaN for agents that could not be drawn; ``mean`` and ``penalty`` are m and c of the chosen one.
+    difference: Floats
+    expected_variance: Floats
+    seen_variance: Floats
+    drawable: Floats
+
+
+class Offer(NamedTuple):
+    """A decision that waits for its reward: the chosen agent, its propensity, mean m and penalty c.
+
+    ``others`` holds the m - c of all agents, NaN for those that could not be drawn, and ``variances`` those of their
+    differences.
     """
 
     agent: int
@@ -39,52 +54,59 @@ class Offer(NamedTuple):
     mean: float
     penalty: float
     others: Floats
+    variances: Floats
 
-    def differences(self, reward: float) -> tuple[Floats, Bools]:
-        """D of every agent, zero for those that could not be drawn, and which could be."""
-        drawable = np.isfinite(self.others)
-        found = np.where(drawable, self.others, 0.0)
-        found[self.agent] += (reward - self.mean) / self.propensity
-        found[drawable] -= reward - self.penalty
-        return found, drawable
+    def differences(self, reward: float) -> Differences:
+        """What the decision says of every agent."""
+        drawable, found = np.isfinite(self.others), np.zeros((4, len(self.others)))
+        found[0, drawable] = self.others[drawable] - (reward - self.penalty)
+        found[0, self.agent] += (reward - self.mean) / self.propensity
+        found[1] = self.variances
+        found[2, self.agent] = (1.0 - self.propensity) * ((reward - self.mean) / self.propensity) ** 2
+        found[3] = drawable
+        return Differences(*found)
 
 
-@dataclass(slots=True)
 class Rewards:
-    """Mean rewards of the agents so far; of all of them for one that has none yet."""
+    """Recent mean rewards of ``n`` agents (of all of them for one that has none yet), and the errors of these means."""
 
-    counts: Floats
-    sums: Floats
+    def __init__(self, n: int) -> None:
+        self._counts, self._means, self._squares = np.zeros(n), np.zeros(n), np.full(n, _PRIOR_VARIANCE)
 
-    @classmethod
-    def of(cls, n: int) -> Rewards:
-        """Nothing known of ``n`` agents."""
-        return cls(np.zeros(n), np.zeros(n))
-
-    def see(self, agent: int, reward: float) -> None:
+    def see(self, offer: Offer, reward: float) -> None:
         """Count a reward."""
-        self.counts[agent] += 1
-        self.sums[agent] += reward
+        k = offer.agent
+        self._counts[k] = min(self._counts[k] + 1, _RECENT)
+        self._means[k] += (reward - self._means[k]) / self._counts[k]
+        self._squares[k] += ((reward - offer.mean) ** 2 - self._squares[k]) / (self._counts[k] + 1)
 
     def means(self) -> Floats:
         """The mean of every agent."""
-        total = float(self.counts.sum())
-        overall = float(self.sums.sum()) / total if total else 0.0
-        found: Floats = np.where(self.counts > 0, self.sums / np.maximum(self.counts, 1.0), overall)
+        total = float(self._counts.sum())
+        overall = float(self._counts @ self._means) / total if total else 0.0
+        found: Floats = np.where(self._counts > 0, self._means, overall)
         return found
 
     def offer(self, agent: int, propensities: Floats, penalties: Floats) -> Offer:
         """A decision whose reward is due."""
-        means = self.means()
-        others = np.where(propensities > 0, means - penalties, np.nan)
-        return Offer(agent, float(propensities[agent]), float(means[agent]), float(penalties[agent]), others)
+        means, drawable = self.means(), propensities > 0
+        weights = 1.0 / np.where(drawable, propensities, 1.0) - 1.0
+        return Offer(
+            agent,
+            float(propensities[agent]),
+            float(means[agent]),
+            float(penalties[agent]),
+            np.where(drawable, means - penalties, np.nan),
+            weights * self._squares,
+        )
 
 
 class Sums(Protocol):
-    """What is summed over an interval."""
+    """Sums over an interval, and the number of rewarded decisions in it."""
 
     difference: Floats
-    difference_square: Floats
+    expected_variance: Floats
+    seen_variance: Floats
     drawable: Floats
     settled: float
 
@@ -102,15 +124,14 @@ def best_agent(intervals: Sequence[Sums]) -> RegretEstimate | None:
     if not intervals:
         return None
     settled = sum(each.settled for each in intervals)
-    drawable = np.sum([each.drawable for each in intervals], axis=0)
-    total = np.sum([each.difference for each in intervals], axis=0)
-    square = np.sum([each.difference_square for each in intervals], axis=0)
+    total, expected, seen, drawable = (
+        np.sum([getattr(each, name) for each in intervals], axis=0) for name in Differences._fields
+    )
     known = (drawable >= _FEWEST) & (drawable >= _LEAST_SHARE * settled)
     if known.sum() < 2:
         return None
     best = int(np.argmax(np.where(known, total, -np.inf)))
-    spread = max(0.0, float(square[best]) - float(total[best]) ** 2 / float(drawable[best]))
-    return RegretEstimate(best, float(total[best]), math.sqrt(spread))
+    return RegretEstimate(best, float(total[best]), math.sqrt(max(0.0, float(expected[best]), float(seen[best]))))
 
 
 def regret_line(intervals: Sequence[Sums]) -> list[float]:

@@ -114,7 +114,7 @@ class Timeline:
 
     def __post_init__(self) -> None:
         self.series = BucketSeries(len(self.agents))
-        self._rewards = Rewards.of(len(self.agents))
+        self._rewards = Rewards(len(self.agents))
 
     def take(self, row: Row) -> None:
         """Apply one row."""
@@ -196,7 +196,7 @@ class Timeline:
             _bound(self._silent, _MOST_GIVEN)
         else:
             self._count(time_us, _Given(waiting.offer, reward, waiting.routed), 1.0)
-            self._rewards.see(waiting.offer.agent, reward)
+            self._rewards.see(waiting.offer, reward)
             self._given[decision_id] = _Given(waiting.offer, reward, waiting.routed)
             _bound(self._given, _MOST_GIVEN)
 
@@ -214,10 +214,9 @@ class Timeline:
         bucket.reward[index] += sign * given.reward
         bucket.rewarded[index] += sign
         if given.routed:
-            difference, drawable = given.offer.differences(given.reward)
-            bucket.difference += sign * difference
-            bucket.difference_square += sign * difference**2
-            bucket.drawable += sign * drawable
+            for name, value in given.offer.differences(given.reward)._asdict().items():
+                total = getattr(bucket, name)
+                total += sign * value
             bucket.settled += sign
 
     def _attempt(self, time_us: int, event: AttemptEnded) -> None:
