@@ -58,16 +58,16 @@ def take(*words, seconds, shoot):
         port = s.getsockname()[1]
     program = "import sys; from bot_orch.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "demo", "--port", str(port), "--rate", "20", "--quiet", *words]
-    demo = subprocess.Popen(command)
-    try:
-        time.sleep(seconds)
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+        demo = subprocess.Popen(command)
+        try:
+            time.sleep(seconds)
             shoot(browser, f"http://127.0.0.1:{port}")
             browser.close()
-    finally:
-        demo.send_signal(signal.SIGINT)
-        demo.wait(15)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.wait(15)
 
 
 def shoot(browser, url):
