@@ -39,3 +39,16 @@ def code(request):
 
 def verse(request):
     return CallReply("Roses are red", usage=Usage(3, 3))
+
+
+def chatty(request):
+    return CallReply("Sure! The label is bug", usage=Usage(3, 5))
+
+
+def formal(request):
+    return CallReply('{"label": "bug"}', usage=Usage(3, 5))
+
+
+async def formal_too(request):
+    for piece in ('{"label": ', '"bug"}'):
+        yield piece

@@ -66,8 +66,8 @@ def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
         text, made = _READERS[endpoint](document)
     except (TypeError, KeyError, IndexError, AttributeError, ValueError):
         raise CallFailure(Ending.MALFORMED, f"the answer is none of {endpoint}", status=status) from None
-    usage = usage_from(document.get("usage"))
-    return CallReply(text, document, usage=usage, status=status, raw=data, endpoint=endpoint, made=made)
+    usage, extra = usage_from(document.get("usage")), _ended(document)
+    return CallReply(text, document, usage=usage, status=status, raw=data, endpoint=endpoint, made=made, extra=extra)
 
 
 def accumulate(endpoint: str, *, counts: bool, prompt_tokens: int) -> Accumulator:
@@ -77,6 +77,30 @@ def accumulate(endpoint: str, *, counts: bool, prompt_tokens: int) -> Accumulato
     if endpoint == "completions":
         return _Completions(counts=counts, prompt_tokens=prompt_tokens)
     return _TypedEvents(endpoint, prompt_tokens)
+
+
+_FINISHED = {"max_tokens": "length", "max_output_tokens": "length", "tool_use": "tool_calls", "end_turn": "stop"}
+
+
+def _ended(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Id of an answer, and why it ended in the words of chat completions; empty where nothing is told.
+
+    Examples
+    --------
+    >>> _ended({"id": "msg_1", "stop_reason": "max_tokens"})
+    {'completion_id': 'msg_1', 'finish_reason': 'length'}
+    """
+    choices, details, output = (document.get(name) for name in ("choices", "incomplete_details", "output"))
+    said = document.get("stop_reason")
+    if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+        said = choices[0].get("finish_reason")
+    elif isinstance(details, Mapping):
+        said = details.get("reason")
+    elif isinstance(output, list) and any("call_id" in each for each in output if isinstance(each, Mapping)):
+        said = "tool_calls"
+    reason = _FINISHED.get(said, said) if isinstance(said, str) else None
+    named = {"completion_id": document.get("id"), "finish_reason": reason}
+    return {name: value for name, value in named.items() if isinstance(value, str)}
 
 
 def _embeddings(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -116,6 +140,7 @@ class _Completions:
         self._told: Usage | None = None
         self._seen: set[int] = set()
         self._finished: set[int] = set()
+        self._extra: dict[str, Any] = {}
         self._letters = 0
         self.done = False
 
@@ -133,6 +158,7 @@ class _Completions:
             if not (choices or self._counts):
                 return None
         text, more = "", False
+        self._extra |= _ended(document)
         for choice in choices:
             index, said = choice.get("index") or 0, choice.get("text") or ""
             self._seen.add(index)
@@ -148,7 +174,9 @@ class _Completions:
     def reply(self, status: int) -> CallReply:
         if not (self.done or (self._seen and self._seen == self._finished)):
             raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
-        return CallReply("".join(self._text), usage=self._usage, status=status, endpoint="completions")
+        return CallReply(
+            "".join(self._text), usage=self._usage, status=status, endpoint="completions", extra=self._extra
+        )
 
     @property
     def _usage(self) -> Usage:
@@ -163,6 +191,7 @@ class _TypedEvents:
         self._text: list[str] = []
         self._made: list[str] = []
         self._counts: dict[str, Any] = {}
+        self._extra: dict[str, Any] = {}
         self._letters = 0
         self.done = False
 
@@ -184,8 +213,8 @@ class _TypedEvents:
     def reply(self, status: int) -> CallReply:
         if not self.done:
             raise CallFailure(Ending.TRUNCATED_STREAM, status=status)
-        said = "".join(self._text)
-        return CallReply(said, usage=self._usage, status=status, endpoint=self._endpoint, made=tuple(self._made))
+        said, made = "".join(self._text), tuple(self._made)
+        return CallReply(said, usage=self._usage, status=status, endpoint=self._endpoint, made=made, extra=self._extra)
 
     def _read(self, kind: str, document: Mapping[str, Any]) -> str:
         if kind == "response.output_text.delta":
@@ -195,10 +224,13 @@ class _TypedEvents:
         elif kind in _LAST and "response" in document:
             self._count(document["response"].get("usage"))
             self._made += _response(document["response"])[1]
+            self._extra |= _ended(document["response"])
         elif kind == "message_start":
             self._count(document["message"].get("usage"))
+            self._extra |= _ended(document["message"])
         elif kind == "message_delta":
             self._count(document.get("usage"))
+            self._extra |= _ended(document.get("delta") or {})
         elif kind == "content_block_start" and document["content_block"]["type"] == "tool_use":
             self._made.append(document["content_block"]["id"])
         elif kind == "content_block_delta":

@@ -109,7 +109,7 @@ class OutcomeReport(RequestBody, frozen=True, kw_only=True):
 
 
 class FeedbackRequest(OutcomeReport, frozen=True, kw_only=True):
-    """The outcome of a decision, named by ``decision_id`` or by ``completion_id``, the ``id`` of a chat completion.
+    """The outcome of a decision, named by ``decision_id`` or by ``completion_id``, the ``id`` of an answer.
 
     ``session`` credits a ``reward`` to the decisions of a session, or to its ``last`` ones. ``completed: false`` needs
     a ``reason``; silence is censored at the horizon. ``audit: true`` reports the truth about a decision that is marked

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
@@ -14,7 +14,7 @@ from bot_orch.service.judges.answer import AnswerGiven
 from bot_orch.service.judges.patterns import PatternProcess
 from bot_orch.service.judges.schema import check_pattern, check_schema, conforms
 
-__all__ = ["RegexCheck", "RegexSettings", "SchemaCheck", "SchemaSettings", "fenced"]
+__all__ = ["CheckSettings", "RegexCheck", "RegexSettings", "SchemaCheck", "SchemaSettings", "fenced"]
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
@@ -31,39 +31,53 @@ def fenced(text: str) -> str:
     return text if found is None else found[1]
 
 
-@dataclass(frozen=True, slots=True)
-class RegexSettings:
-    """A pattern that the answer must contain (``whole``: be); ``absent`` turns that round.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """What a check is worth: ``passed`` and ``failed``, from 0 to 1; None says nothing, and another judge counts.
 
-    ``timeout_s`` is the time that a search has; an answer on which it takes longer is not judged.
+    ``timeout_s`` is the time that a check has; an answer on which it takes longer is not judged.
     """
+
+    passed: float | None = 1.0
+    failed: float | None = 0.0
+    timeout_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("passed", "failed"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise InvalidInputError(name, f"is {value}", "set a number from 0 to 1, or null")
+        if not 0 < self.timeout_s <= 3600:
+            raise InvalidInputError("timeout_s", f"is {self.timeout_s}", "set seconds, from 0 to 3600")
+
+    def value(self, *, passed: bool) -> float | None:
+        """The value of an answer."""
+        return self.passed if passed else self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class RegexSettings(CheckSettings):
+    """A pattern that the answer must contain (``whole``: be); ``absent`` turns that round."""
 
     pattern: str
     whole: bool = False
     absent: bool = False
-    _: KW_ONLY
-    timeout_s: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_timeout(self.timeout_s)
+        CheckSettings.__post_init__(self)
         check_pattern(self.pattern, "pattern")
 
 
-def _check_timeout(timeout_s: float) -> None:
-    if not 0 < timeout_s <= 60:
-        raise InvalidInputError("timeout_s", f"is {timeout_s}", "set seconds, from 0 to 60")
-
-
 class RegexCheck:
-    """1 if the answer fits the pattern, else 0."""
+    """Whether the answer fits the pattern."""
 
     def __init__(self, settings: RegexSettings) -> None:
         self._settings, self._patterns = settings, PatternProcess(settings.timeout_s)
 
-    async def value(self, answer: AnswerGiven) -> float:
+    async def value(self, answer: AnswerGiven) -> float | None:
         """The value of an answer."""
         found = await asyncio.get_running_loop().run_in_executor(self._patterns.thread, self._found, answer.text)
-        return float(found != self._settings.absent)
+        return self._settings.value(passed=found != self._settings.absent)
 
     def close(self) -> None:
         """End what was started."""
@@ -74,36 +88,32 @@ class RegexCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaSettings:
-    """A JSON Schema (see ``schema.KEYWORDS``); a fenced block in the answer is read without its fence.
-
-    ``timeout_s`` is the time that the check of an answer has; one on which it takes longer is not judged.
-    """
+class SchemaSettings(CheckSettings):
+    """A JSON Schema (see ``schema.KEYWORDS``); a fenced block in the answer is read without its fence."""
 
     schema: dict[str, Any]
-    _: KW_ONLY
-    timeout_s: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_timeout(self.timeout_s)
+        CheckSettings.__post_init__(self)
         check_schema(self.schema, "schema")
 
 
 class SchemaCheck:
-    """1 if the answer is JSON that fits the schema, else 0."""
+    """Whether the answer is JSON that fits the schema."""
 
     def __init__(self, settings: SchemaSettings) -> None:
-        self._schema, self._patterns = settings.schema, PatternProcess(settings.timeout_s)
+        self._settings, self._patterns = settings, PatternProcess(settings.timeout_s)
 
-    async def value(self, answer: AnswerGiven) -> float:
+    async def value(self, answer: AnswerGiven) -> float | None:
         """The value of an answer."""
-        return await asyncio.get_running_loop().run_in_executor(self._patterns.thread, self._fits, answer.text)
+        fits = await asyncio.get_running_loop().run_in_executor(self._patterns.thread, self._fits, answer.text)
+        return self._settings.value(passed=fits)
 
     def close(self) -> None:
         """End what was started."""
         self._patterns.close()
 
-    def _fits(self, text: str) -> float:
+    def _fits(self, text: str) -> bool:
         until_s = time.monotonic() + self._patterns.timeout_s
 
         def matches(pattern: str, part: str) -> bool:
@@ -114,5 +124,5 @@ class SchemaCheck:
         try:
             document = json.loads(fenced(text))
         except (ValueError, RecursionError):
-            return 0.0
-        return float(conforms(document, self._schema, matches))
+            return False
+        return conforms(document, self._settings.schema, matches)

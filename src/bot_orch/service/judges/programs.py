@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, checked_value
-from bot_orch.service.judges.checks import fenced
+from bot_orch.service.judges.checks import CheckSettings, fenced
 
 __all__ = ["Program", "ProgramSettings", "UnitTest", "UnitTestSettings"]
 
@@ -53,7 +53,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitTestSettings:
+class UnitTestSettings(CheckSettings):
     """A program that tests a file: exit status 0 passes. ``{file}`` stands for its path, else it is the last argument.
 
     ``name`` is the file's name; ``fenced`` writes the first fenced block of the answer instead of all of it.
@@ -68,21 +68,20 @@ class UnitTestSettings:
     folder: str | None = None
 
     def __post_init__(self) -> None:
+        CheckSettings.__post_init__(self)
         if not self.command:
             raise InvalidInputError("command", "is empty", "write [program, argument, '{file}']")
         if Path(self.name).name != self.name or not self.name:
             raise InvalidInputError("name", f"is {self.name!r}", "write a file name without folders")
-        if not self.timeout_s > 0:
-            raise InvalidInputError("timeout_s", f"is {self.timeout_s}", "set seconds, more than zero")
 
 
 class UnitTest:
-    """1 if the test passes, 0 if it fails or takes too long. A program that cannot be started says nothing."""
+    """Whether the test passes; one that takes too long fails. A program that cannot be started says nothing."""
 
     def __init__(self, settings: UnitTestSettings) -> None:
         self._settings = settings
 
-    async def value(self, answer: AnswerGiven) -> float:
+    async def value(self, answer: AnswerGiven) -> float | None:
         """The value of an answer."""
         s = self._settings
         with TemporaryDirectory(prefix="bot-orch-judge-") as folder:
@@ -98,8 +97,8 @@ class UnitTest:
             except TimeoutError:
                 if not timer.expired():
                     raise
-                return 0.0
-        return float(status == 0)
+                return s.value(passed=False)
+        return s.value(passed=status == 0)
 
 
 async def _run(command: tuple[str, ...], folder: str | None, payload: bytes) -> tuple[int, bytes]:

@@ -25,13 +25,13 @@ from bot_orch.service.judging.audits import HumanAudits
 from bot_orch.service.judging.completions import note_completion
 from bot_orch.service.judging.verdicts import report, thumbs_of
 from bot_orch.service.problems import StorageError
-from bot_orch.service.routing.shadow import SHADOW
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["Bench", "open_bench"]
 
 _log = logging.getLogger("bot_orch.judges")
 _LONGEST_NAP_S = 1.0
+_SHADOW = "shadow"  # what a decision of routing.shadow says of itself
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Bench:
         for seat in self._seats:
             judge = seat.config
             wanted = judge.name != trusted and judge.kind != "thumbs" and judge.rate > 0
-            if decision.by == SHADOW and seat.implicit is not None:
+            if decision.by == _SHADOW and seat.implicit is not None:
                 wanted = False  # nobody saw the answer, so nobody reacts to it; it would look like a retry of the other
             if wanted and judge.only:
                 wanted = decision.task.kind in judge.only

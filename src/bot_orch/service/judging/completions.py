@@ -11,8 +11,10 @@ __all__ = ["COMPLETION", "OURS", "decision_of_completion", "note_completion"]
 
 #: Topic of the note that a decision's answer had an id of its agent's.
 COMPLETION = "answer.completion"
-#: Prefix of ids that the gateway gives; the rest is the decision's id.
+#: Prefix of ids that the gateway gives to chat completions; the rest is the decision's id.
 OURS = "chatcmpl-"
+#: Prefixes of the same ids where an answer was translated for another interface.
+_TRANSLATED = (OURS, "resp_", "msg_")
 
 
 def _key(completion_id: str) -> str:
@@ -32,10 +34,12 @@ def note_completion(runtime: Runtime, decision: DecisionMade, reply: CallReply) 
 
 def decision_of_completion(runtime: Runtime, completion_id: str) -> str | None:
     """The decision that a completion answered; None if it is not known."""
-    rest = completion_id.removeprefix(OURS)
-    if rest != completion_id and is_id(rest):
-        return rest
-    known = runtime.writer.find(_key(completion_id))
+    rests = [completion_id.removeprefix(each) for each in _TRANSLATED if completion_id.startswith(each)]
+    for rest in rests:
+        if is_id(rest):
+            return rest
+    names = [completion_id, *rests, *(f"{OURS}{rest}" for rest in rests)]  # as the agent called it
+    known = next((found for name in names if (found := runtime.writer.find(_key(name))) is not None), None)
     if known is None:
         return None
     seq, _, group = known

@@ -19,7 +19,8 @@ _LEVEL = 0.95
 class JudgeAgentView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One judge and one agent.
 
-    ``bias`` is the mean of judge minus truth over ``audited`` answers, with a 95 % interval (Student's t) from two on.
+    ``bias`` is the mean of judge minus truth over ``audited`` answers, with a 95 % interval (Student's t, within [-1, 1])
+    from two on.
     """
 
     agent: str
@@ -68,5 +69,5 @@ def _agent(agent: str, tally: JudgeTally) -> JudgeAgentView:
     n = tally.pairs
     bias = tally.gap if n else None
     half = float(student.ppf(0.5 + _LEVEL / 2, n - 1)) * math.sqrt(tally.square / (n - 1) / n) if n > 1 else None
-    low, high = (None, None) if half is None else (tally.gap - half, tally.gap + half)
+    low, high = (None, None) if half is None else (max(-1.0, tally.gap - half), min(1.0, tally.gap + half))
     return JudgeAgentView(agent=agent, count=tally.count, mean=tally.mean, audited=n, bias=bias, low=low, high=high)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot_orch.eventlog.ids import is_id
+from bot_orch.service.judging.completions import decision_of_completion
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.auth import Caller
@@ -57,16 +58,25 @@ def of_request(runtime: Runtime, prefix: str, caller: Caller, *, body: Any, para
     if prefix or caller.router is not None:
         return runtime
     known_as = getattr(body, "decision_id", None) or params.get("id")
+    completion_id = getattr(body, "completion_id", None)
+    if not known_as and isinstance(completion_id, str):
+        found = (decision_of_completion(each, completion_id) for each in _loaded(runtime))
+        known_as = next((each for each in found if each is not None), None)
     return _owner(runtime, known_as) if isinstance(known_as, str) and is_id(known_as) else runtime
 
 
 def _owner(runtime: Runtime, known_as: str) -> Runtime:
     """The router whose log knows a decision, task or ticket; the one asked if none does."""
-    every = [runtime, *(each for each in runtime.peers.values() if each is not runtime and each.loaded)]
+    every = _loaded(runtime)
     for each in every:
         if known_as in each.ledger.pending or known_as in each.ledger.tasks:
             return each
     return next((each for each in every if each.writer.log.about(known_as)), runtime)
+
+
+def _loaded(runtime: Runtime) -> list[Runtime]:
+    """All routers, the one asked first."""
+    return [runtime, *(each for each in runtime.peers.values() if each is not runtime and each.loaded)]
 
 
 def _foreign(name: str) -> Problem:

@@ -1,0 +1,123 @@
+"""Learning with no plumbing: the official client, judges in the configuration, thumbs by the ids that clients see."""
+
+from collections import Counter
+from contextlib import ExitStack
+
+import anthropic
+import pytest
+from service_running import Running, until
+from test_interfaces import EVENTS, RESPONSE, able
+from test_messages import TEXT, native, said
+
+from bot_orch.eventlog.events import FeedbackGiven
+from bot_orch.service.config import parse_config
+
+SCHEMA = "{type: object, required: [label]}"
+JUDGES = f"""
+judges:
+  - {{name: thumbs, kind: thumbs}}
+  - {{name: shape, kind: json_schema, settings: {{schema: {SCHEMA}, passed: null}}}}
+  - {{name: behaviour, kind: implicit, settings: {{window_s: WINDOW}}}}
+"""
+OWN = "".join(
+    f"  - {{id: {name}, kind: python, settings: {{path: 'gateway_agents:{name}'}}}}\n"
+    for name in ("chatty", "formal", "formal_too")
+)
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Starts a gateway with judges; it is stopped at the end of the test."""
+    with ExitStack() as stack:
+
+        def begin(agents=OWN, window="0.05", router="policy: auto, encoder: builtin, seed: 3", more=""):
+            text = f"version: 1\ndatabase: {tmp_path}/log.sqlite\nlisten: {{port: 0}}\nrouter: {{{router}}}\n"
+            running = Running(parse_config(f"{text}{JUDGES.replace('WINDOW', window)}agents:\n{agents}{more}"))
+            stack.callback(running.stop)
+            return running
+
+        yield begin
+
+
+def values(service, decision_id):
+    rows = service.call(lambda: service.runtime.writer.log.about(decision_id))
+    return [(e.judge, e.reward, e.effect) for row in rows if isinstance(e := row.event(), FeedbackGiven)]
+
+
+def ask(api, text, **options):
+    """An answer, and the decision behind it."""
+    messages = [{"role": "user", "content": text}]
+    raw = api.chat.completions.with_raw_response.create(model="auto", messages=messages, **options)
+    return raw.parse(), raw.headers["x-bot-orch-decision-id"]
+
+
+def up(service, completion_id, reward=1):
+    return service.post("/v1/feedback", {"completion_id": completion_id, "reward": reward}).json()
+
+
+def test_a_plain_client_teaches_by_checks_thumbs_and_behaviour(judged, client):
+    service, asked = judged(), Counter()
+    api = client(service)
+    for number in range(40):
+        answer, made = ask(api, f"Classify ticket {number}")
+        until(lambda made=made: values(service, made))
+        asked[answer.model] += number >= 20
+    assert asked["chatty"] <= 2, "its answers do not fit the schema"
+    for number in range(40):
+        answer, made = ask(api, f"Classify ticket {number + 40}")
+        told = up(service, answer.id, 1 if answer.model == "formal" else 0)
+        assert told["decision_id"] == made and told["effect"] in ("learned", "replaced")
+        asked[f"later {answer.model}"] += number >= 20
+    assert asked["later formal"] >= 15, "people like it"
+
+
+def test_a_regenerated_answer_counts_less_though_it_fits(judged, client):
+    """``passed: null``: a check that only speaks against an answer leaves the rest to the judges below it."""
+    service = judged(agents=OWN.splitlines(keepends=True)[1], window="0.5")
+    api = client(service)
+    first, again = (ask(api, "Write")[1] for _ in range(2))
+    assert until(lambda: values(service, first)) == [("behaviour", 0.0, "learned")]
+    assert until(lambda: values(service, again)) == [("behaviour", 1.0, "learned")]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_ids_of_translated_responses_and_messages_name_their_decisions(judged, client, streams):
+    service = judged()
+    done = client(service).responses.create(model="auto", input="Hello", stream=streams)
+    response = list(done)[-1].response if streams else done
+    assert up(service, response.id)["effect"] in ("learned", "replaced")
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{service.port}", api_key="unused") as api:
+        asked = {"model": "auto", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+        if streams:
+            with api.messages.stream(**asked) as pieces:
+                message = pieces.get_final_message()
+        else:
+            message = api.messages.create(**asked)
+    assert up(service, message.id)["effect"] in ("learned", "replaced")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_ids_of_native_responses_and_messages_name_their_decisions(judged, client, endpoint, agent, streams):
+    line = able(agent(endpoint.script({"document": RESPONSE, "events": EVENTS})), "responses")
+    service = judged(f"  - {line}\n  - {native(endpoint.script(*said(TEXT)))}\n")
+    done = client(service).responses.create(model="auto", input="Hi", tools=[{"type": "web_search"}], stream=streams)
+    assert (list(done)[-1].response if streams else done).id == "resp_up"
+    assert until(lambda: up(service, "resp_up").get("effect")) in ("learned", "replaced")
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{service.port}", api_key="unused") as api:
+        asked = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+        if streams:
+            with api.messages.stream(**asked) as pieces:
+                message = pieces.get_final_message()
+        else:
+            message = api.messages.create(**asked)
+    assert message.id == "msg_up"
+    assert until(lambda: up(service, "msg_up").get("effect")) in ("learned", "replaced")
+
+
+def test_a_router_is_found_by_the_id_of_its_completion(judged, client):
+    more = "routers:\n  support:\n    agents:\n" + "  ".join(["", *OWN.splitlines(keepends=True)])
+    service = judged(more=more)
+    until(lambda: all(each.loaded for each in service.runtime.peers.values()))
+    answer = client(service).chat.completions.create(model="auto:support", messages=[{"role": "user", "content": "a"}])
+    told = up(service, answer.id)
+    assert told.get("effect") in ("learned", "replaced"), told
