@@ -19,7 +19,7 @@ _LEVEL = 0.95
 class JudgeAgentView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One judge and one agent.
 
-    ``bias`` is the mean of judge minus truth over ``audited`` answers, with a 95 % interval (Student's t, within [-1, 1])
+    ``bias`` is the mean of judge minus truth over ``audited`` answers, with a 95 % interval (Student's t) in [-1, 1]
     from two on.
     """
 
