@@ -2,7 +2,7 @@
 
 import time
 
-CHARTS = ("share", "propensity", "reward", "regret", "distance", "survival", "cost")
+CHARTS = ("share", "propensity", "reward", "distance", "survival", "cost")  # regret is not known of one agent
 
 
 def work(running, count):
