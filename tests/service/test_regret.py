@@ -5,14 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bot_orch.service.dashboard.regret import Differences, Rewards, best_agent, regret_line
+from bot_orch.service.dashboard.regret import DIFFERENCES, Rewards, best_agent, regret_line
 
 
 def summed(offers):
     """Sums over some decisions."""
-    found = [offer.differences(reward) for offer, reward in offers]
-    sums = {name: np.sum([getattr(each, name) for each in found], axis=0) for name in Differences._fields}
-    return SimpleNamespace(**sums, settled=float(len(found)))
+    sums = np.sum([offer.differences(reward) for offer, reward in offers], axis=0)
+    return SimpleNamespace(**dict(zip(DIFFERENCES, sums, strict=True)), settled=float(len(offers)))
 
 
 def run(rng, rounds, means, penalties, *, floor=0.05):
@@ -76,6 +75,6 @@ def test_a_forced_decision_has_no_regret():
     for agent, reward in ((0, 0.9), (1, 0.1)):
         rewards.see(rewards.offer(agent, even, np.zeros(2)), reward)
     offer = rewards.offer(1, np.array([0.0, 1.0]), np.zeros(2))
-    found = offer.differences(0.4)
-    assert found.difference == pytest.approx([0.0, 0.0]) and found.drawable.tolist() == [0.0, 1.0]
-    assert not found.expected_variance.any() and not found.seen_variance.any()
+    difference, expected, seen, drawable = offer.differences(0.4)
+    assert difference == pytest.approx([0.0, 0.0]) and drawable.tolist() == [0.0, 1.0]
+    assert not expected.any() and not seen.any()

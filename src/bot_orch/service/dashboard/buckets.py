@@ -49,7 +49,7 @@ class Bucket:
     reward, rewarded
         Sum and number of the rewards observed.
     difference, expected_variance, seen_variance, drawable
-        Sums of :class:`~bot_orch.service.dashboard.regret.Differences` over rewarded decisions.
+        Sums of :data:`~bot_orch.service.dashboard.regret.DIFFERENCES` over rewarded decisions.
     cost_usd
         Money spent.
     ended, failed

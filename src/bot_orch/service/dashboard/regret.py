@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from bot_orch.arrays import Floats
 
-__all__ = ["Differences", "Offer", "RegretEstimate", "Rewards", "best_agent", "regret_line"]
+__all__ = ["DIFFERENCES", "Offer", "RegretEstimate", "Rewards", "best_agent", "regret_line"]
 
 _FEWEST = 10  # decisions that an agent must have been drawable in; a standard error of fewer says nothing
 _PRIOR_VARIANCE = 0.25  # of a reward in [0, 1] of which nothing is known, counted like one reward
@@ -33,16 +34,13 @@ _RECENT = 50.0  # rewards of an agent that make up its mean
 _LEAST_SHARE = 0.5  # of all decisions: an agent that could rarely be drawn is no alternative to the router
 
 
-class Differences(NamedTuple):
-    """Per agent: D, its variance as expected and as seen (zero if not drawn), and 1 if the agent could be drawn."""
-
-    difference: Floats
-    expected_variance: Floats
-    seen_variance: Floats
-    drawable: Floats
+#: Rows of what a decision says of every agent: D, its variance as expected and as seen (zero if the agent was
+#: not drawn), and 1 if the agent could be drawn.
+DIFFERENCES = ("difference", "expected_variance", "seen_variance", "drawable")
 
 
-class Offer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Offer:
     """A decision that waits for its reward: the chosen agent, its propensity, mean m and penalty c.
 
     ``others`` holds the m - c of all agents, NaN for those that could not be drawn, and ``variances`` those of their
@@ -51,20 +49,21 @@ class Offer(NamedTuple):
 
     agent: int
     propensity: float
+    others: Floats
+    _: KW_ONLY
     mean: float
     penalty: float
-    others: Floats
     variances: Floats
 
-    def differences(self, reward: float) -> Differences:
-        """What the decision says of every agent."""
-        drawable, found = np.isfinite(self.others), np.zeros((4, len(self.others)))
+    def differences(self, reward: float) -> Floats:
+        """What the decision says of every agent, one row for each of ``DIFFERENCES``."""
+        drawable, found = np.isfinite(self.others), np.zeros((len(DIFFERENCES), len(self.others)))
         found[0, drawable] = self.others[drawable] - (reward - self.penalty)
         found[0, self.agent] += (reward - self.mean) / self.propensity
         found[1] = self.variances
         found[2, self.agent] = (1.0 - self.propensity) * ((reward - self.mean) / self.propensity) ** 2
         found[3] = drawable
-        return Differences(*found)
+        return found
 
 
 class Rewards:
@@ -94,10 +93,10 @@ class Rewards:
         return Offer(
             agent,
             float(propensities[agent]),
-            float(means[agent]),
-            float(penalties[agent]),
             np.where(drawable, means - penalties, np.nan),
-            weights * self._squares,
+            mean=float(means[agent]),
+            penalty=float(penalties[agent]),
+            variances=weights * self._squares,
         )
 
 
@@ -125,7 +124,7 @@ def best_agent(intervals: Sequence[Sums]) -> RegretEstimate | None:
         return None
     settled = sum(each.settled for each in intervals)
     total, expected, seen, drawable = (
-        np.sum([getattr(each, name) for each in intervals], axis=0) for name in Differences._fields
+        np.sum([getattr(each, name) for each in intervals], axis=0) for name in DIFFERENCES
     )
     known = (drawable >= _FEWEST) & (drawable >= _LEAST_SHARE * settled)
     if known.sum() < 2:

@@ -15,7 +15,7 @@ from bot_orch.core.alignment import Alignment
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
 from bot_orch.eventlog.log import Row
 from bot_orch.service.dashboard.buckets import Bucket, BucketSeries
-from bot_orch.service.dashboard.regret import Offer, Rewards
+from bot_orch.service.dashboard.regret import DIFFERENCES, Offer, Rewards
 from bot_orch.survival.causes import REASONS, Cause
 from bot_orch.transport.drift import DriftMonitor
 
@@ -214,9 +214,9 @@ class Timeline:
         bucket.reward[index] += sign * given.reward
         bucket.rewarded[index] += sign
         if given.routed:
-            for name, value in given.offer.differences(given.reward)._asdict().items():
+            for name, values in zip(DIFFERENCES, given.offer.differences(given.reward), strict=True):
                 total = getattr(bucket, name)
-                total += sign * value
+                total += sign * values
             bucket.settled += sign
 
     def _attempt(self, time_us: int, event: AttemptEnded) -> None:
