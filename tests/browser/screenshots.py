@@ -10,12 +10,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 
 from browser_running import ARGUMENTS, chromium_path, go
+from service_running import Running
+
+from bot_orch.service.demo.play import Play, phase_config, play_scenario
+from bot_orch.service.demo.scenario import find_scenario
 
 OUT = Path(__file__).parents[2] / "docs" / "img"
 LEARN_S = float(os.environ.get("LEARN_S", "55"))
@@ -23,31 +28,35 @@ DESK = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 
 
-OPEN_S = 12.0  # when the page is opened; it is live
-# requests per phase, seconds until the picture
-SCENARIOS = {"prices": (600, 45.0), "outage": (400, 50.0), "gaming": (500, 40.0)}
+SCENARIOS = {"prices": 600, "outage": 400, "gaming": 500}  # requests per phase
 
 
 def main():
-    if sys.argv[1:]:
-        for name in sys.argv[1:]:
-            take("--scenario", name, "--rounds", str(SCENARIOS[name][0]), seconds=OPEN_S, shoot=of(name))
-        return
-    take(seconds=LEARN_S, shoot=shoot)
+    for name in sys.argv[1:]:
+        take_scenario(name)
+    if not sys.argv[1:]:
+        take(seconds=LEARN_S, shoot=shoot)
 
 
-def of(name):
-    def shoot_scenario(browser, url):
-        page = browser.new_context(**DESK).new_page()
-        page.goto(url)
-        page.wait_for_selector("[data-chart=share] .area")
-        page.wait_for_timeout(1000 * (SCENARIOS[name][1] - OPEN_S))  # the page is live
-        clip = {"x": 0, "y": 0, "width": 1280, "height": 545}
-        page.screenshot(path=OUT / f"scenario-{name}.png", clip=clip, full_page=True)
-        if name == "gaming":
-            page.locator("#judges").screenshot(path=OUT / "scenario-gaming-judges.png")
-
-    return shoot_scenario
+def take_scenario(name):
+    """Play it, then serve its log with the settings of its last phase: a slow machine changes nothing."""
+    with TemporaryDirectory() as folder:
+        database = f"{folder}/demo.sqlite"
+        play_scenario(Play(name, SCENARIOS[name], 20.0, port=0, database=database), print)
+        running = Running(phase_config(find_scenario(name).phases[-1], database, 0))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+            page = browser.new_context(**DESK).new_page()
+            page.set_default_timeout(120_000)
+            page.goto(f"http://127.0.0.1:{running.port}/")
+            page.wait_for_selector("[data-chart=share] .area")
+            page.wait_for_timeout(1200)
+            clip = {"x": 0, "y": 0, "width": 1280, "height": 545}
+            page.screenshot(path=OUT / f"scenario-{name}.png", clip=clip, full_page=True)
+            if name == "gaming":
+                page.locator("#judges").screenshot(path=OUT / "scenario-gaming-judges.png")
+            browser.close()
+        running.stop()
 
 
 def take(*words, seconds, shoot):
