@@ -34,3 +34,16 @@ async def one_word_then_nothing(request):
 async def slow(request):
     await asyncio.sleep(0.5)
     return "done"
+
+
+async def at_once(request):
+    return CallReply("here", reward=1.0)
+
+
+async def hanging(request):
+    await asyncio.sleep(3600)
+
+
+async def failing_late(request):
+    await asyncio.sleep(0.3)
+    raise ValueError("no")

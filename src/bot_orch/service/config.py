@@ -202,6 +202,8 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     sticky_by: Literal["session", "user", "conversation"] = "session"
     max_attempts: int = 3
     max_calls: int = 4
+    attempts: int = 1
+    attempt_patience: Literal["learned", "half"] = "learned"
     success_reward: float | None = None
     kill_switch: str | None = None
     budget: BudgetConfig = BudgetConfig()
@@ -652,6 +654,7 @@ def _check_numbers(config: Config) -> None:
         ("router.n_features", r.n_features, 0, 10_000),
         ("router.max_attempts", r.max_attempts, 1, 100),
         ("router.max_calls", r.max_calls, 1, 1000),
+        ("router.attempts", r.attempts, 1, 100),
         ("router.success_reward", r.success_reward, 0.0, 1.0),
         ("router.subject_to.usd_per_day", r.subject_to.usd_per_day, 1e-9, most),
         ("router.budget.per_request_usd", r.budget.per_request_usd, 0.0, most),

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NoReturn
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
@@ -19,6 +20,7 @@ from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
 from bot_orch.service.problems import Problem
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
+from bot_orch.service.routing.attempts import allowance
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.failures import FINAL, problem_of_round
 from bot_orch.service.routing.linked import NEXT_DECISION
@@ -72,6 +74,7 @@ class Round:
     failures: list[CallFailure] = field(default_factory=list)
     calls: int = 0
     waited_s: float = 0.0
+    _stops: bool = False  # the agent gets less than the deadline, so that another one can be asked
     _group: Group | None = None
     _known: DecisionMade | None = None  # the last decision, once it is on disk
 
@@ -189,7 +192,13 @@ class Round:
         settings = self.runtime.config.router
         others = min(settings.max_attempts - len(self.decisions), len(decision.eligible or decision.agents) - 1)
         spare = settings.max_calls - self.calls - max(0, others)
-        return replace(self.call, id=decision.id, most_calls=max(1, spare))
+        given = allowance(self.runtime, decision, self._left_s(), made=len(self.decisions), tried=self.tried)
+        self._stops = given.stops
+        return replace(self.call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds)
+
+    def _left_s(self) -> float | None:
+        """Seconds left until the caller's deadline; None without one."""
+        return None if self.call.deadline_s is None else self.call.deadline_s - self.waited_s
 
     @contextmanager
     def _watching(self, decision: DecisionMade) -> Iterator[None]:
@@ -240,7 +249,9 @@ class Round:
         self.calls += sum(attempt.ending.meaning.attempted for attempt in failure.attempts)
         settings = self.runtime.config.router
         spent = len(self.decisions) >= settings.max_attempts or self.calls >= settings.max_calls
-        if final or spent or failure.ending in FINAL:
+        left_s = self._left_s()
+        stopped = self._stops and failure.ending is Ending.CALLER_DEADLINE
+        if final or spent or (failure.ending in FINAL and not stopped) or (left_s is not None and left_s <= 0.0):
             await self._give_up()
 
     def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "") -> None:
