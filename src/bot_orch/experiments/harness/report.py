@@ -31,8 +31,15 @@ _PROTOCOLS = {
     "All methods are scored with one common lambda.",
     "theory": "<b>theory</b>: a statement of the theorem is run; its verdict is computed from the numbers.",
 }
-#: Chapters by the first word of an experiment's id; others stand under the last title.
-_CHAPTERS = {"triage": "Triage", "synthetic": "Synthetic environments", "theory": "The theorem", "": "Further studies"}
+#: Chapters in reading order, by the first word of an experiment's id; others stand under the last title.
+_CHAPTERS = {
+    "claims": "The paper's claims",
+    "triage": "Triage",
+    "synthetic": "Synthetic environments",
+    "readings": "Readings",
+    "theory": "The theorem",
+    "": "Further studies",
+}
 _SHOWN_CELLS, _SHOWN_LINES = 32, 8
 _SHOWN_NOTES = 3
 _BEYOND = "beyond the paper"
@@ -54,7 +61,7 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
     """Write ``index.html`` and return its path."""
     chapters = _chapters(sections)
     entries = [Chapter("summary", "Summary")]
-    parts = [_summary(sections, facts)]
+    parts = [_summary([section for members in chapters.values() for section in members], facts)]
     for name, members in chapters.items():
         ident = f"chapter-{name or 'more'}"
         inside = [(section.experiment.id, _short(section.experiment.title)) for section in members]
@@ -66,12 +73,12 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
 
 
 def _chapters(sections: Sequence[Section]) -> dict[str, list[Section]]:
-    """Sections by chapter, in the order of the chapters' first sections; what has no chapter stands last."""
+    """Sections by chapter, in reading order; what has no chapter stands last."""
     found: dict[str, list[Section]] = {}
     for section in sections:
         first = section.experiment.id.split("-")[0]
         found.setdefault(first if first in _CHAPTERS else "", []).append(section)
-    return {name: found[name] for name in sorted(found, key=lambda name: name == "")}
+    return {name: found[name] for name in _CHAPTERS if name in found}
 
 
 def _short(title: str) -> str:
@@ -96,7 +103,7 @@ def _summary(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
         '<span class="in">Green ✓</span>: our mean lies within one published spread of the published mean. '
         '<span class="out">Orange ✗</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
         "then the published value; z is the difference over its standard error, both errors counted. What the paper "
-        "calls a 95 % confidence interval is a standard deviation over seeds, except in its synthetic lambda ablation. "
+        "calls a 95 % confidence interval is a standard deviation over seeds, except in its synthetic λ ablation. "
         "Hatched cells are no predictions: a parameter was <i>fitted</i> (f) to the number, or a reading of the paper "
         "was <i>selected</i> (s) because it reproduces it. They are counted apart. <i>By chance</i> is the score of a "
         "perfect reproduction: the same code run again with other seeds.</p>"
@@ -131,6 +138,8 @@ def _agreement(section: Section) -> str:
     if verdicts:
         said = (_verdict(row.mean, row.method) for row in verdicts)
         return "; ".join(said)
+    if any(row.metric == "finding" for row in section.rows):
+        return section.notes[0]
     return "<br>".join(agreement_words(section.rows)) or ("no numbers printed" if section.experiment.source else "")
 
 
@@ -179,15 +188,20 @@ def _chips(section: Section) -> str:
 def _notes(section: Section) -> list[str]:
     """Sentences computed from the results; verdicts all, of others the first few."""
     verdict = {row.method: VERDICTS.get(row.mean) for row in section.rows if row.metric == "verdict"}
-    notes = []
+    notes, tables = [], []
     for note in section.notes:
+        if note.startswith("<details"):
+            tables.append(typeset(note))
+            continue
         about = next((v for name, v in verdict.items() if note.startswith(f"<b>{name}: ")), None)
         marked = note.replace("<b>", f'<b class="{about[1]}">', 1) if about else note
         notes.append(f"<li>{typeset(marked)}</li>")
     limit = len(notes) if verdict or len(notes) <= _SHOWN_NOTES + 1 else _SHOWN_NOTES
     shown = [f"<ul class=notes>{''.join(notes[:limit])}</ul>"] if notes else []
     rest = notes[limit:]
-    return [*shown, fold(_count(len(rest), "more note"), f"<ul class=notes>{''.join(rest)}</ul>")] if rest else shown
+    if rest:
+        shown.append(fold(_count(len(rest), "more note"), f"<ul class=notes>{''.join(rest)}</ul>"))
+    return shown + tables
 
 
 def _shown(tables: Sequence[Laid], *, told: bool) -> list[Laid]:

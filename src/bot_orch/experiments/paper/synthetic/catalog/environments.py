@@ -61,8 +61,8 @@ def _figures(results: Results) -> list[FigureView]:
 EXPERIMENT = Experiment(
     id="synthetic-data",
     title="Synthetic: how the data are generated",
-    about="Latent rewards have mean 0.5 and differ beyond the mean. A deadline turns some of them into zeros, which is "
-    "why the rewards a policy sees average 0.31 to 0.37.",
+    about="Latent rewards have mean 0.5 and differ beyond the mean. A deadline turns some of them into zeros, so the "
+    "rewards a policy sees average less.",
     units=_units,
     run=run_data,
     rows=_rows,

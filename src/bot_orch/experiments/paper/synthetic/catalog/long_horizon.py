@@ -10,6 +10,8 @@ from bot_orch.experiments.paper.synthetic import figures as draw
 from bot_orch.experiments.paper.synthetic.long_run import PANELS, POLICIES, run_long
 
 _ROUNDS, _QUICK_ROUNDS = 20_000, 1_000
+#: With alignment the policy sees the distance to the task's true reference, through noise, as in the paper.
+_PROTOCOLS = {"reward": "deployable", "alignment": "paper"}
 
 
 def _units(scale: Scale) -> list[Unit]:
@@ -29,7 +31,7 @@ def _rows(results: Results) -> list[ResultRow]:
         rows += rows_from_seeds(
             "synthetic-long",
             panel,
-            "deployable",
+            _PROTOCOLS[panel],
             method=name,
             lambda_=0.0,
             metrics={"regret": payload["final"]},
@@ -51,9 +53,22 @@ def _notes(results: Results) -> list[str]:
         )
     return [
         "; ".join(parts) + ".",
-        "A constant eta keeps drawing agents it knows to be worse, at the same rate for ever; a moving average also "
-        "forgets. An eta that grows with the square root of t, over plain means with a weak prior, mends both.",
+        "A constant eta keeps drawing agents it knows to be worse, at the same rate for ever; one that grows with the "
+        "square root of t, over plain means with a weak prior, does not. Loss per round since round "
+        f"{_late(results)}.",
     ]
+
+
+def _late(results: Results) -> str:
+    """Loss per round over the last stretch, of both etas and in both panels."""
+    names = {"constant": "eta = 1.5, moving average", "growing": "eta = sqrt(t), mean"}
+    told, start = [], 0
+    for panel in PANELS:
+        for word, name in names.items():
+            found = results[f"{panel}/{name}"]
+            start, end = found["rounds"][-2:]
+            told.append(f"{panel}, {word} {(found['mean'][-1] - found['mean'][-2]) / (end - start):.4f}")
+    return f"{start}: " + "; ".join(told)
 
 
 def _figures(results: Results) -> list[FigureView]:
@@ -78,7 +93,8 @@ EXPERIMENT = Experiment(
     run=run_long,
     rows=_rows,
     tables=lambda: [
-        TableView("Regret at the end", "regret", "deployable", down="method", across="environment", digits=1)
+        TableView("Regret at the end", "regret", protocol, down="method", across="environment", digits=1)
+        for protocol in _PROTOCOLS.values()
     ],
     figures=_figures,
     notes=_notes,

@@ -24,7 +24,6 @@ _NOTES = {
     "0.988 is the value that agrees with its net utility.",
     "escalation_rate": "The paper's overall escalation rates of BOT-Orch (0.214, 0.192) disagree with its own "
     "alignment costs: with at most one in nine patients misread by the AI, they would need about 0.16 and 0.13.",
-    "escalation_rate_shifted": "The same contradiction: only 11 of 57 shifted patients are misread by the AI.",
     "net_utility": "Scored with each method's own lambda: 3 for BOT-Orch, 0 for No-OT, 2 for the others.",
 }
 
