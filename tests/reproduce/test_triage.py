@@ -21,7 +21,7 @@ from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.paper.triage.deferral import PairedDifference, paired, play_splits, table, threshold_rule
 from bot_orch.experiments.paper.triage.play import entrant
 from bot_orch.experiments.paper.triage.rules import RULES, LearnedThreshold, play_rule
-from bot_orch.experiments.paper.triage.worth import in_words, worth_notes
+from bot_orch.experiments.paper.triage.worth import LEARNERS, in_words, plainly, worth_notes
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
@@ -253,3 +253,6 @@ def test_the_sentences_about_learning_follow_the_numbers():
     assert "auto loses accuracy" in bad[1] and "alignment loses accuracy (-0.0600" in bad[2]
     assert "most accurate of all is bot-orch-lambda-0" in bad[0]
     assert in_words(PairedDifference(0.001, 0.002)) == "shows no difference"
+    assert "nothing that learns adds accuracy" in plainly({"noniid": dict.fromkeys(LEARNERS, worse)})
+    better = {**dict.fromkeys(LEARNERS, worse), "auto": plain}
+    assert "auto (noniid) adds accuracy" in plainly({"noniid": better})

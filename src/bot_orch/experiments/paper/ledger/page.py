@@ -42,7 +42,7 @@ def finding_rows(ledger: Sequence[Entry]) -> list[ResultRow]:
         ResultRow(
             ID,
             source,
-            "claims",
+            "paper",
             method=entry.sentence.name,
             lambda_=0.0,
             metric="finding",
@@ -72,7 +72,7 @@ def _counts(ledger: Sequence[Entry], source: str) -> str:
 
 
 def _table(name: str, members: Sequence[Entry]) -> str:
-    head = f"<tr><th>The paper says</th><th>{PRINTED}</th><th>{OURS}</th></tr>"
+    head = f"<tr><th>The paper says</th><th>On {PRINTED}</th><th>On {OURS}</th></tr>"
     lines = "".join(_line(entry) for entry in members)
     inside = f"<div class=scroll><table class=ledger>{head}{lines}</table></div>"
     return f"<details><summary>{escape(name)}: {len(members)} sentences</summary>{inside}</details>"

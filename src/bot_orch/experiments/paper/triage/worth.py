@@ -9,8 +9,10 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.experiments.paper.triage.deferral import PairedDifference, paired
 
-__all__ = ["in_words", "worth_notes"]
+__all__ = ["LEARNERS", "in_words", "plainly", "worth_notes"]
 
+#: What is compared with the threshold; ``auto`` sees the classifier's confidence as a claim.
+LEARNERS = ("threshold-online", "bot-orch", "thompson-beta", "auto", "auto-no-claims")
 _Metrics = Mapping[str, Sequence[float]]
 
 
@@ -27,6 +29,21 @@ def in_words(difference: PairedDifference) -> str:
     if difference.mean + difference.half_width < 0.0:
         return "loses accuracy"
     return "shows no difference"
+
+
+def plainly(found: Mapping[str, Mapping[str, _Metrics]]) -> str:
+    """One sentence over all conditions: which learners beat a fixed threshold that escalates as many."""
+    ahead = [
+        f"{name} ({condition})"
+        for condition, methods in found.items()
+        for name in LEARNERS
+        if in_words(_above(methods[name])) == "adds accuracy"
+    ]
+    said = f"{', '.join(ahead)} {'adds' if len(ahead) == 1 else 'add'}" if ahead else "nothing that learns adds"
+    return (
+        f"<b>Plainly:</b> at equal escalation, {said} accuracy to a fixed threshold on the classifier's confidence. "
+        f"Tried: {', '.join(LEARNERS)}, in {' and '.join(found)}."
+    )
 
 
 def worth_notes(condition: str, found: Mapping[str, _Metrics]) -> list[str]:
@@ -46,9 +63,13 @@ def worth_notes(condition: str, found: Mapping[str, _Metrics]) -> list[str]:
     ]
 
 
-def _equal(name: str, metrics: _Metrics) -> str:
+def _above(metrics: _Metrics) -> PairedDifference:
     above = np.asarray(metrics["above_threshold"], dtype=float)
-    difference = paired(above, np.zeros_like(above))
+    return paired(above, np.zeros_like(above))
+
+
+def _equal(name: str, metrics: _Metrics) -> str:
+    difference = _above(metrics)
     return f"{name} {in_words(difference)} ({_interval(difference)})"
 
 

@@ -13,7 +13,7 @@ from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_
 from bot_orch.experiments.paper.triage.deferral import SPLITS, threshold_rule
 from bot_orch.experiments.paper.triage.play import CONDITIONS
 from bot_orch.experiments.paper.triage.rules import RULES, play_rule
-from bot_orch.experiments.paper.triage.worth import worth_notes
+from bot_orch.experiments.paper.triage.worth import plainly, worth_notes
 
 _LEARNERS = ("bot-orch", "bot-orch-lambda-0", "thompson-beta", "auto", "auto-no-claims")
 _METHODS = (*RULES, *_LEARNERS)
@@ -87,11 +87,11 @@ def _above(condition: Condition, metric: Mapping[str, list[float]], by_split: Ma
 
 
 def _notes(results: Results) -> list[str]:
-    notes = []
-    for condition in CONDITIONS:
-        found = {name: _over_splits(condition, _by_split(results, condition, name)) for name in _METHODS}
-        notes += worth_notes(condition, found)
-    return notes
+    found: dict[str, dict[str, dict[str, list[float]]]] = {
+        condition: {name: _over_splits(condition, _by_split(results, condition, name)) for name in _METHODS}
+        for condition in reversed(CONDITIONS)
+    }
+    return [plainly(found), *(note for condition in found for note in worth_notes(condition, found[condition]))]
 
 
 def _table(title: str, metric: str, condition: str) -> TableView:
@@ -107,7 +107,11 @@ def _tables() -> list[TableView]:
         ("Escalation rate", "escalation_rate"),
         ("Accuracy above a threshold at equal escalation", "above_threshold"),
     )
-    return [_table(f"{title}, {condition}", metric, condition) for condition in CONDITIONS for title, metric in titles]
+    return [
+        _table(f"{title}, {condition}", metric, condition)
+        for condition in reversed(CONDITIONS)
+        for title, metric in titles
+    ]
 
 
 EXPERIMENT = Experiment(
