@@ -6,6 +6,8 @@
     python benchmarks/arena.py league out/league
     python benchmarks/arena.py ablation out/ablation
     python benchmarks/arena.py lambda out/ablation out/labels
+    bot-orch arena --policies auto km-thompson --conditions all --out out/conditions
+    python benchmarks/arena.py conditions out/conditions
 
 Prints Markdown. Differences are paired: the same seeds, tasks and draws.
 """
@@ -19,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.experiments.arena.league import draws_with_best, league
+from bot_orch.experiments.arena.conditions.tables import normalised_under
+from bot_orch.experiments.arena.league import draws_with_best, league, stage_of
 
 ORDERS = ("shuffled", "given")
 Found = dict[tuple[str, str, str], dict[str, Any]]
@@ -27,7 +30,7 @@ Found = dict[tuple[str, str, str], dict[str, Any]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=("league", "ablation", "lambda"))
+    parser.add_argument("table", choices=("league", "ablation", "lambda", "conditions"))
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
     arguments = parser.parse_args()
     for folder in arguments.folders:
@@ -36,7 +39,13 @@ def main() -> None:
     found: Found = {}
     for folder in arguments.folders:
         found |= read(folder)
-    {"league": print_league, "ablation": print_ablation, "lambda": print_lambda}[arguments.table](found)
+    tables = {
+        "league": print_league,
+        "ablation": print_ablation,
+        "lambda": print_lambda,
+        "conditions": print_conditions,
+    }
+    tables[arguments.table](found)
 
 
 def read(folder: Path) -> Found:
@@ -154,6 +163,34 @@ def print_lambda(found: Found) -> None:
             rows.append([*row, *(f"{cells[p]:.2f}" for p in fixed), f"{gap.mean():+.2f} ± {error:.2f}"])
     names = ["lambda 0", *(p.replace("auto-lambda-", "lambda ") for p in fixed[1:])]
     table(["data set", "auto", *names, "auto against the best of them"], rows)
+
+
+def print_conditions(found: Found) -> None:
+    """Means over sets by condition and policy; then every set: auto, the best other, the paired difference."""
+    stages, names = list(dict.fromkeys(key[1] for key in found)), players(found)
+    tables = {stage: normalised_under(found, *stage_of(stage)) for stage in stages}
+    rows = []
+    for stage, by_set in tables.items():
+        means = {name: np.mean([values[name].mean() for values in by_set.values()]) for name in names}
+        top = max(means.values())
+        cells = [f"**{mean:.2f}**" if mean == top else f"{mean:.2f}" for mean in means.values()]
+        rows.append([f"`{stage_of(stage)[1]}`", *cells])
+    table(["condition", *(f"`{name}`" for name in names)], rows)
+    rows = []
+    for stage, by_set in tables.items():
+        for name, mine in by_set.items():
+            others = {policy: v for policy, v in mine.items() if policy != "auto"}
+            best = max(others, key=lambda policy: others[policy].mean())
+            gap = mine["auto"] - others[best]
+            error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
+            mark = "" if "auto" in draws_with_best(mine) else " **loses**"
+            auto, other = mine["auto"].mean(), f"`{best}` {others[best].mean():.2f}"
+            change = f"{gap.mean():+.2f} ± {error:.2f}{mark}"
+            rows.append([f"`{stage_of(stage)[1]}`", f"`{name}`", f"{auto:.2f}", other, change])
+    table(["condition", "data set", "auto", "best other", "difference"], rows)
+    same = [v for payload in found.values() for v in payload["metrics"].get("unchanged", [])]
+    if same:
+        print(f"Choices unchanged by restarts: {np.mean(same):.4f}, {len(same)} runs.\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from bot_orch.cli import main
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome, Setup
-from bot_orch.environments.replay.staged import NEVER, StagedReplay, unrolled
+from bot_orch.environments.replay.staged import NEVER, Stage, StagedReplay, unrolled
 from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.arena.conditions import CONDITIONS, find_conditions, play_staged, staged
 from bot_orch.experiments.arena.conditions.play import rounds_under, score_staged
@@ -111,10 +111,17 @@ def test_half_of_the_outcomes_never_come_and_are_given_up() -> None:
     assert len(player.forgotten) > 0.3 * ROUNDS
 
 
+def _rows(stage: Stage, runtime: bool) -> np.ndarray:
+    """What the rounds of seed 0 would earn without the condition."""
+    return unrolled(Replay(_matrix(runtime=runtime), rounds=stage.rounds, seeds=[0]))[0].matrix.reward
+
+
 @pytest.mark.parametrize("runtime", [False, True])
 def test_calls_beyond_the_patience_are_told_as_timeouts_and_earn_nothing(runtime: bool) -> None:
     stage = _staged("censored/patience", seeds=1, matrix=_matrix(runtime=runtime)).stages[0]
-    assert 0.25 < stage.cut.mean() < 0.35
+    done = stage.matrix.reward.size if not runtime else np.sum(stage.matrix.runtime.event)
+    lost = stage.cut if not runtime else stage.cut & (_rows(stage, runtime) > 0.0)
+    assert 0.25 < lost.sum() / (done + lost.sum() * runtime) < 0.35, "30 % of what would have completed"
     assert (stage.matrix.reward[stage.cut] == 0.0).all()
     limit = stage.matrix.elapsed_s.max()
     told = [outcome for *_, outcome in _noted("censored/patience", 0, matrix=_matrix(runtime=runtime)).told]

@@ -15,7 +15,8 @@ from bot_orch.environments.matrix.npz import matrix_from_arrays
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.experiments.arena.registry import Entrant, discover_entrants, find_entrants, register
-from bot_orch.experiments.harness.players import ReplayTrace, play
+from bot_orch.experiments.harness.players import PolicyPlayer, ReplayTrace, play
+from bot_orch.policies.registry import make_policy
 from bot_orch.testing.entrants import check_sees_only_chosen
 
 ENTRANTS = discover_entrants()
@@ -26,7 +27,7 @@ OPEN = ("constant", "copy", "length")  # cheats that look different
 
 
 def _need(name: str) -> None:
-    if ENTRANTS[name].kind == "peer" and name not in RUNTIMES:
+    if ENTRANTS[name].kind == "peer" and name.split("-")[0] in PEERS:  # others are our implementations
         pytest.importorskip(PEERS[name.split("-")[0]])
 
 
@@ -98,6 +99,20 @@ def test_cheats_win_the_judge_and_are_worth_little(agents: int) -> None:
         gaming_matrix(GamingSettings(agents=2, cheats=("constant", "copy")))
     with pytest.raises(InvalidInputError, match="cheats"):
         gaming_matrix(GamingSettings(cheats=("bribe",)))
+
+
+@pytest.mark.parametrize("name", ["linucb", "lints"])
+def test_linear_policies_do_not_lock_in_without_features(name: str) -> None:
+    """An untried agent's prediction is 0, so a bonus below what others earn never tries it."""
+    rng = np.random.default_rng(0)
+    matrix = Matrix("flat", tuple("abcdefgh"), (rng.random((300, 8)) < np.linspace(0.4, 0.9, 8)).astype(float))
+    seeds = list(range(6))
+    share = (_run(name, matrix, seeds).agent[150:] >= 6).mean(axis=0)
+    assert share.min() > 0.25, "every seed finds the two best"
+    stuck = play(
+        PolicyPlayer(make_policy(name, scale=0.1), Replay(matrix, seeds=seeds).setup), Replay(matrix, seeds=seeds)
+    )
+    assert (stuck.agent[150:] >= 6).mean(axis=0).min() < 0.05, "a small bonus locks in"
 
 
 def test_names() -> None:

@@ -16,7 +16,7 @@ __all__ = ["dead_agent", "delayed", "missing", "patience", "timed_out"]
 
 _MEAN_DELAY = 100
 _MISSING = 0.5
-_IN_TIME = 0.7  # share of all outcomes that come within the patience
+_IN_TIME = 0.7  # share of all completions that come within the patience
 
 
 def delayed(stage: Stage, rng: np.random.Generator) -> Stage:
@@ -37,7 +37,7 @@ def missing(stage: Stage, rng: np.random.Generator) -> Stage:
 
 
 def patience(stage: Stage, rng: np.random.Generator) -> Stage:
-    """Every call is cut off at a patience that 70 % of all calls meet.
+    """Every call is cut off at a patience that 70 % of the calls that complete meet.
 
     Times are those of the file; without any they are exponential, with means from 0.5 to 2 s, agents in random order.
     """
@@ -46,7 +46,8 @@ def patience(stage: Stage, rng: np.random.Generator) -> Stage:
     if time_s is None or not np.isfinite(time_s).any():
         mean_s = means.permutation(np.geomspace(0.5, 2.0, matrix.n_agents))
         time_s = rng.exponential(mean_s, size=matrix.reward.shape)
-    limit_s = float(np.nanquantile(time_s, _IN_TIME))
+    done = time_s if matrix.runtime is None else np.where(matrix.runtime.event == 1.0, time_s, np.nan)
+    limit_s = float(np.nanquantile(done, _IN_TIME))
     cut = np.where(np.isfinite(time_s), time_s, 0.0) > limit_s
     return timed_out(replace(stage, matrix=replace(matrix, elapsed_s=np.minimum(time_s, limit_s))), cut)
 

@@ -49,7 +49,9 @@ _ALL = (
     Condition("delayed", "outcomes come 100 rounds late on average, those of the best agent latest", arrivals.delayed),
     Condition("censored/missing", "half of the outcomes never come", arrivals.missing),
     Condition(
-        "censored/patience", "calls beyond a patience that 70 % meet are cut off and earn zero", arrivals.patience
+        "censored/patience",
+        "calls beyond a patience that 70 % of completions meet are cut off and earn zero",
+        arrivals.patience,
     ),
     Condition(
         "dead-agent",

@@ -24,6 +24,11 @@ def _entrant(name: str, about: str, *, aligned: bool = False, **settings: Any) -
     return Entrant(name, about, _build(name, aligned, settings))
 
 
+def _tuned(name: str, scale: float) -> Entrant:
+    about = f"exploration {scale:g}: earns more with features, locks in without (benchmarks/peers.py)"
+    return Entrant(f"{name}-tuned", about, _build(name, False, {"scale": scale}), default=False)
+
+
 ENTRANTS = [
     _entrant("bot", "Algorithm 1: softmax over EMA minus alignment, the paper's constants, lambda 1", aligned=True),
     _entrant("no-ot", "the same without alignment"),
@@ -35,8 +40,10 @@ ENTRANTS = [
         _build("thompson-beta", True, {}),
         default=False,
     ),
-    _entrant("linucb", "ridge regression per agent, bonus 0.3", scale=0.3),
-    _entrant("lints", "ridge regression per agent, posterior scale 0.2", scale=0.2),
+    _entrant("linucb", "ridge regression per agent, the library's default bonus 1"),
+    _entrant("lints", "ridge regression per agent, the library's default posterior scale 0.5"),
+    _tuned("linucb", 0.3),
+    _tuned("lints", 0.2),
     _entrant("discounted-ucb", "discount 0.99, bonus 0.6"),
     _entrant("sliding-window-ucb", "window 200, bonus 0.6"),
     _entrant("exp3-ix", "implicit exploration 0.05"),

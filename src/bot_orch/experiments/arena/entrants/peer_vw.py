@@ -1,8 +1,8 @@
 """Vowpal Wabbit's contextual explorers, through ``vowpal-wabbit-next``.
 
-Action-dependent features: the task's features are shared, every agent is one indicator, and ``-q sa`` crosses the two,
-so that every agent has its own linear model, intercept included. The cost is one minus the reward, in [0, 1]
-as RegCB expects.
+Action-dependent features: the task's features are shared, every agent is one indicator, and ``-q ::`` crosses all, so
+that every agent has its own linear model, intercept included. The cost is one minus the reward, in [0, 1] as RegCB
+expects. ``benchmarks/peers.py`` prints the configurations that were tried.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from bot_orch.policies.choice import draw
 
 __all__ = ["ENTRANTS", "VowpalWabbit"]
 
-_BASE = "--cb_explore_adf -q sa --quiet"
+_BASE = "--cb_explore_adf --quiet"
 _SETTINGS = {
-    "vw-squarecb": "--squarecb --gamma_scale 1000",
-    "vw-regcb": "--regcbopt --mellowness 0.01",
-    "vw-softmax": "--softmax --lambda 30",
+    "vw-squarecb": "-q :: --squarecb --gamma_scale 1000",
+    "vw-regcb": "-q :: --regcbopt --mellowness 0.01",
+    "vw-regcb-sa": "-q sa --regcbopt --mellowness 0.001",
+    "vw-softmax": "-q :: --softmax --lambda 10",
 }
 
 
