@@ -1,0 +1,67 @@
+"""Configuration: typed settings, read from strict, versioned YAML.
+
+An unknown key is an error that names the nearest valid one; ``${NAME}`` stands for an environment variable, which must
+be set; secrets in plain text are refused.
+"""
+
+from bot_orch.service.config.settings import (  # first: it names the extra that may be missing
+    ALARMS,
+    SCOPES,
+    AbConfig,
+    AgentConfig,
+    AlignmentConfig,
+    AuditConfig,
+    BudgetConfig,
+    CacheConfig,
+    Config,
+    GuardrailConfig,
+    JudgeConfig,
+    LimitsConfig,
+    ListenConfig,
+    MemoryConfig,
+    QueueConfig,
+    ReferenceConfig,
+    RouterConfig,
+    RouterPartConfig,
+    RuleConfig,
+    SubjectToConfig,
+    TokenConfig,
+    TokenLimitsConfig,
+    TracesConfig,
+    WatchConfig,
+    WebhookConfig,
+)
+
+from bot_orch.service.config.keys import check_keys  # isort: skip
+from bot_orch.service.config.reading import load_config, parse_config  # isort: skip
+
+__all__ = [
+    "ALARMS",
+    "SCOPES",
+    "AbConfig",
+    "AgentConfig",
+    "AlignmentConfig",
+    "AuditConfig",
+    "BudgetConfig",
+    "CacheConfig",
+    "Config",
+    "GuardrailConfig",
+    "JudgeConfig",
+    "LimitsConfig",
+    "ListenConfig",
+    "MemoryConfig",
+    "QueueConfig",
+    "ReferenceConfig",
+    "RouterConfig",
+    "RouterPartConfig",
+    "RuleConfig",
+    "SubjectToConfig",
+    "TokenConfig",
+    "TokenLimitsConfig",
+    "TracesConfig",
+    "WatchConfig",
+    "WebhookConfig",
+    "check_keys",
+    "load_config",
+    "parse_config",
+]

@@ -1,0 +1,153 @@
+"""What settings may be, beyond their types."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.config.settings import Config, TokenLimitsConfig
+from bot_orch.service.trials import check_trial
+
+__all__ = ["check_config", "check_numbers", "named"]
+
+_ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+def check_config(config: Config) -> None:
+    """Refuse settings that contradict each other or name what is not there."""
+    _check_one(config)
+    parts = config.split()
+    for name, part in parts.items():
+        if not _ROUTER_NAME.fullmatch(name):
+            raise InvalidInputError(f"config.routers.{name}", "is not a name", "use letters a to z, digits, - and _")
+        if name != config.name:
+            with named(f"config.routers.{name}"):
+                _check_one(part)
+    if config.name in config.routers:
+        raise InvalidInputError(f"config.routers.{config.name}", "is the default router, too", "choose another name")
+    files = [part.database for part in parts.values() if part.database != ":memory:"]
+    if len(set(files)) != len(files):
+        raise InvalidInputError("config.routers", "share a database", "give every router a database of its own")
+    for index, token in enumerate(config.tokens):
+        if token.router is not None and token.router not in parts:
+            remedy = f"choose from {', '.join(parts)}"
+            raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
+
+
+@contextmanager
+def named(where: str) -> Iterator[None]:
+    """Name the settings of a router in errors about it."""
+    try:
+        yield
+    except InvalidInputError as error:
+        field = error.field.replace("config", where, 1)
+        raise InvalidInputError(field, error.problem, error.remedy) from None
+
+
+def _check_one(config: Config) -> None:
+    ids = [agent.id for agent in config.agents]
+    if not ids:
+        raise InvalidInputError("config.agents", "is empty", "name at least one agent")
+    if len(set(ids)) != len(ids):
+        raise InvalidInputError("config.agents", "holds an id twice", "give every agent its own id")
+    named = [("kill_switch", config.router.kill_switch)]
+    if config.router.alignment is not None:
+        named.append(("alignment.reference.agent", config.router.alignment.reference.agent))
+    for index, rule in enumerate(config.router.rules):
+        named += [(f"rules[{index}]", name) for name in (*(rule.allow or ()), *rule.deny, rule.pin)]
+    named += [("subject_to.shares", name) for name in config.router.subject_to.shares]
+    if config.router.minimise is not None and config.router.subject_to.quality_within is None:
+        remedy = "add quality_within, such as 0.02; without it the cheapest agent would do everything"
+        raise InvalidInputError("config.router.subject_to", "has no quality_within beside minimise", remedy)
+    for where, name in named:
+        if name is not None and name not in ids:
+            near = difflib.get_close_matches(name, ids, 1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(ids)}"
+            raise InvalidInputError(f"config.router.{where}", f"{name!r} is not an agent", remedy)
+    for agent in config.agents:
+        where = f"config.agents.{agent.id}"
+        check_trial(where, agent.kind, canary=agent.canary, shadow=agent.shadow, health=agent.health)
+    if all(agent.shadow is not None for agent in config.agents):
+        raise InvalidInputError("config.agents", "are all shadows", "leave at least one that may answer clients")
+    for index, token in enumerate(config.tokens):
+        if (token.env is None) == (token.sha256 is None):
+            raise InvalidInputError(f"config.tokens[{index}]", "needs one of env and sha256", "keep exactly one")
+        if token.sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", token.sha256):
+            raise InvalidInputError(f"config.tokens[{index}].sha256", "is not 64 hex digits", "see docs/operating.md")
+    for index, hook in enumerate(config.webhooks):
+        if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", hook.url):
+            where = f"config.webhooks[{index}].url"
+            raise InvalidInputError(where, "is no URL of a web server", "write https://host/path, without a password")
+    check_numbers(config)
+
+
+def check_numbers(config: Config) -> None:
+    """Refuse numbers out of their ranges."""
+    r, most = config.router, float("inf")
+    bounds: list[tuple[str, float | None, float, float]] = [
+        ("router.lambda", None if r.lambda_ == "auto" else r.lambda_, 0.0, most),
+        ("router.floor", r.floor, 0.0, 1.0),
+        ("router.audit_rate", r.audit_rate, 0.0, 1.0),
+        ("router.horizon_s", r.horizon_s, 1e-3, most),
+        ("router.patience_s", r.patience_s, 1e-3, most),
+        ("router.sticky_s", r.sticky_s, 0.0, most),
+        ("router.n_features", r.n_features, 0, 10_000),
+        ("router.max_attempts", r.max_attempts, 1, 100),
+        ("router.max_calls", r.max_calls, 1, 1000),
+        ("router.attempts", r.attempts, 1, 100),
+        ("router.success_reward", r.success_reward, 0.0, 1.0),
+        ("router.subject_to.usd_per_day", r.subject_to.usd_per_day, 1e-9, most),
+        ("router.budget.per_request_usd", r.budget.per_request_usd, 0.0, most),
+        ("router.budget.window_usd", r.budget.window_usd, 0.0, most),
+        ("router.budget.window_s", r.budget.window_s, 60.0, 31 * 86_400.0),
+        ("queue.lease_s", config.queue.lease_s, 1.0, most),
+        ("queue.undo_s", config.queue.undo_s, 0.0, 3600.0),
+        ("cache.ttl_s", config.cache.ttl_s, 0.0, most),
+        ("cache.max_entries", config.cache.max_entries, 1, most),
+        ("cache.max_bytes", config.cache.max_bytes, 1, most),
+        ("listen.port", config.listen.port, 0, 65_535),
+        ("limits.head_bytes", config.limits.head_bytes, 1024, 1_000_000),
+        ("limits.headers", config.limits.headers, 10, 10_000),
+        ("limits.url_bytes", config.limits.url_bytes, 512, 65_000),
+        ("limits.head_timeout_s", config.limits.head_timeout_s, 1e-3, most),
+        ("limits.idle_s", config.limits.idle_s, 0.0, most),
+        ("limits.write_timeout_s", config.limits.write_timeout_s, 1e-3, most),
+        ("limits.connections", config.limits.connections, 1, 1_000_000),
+        ("limits.failed_logins", config.limits.failed_logins, 0, 1_000_000),
+        ("limits.body_bytes", config.limits.body_bytes, 1, most),
+        ("limits.record_bytes", config.limits.record_bytes, 1, most),
+        ("limits.bodies_bytes", config.limits.bodies_bytes, 1, most),
+        ("limits.values", config.limits.values, 100, most),
+        ("limits.body_timeout_s", config.limits.body_timeout_s, 1e-3, most),
+        ("limits.points", config.limits.points, 1, most),
+        ("limits.depth", config.limits.depth, 4, 500),
+        ("limits.judgements", config.limits.judgements, 1, 1_000_000),
+        ("limits.early_feedback", config.limits.early_feedback, 0, most),
+        ("limits.open_tasks", config.limits.open_tasks, 1, most),
+        ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
+        ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
+    ]
+    for index, token in enumerate(config.tokens):
+        where, limits = f"tokens[{index}].limits", token.limits or TokenLimitsConfig()
+        bounds += [
+            (f"{where}.requests_per_minute", limits.requests_per_minute, 0, most),
+            (f"{where}.tokens_per_minute", limits.tokens_per_minute, 0, most),
+            (f"{where}.usd", limits.usd, 0.0, most),
+            (f"{where}.window_s", limits.window_s, 60.0, 31 * 86_400.0),
+        ]
+    for judge in config.judges:
+        bounds += [
+            (f"judges.{judge.name}.rate", judge.rate, 0.0, 1.0),
+            (f"judges.{judge.name}.timeout_s", judge.timeout_s, 1e-3, 86_400.0),
+            (f"judges.{judge.name}.concurrency", judge.concurrency, 1, 1000),
+        ]
+    if config.audit is not None:
+        bounds.append(("audit.rate", config.audit.rate, 0.0, 1.0))
+        bounds.append(("audit.answer_within_s", config.audit.answer_within_s, 1e-3, 31 * 86_400.0))
+    for name, value, low, high in bounds:
+        if value is not None and not (low <= value <= high and value < most):
+            span = f"{low:g} or more" if high == most else f"from {low:g} to {high:g}"
+            raise InvalidInputError(f"config.{name}", f"is {value}", f"set a finite number, {span}")

@@ -1,0 +1,144 @@
+"""Reads a configuration from YAML."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.service.config.checks import check_config, check_numbers, named
+from bot_orch.service.config.keys import check_keys
+from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
+from bot_orch.service.config.variables import expanded
+from bot_orch.strict import parse_yaml, read_text
+
+__all__ = ["load_config", "parse_config"]
+
+
+def load_config(
+    path: str | Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+) -> Config:
+    """Read a file; relative paths are resolved against its folder, ``host`` and ``port`` override it."""
+    file = Path(path)
+    config = parse_config(read_text(file), environment, name=str(file))
+    listen = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, **listen))
+    check_numbers(config)
+    config = msgspec.structs.replace(config, database=_resolved(file, config.database))
+    if config.access_log is not None:
+        config = msgspec.structs.replace(config, access_log=str(file.resolve().parent / config.access_log))
+    routers = {
+        name: msgspec.structs.replace(
+            part,
+            agents=tuple(_beside(file, agent) for agent in part.agents),
+            database=None if part.database is None else _resolved(file, part.database),
+            judges=None if part.judges is None else tuple(_judge_beside(file, judge) for judge in part.judges),
+        )
+        for name, part in config.routers.items()
+    }
+    agents = tuple(_beside(file, agent) for agent in config.agents)
+    judges = tuple(_judge_beside(file, judge) for judge in config.judges)
+    found = (str(file.resolve().parent / (each.folder or "")) for each in config.guards)
+    guards = tuple(
+        msgspec.structs.replace(each, folder=where) for each, where in zip(config.guards, found, strict=True)
+    )
+    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges, guards=guards)
+
+
+def _resolved(file: Path, database: str) -> str:
+    return database if "://" in database or database == ":memory:" else str(file.resolve().parent / database)
+
+
+def _beside(file: Path, agent: AgentConfig) -> AgentConfig:
+    """An agent of kind python finds its module beside the file."""
+    if agent.kind != "python":
+        return agent
+    folder = str(file.resolve().parent / agent.settings.get("folder", ""))
+    return msgspec.structs.replace(agent, settings={**agent.settings, "folder": folder})
+
+
+def _judge_beside(file: Path, judge: JudgeConfig) -> JudgeConfig:
+    """A judge that is a function or a program lies beside the file."""
+    if judge.kind not in ("python", "program", "unit_test"):
+        return judge
+    folder = str(file.resolve().parent / judge.settings.get("folder", ""))
+    return msgspec.structs.replace(judge, settings={**judge.settings, "folder": folder})
+
+
+def parse_config(text: str, environment: Mapping[str, str] | None = None, *, name: str = "config") -> Config:
+    r"""Parse YAML; ``name`` stands for the file in syntax errors.
+
+    Examples
+    --------
+    >>> parse_config("version: 1\nagents: [{id: a, kind: simulated}]").router.floor
+    0.02
+    >>> parse_config("version: 1\nagents: []\nrooter: {}")
+    Traceback (most recent call last):
+    ...
+    bot_orch.errors.InvalidInputError: config.rooter: is not a setting; did you mean 'router'?
+    """
+    document = parse_yaml(text, name)
+    if not isinstance(document, dict):
+        raise InvalidInputError("config", "is not a mapping", "start with 'version: 1'")
+    check_keys(document, Config, "config")
+    document = _with_default(_with_both(document))
+    found = expanded(document, "config", os.environ if environment is None else environment)
+    try:
+        config = msgspec.convert(found, Config)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `$")
+        setting = f"config{where.rstrip('`')}"
+        remedy = "see 'bot-orch init' for an example"
+        raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
+    config = _with_daily_budgets(config)
+    check_config(config)
+    return config
+
+
+def _with_both(document: dict[str, Any]) -> dict[str, Any]:
+    """A file that sets ``body_bytes`` alone means all bodies, as it did before there were two limits."""
+    limits = document.get("limits")
+    if not isinstance(limits, dict) or "body_bytes" not in limits or "record_bytes" in limits:
+        return document
+    return {**document, "limits": {**limits, "record_bytes": limits["body_bytes"]}}
+
+
+def _with_daily_budget(config: Config) -> Config:
+    """``usd_per_day`` is a window of a day, paced, which leaves the cheapest agent when it is used up."""
+    usd, given = config.router.subject_to.usd_per_day, config.router.budget
+    if usd is None:
+        return config
+    if given.window_usd is not None:
+        where = "config.router.subject_to.usd_per_day"
+        raise InvalidInputError(where, "is given beside budget.window_usd", "keep one of them")
+    budget = msgspec.structs.replace(given, window_usd=usd, window_s=86_400.0, on_exhausted="cheapest", pace=True)
+    return msgspec.structs.replace(config, router=msgspec.structs.replace(config.router, budget=budget))
+
+
+def _with_daily_budgets(config: Config) -> Config:
+    """The same for every router."""
+    routers = {}
+    for name, part in config.routers.items():
+        with named(f"config.routers.{name}"):
+            alone = msgspec.structs.replace(config, router=part.router, routers={})
+            routers[name] = msgspec.structs.replace(part, router=_with_daily_budget(alone).router)
+    return msgspec.structs.replace(_with_daily_budget(config), routers=routers)
+
+
+def _with_default(document: dict[str, Any]) -> dict[str, Any]:
+    """A file that has only ``routers`` means the first of them by its settings on top."""
+    routers = document.get("routers")
+    if "agents" in document or not isinstance(routers, dict) or not routers:
+        return document
+    (name, first), *rest = routers.items()
+    shared = {"judges": document.get("judges", []), "audit": document.get("audit")}
+    others = {name: {**shared, **part} if isinstance(part, dict) else part for name, part in rest}
+    return {**document, "name": name, **(first if isinstance(first, dict) else {}), "routers": others}
