@@ -1,11 +1,13 @@
 """The claims ledger: each verdict on the paper's own tables, and numbers that change it."""
 
+import csv
 from dataclasses import replace
 from fnmatch import fnmatch
 
 import numpy as np
 import pytest
 
+from bot_orch.cli import main
 from bot_orch.environments.triage import episodes, load_triage, paper_alignment
 from bot_orch.experiments.harness.experiment import Scale, discover
 from bot_orch.experiments.harness.simulate import simulate
@@ -254,3 +256,17 @@ def test_the_runs_of_the_ledger_show_no_dip_without_f():
     assert abs(half - none) < 1.5
     more, notes = experiment.conclude(experiment.rows({unit.key: experiment.run(unit.params) for unit in units}))
     assert {row.metric for row in more} == {"finding"} and len(notes) > 2
+
+
+def test_the_report_holds_the_ledger(tmp_path):
+    """Through the command: other experiments were not run, so most of our side is open, and all of it is counted."""
+    assert main(["reproduce", "--only", "claims", "--quick", "--quiet", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    with (tmp_path / "tables.csv").open() as file:
+        found = [row for row in csv.DictReader(file) if row["metric"] == "finding"]
+    assert len(found) == sum(len(sentence.on) for sentence in SENTENCES)
+    by_source = {name: [row for row in found if row["environment"] == name] for name in (PRINTED, OURS)}
+    assert all(row["mean"] in ("0", "0.5", "1") for row in by_source[PRINTED])
+    judged_here = {row["method"] for row in by_source[OURS] if row["mean"]}
+    assert {"separates", "adaptation", "ignores-history"} <= judged_here < {row["method"] for row in by_source[OURS]}
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("“") >= len(SENTENCES) and "On the paper's tables" in page
