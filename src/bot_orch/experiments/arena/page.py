@@ -52,7 +52,14 @@ def write_page(out: Path, results: Results, command: str, *, progress: Progress)
     parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
     parts.append(under)
     parts.append(_facts(results, command))
-    chapters = [Chapter(order, f"{order.capitalize()} order") for order in orders]
+    chapters = [
+        Chapter(
+            order,
+            f"{order.capitalize()} order",
+            [(f"{order}-{index:02d}", dataset) for index, dataset in enumerate(_datasets(results, order))],
+        )
+        for order in orders
+    ]
     chapters += [Chapter("conditions", "Conditions")] if under else []
     write_atomically(out / "index.html", html_page("BOT-Orch: the arena", "".join(parts), chapters))
     progress(figures, figures, "drawn")
@@ -105,7 +112,7 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _D
                 f"{dataset}, {order} order: reward against dollars per task; the line is the hull of fixed agents.",
                 partial(draw_budget, results, dataset, order),
             )
-        parts.append(fold(escape(dataset), figure + table))
+        parts.append(fold(escape(dataset), figure + table, ident=f"{order}-{index:02d}"))
     return "".join(parts) + "</section>"
 
 

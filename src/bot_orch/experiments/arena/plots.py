@@ -80,7 +80,9 @@ def draw_curves(results: Results, standings: Sequence[Standing], order: str) -> 
     shown = {
         label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=min(5, max(len(shown), 1)))
+    figure.legend(
+        shown.values(), shown.keys(), loc="outside lower center", ncols=max(1, min(5, 2 * columns, len(shown)))
+    )
     return figure
 
 

@@ -66,14 +66,17 @@ def paper_points(axis: Any, x: Any, values: Any, *, color: str = "black", label:
     return points
 
 
-def save_figure(draw: Callable[[], Any], stem: Path) -> Saved:
-    """Draw and write ``stem.png`` and ``stem.svg``; the same data give the same bytes."""
+def save_figure(draw: Callable[[], Any], stem: Path, *, formulas: bool = False) -> Saved:
+    """Draw and write ``stem.png`` and ``stem.svg``; the same data give the same bytes.
+
+    ``formulas`` sets Greek letters and indices in the labels; not for labels that hold names of a user.
+    """
     matplotlib = _matplotlib()
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
     with matplotlib.rc_context(_RC):
         figure = draw()
-        for label in figure.findobj(matplotlib.text.Text):
+        for label in figure.findobj(matplotlib.text.Text) if formulas else ():
             label.set_text(lettered(label.get_text()))
         figure.savefig(png, dpi=130, metadata={"Software": None})
         figure.savefig(svg, metadata={"Date": None, "Creator": None})

@@ -39,23 +39,28 @@ def html_page(title: str, body: str, chapters: Sequence[Chapter] = ()) -> bytes:
     return page.encode()
 
 
-def figure_html(name: str, caption: str, paths: tuple[Path, Path]) -> str:
-    """A figure from its PNG, in a box that scrolls on a narrow screen, with its caption and the name of its SVG."""
+def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: bool = False) -> str:
+    """A figure from its PNG, in a box that scrolls on a narrow screen, with its caption and the name of its SVG.
+
+    ``formulas`` draws those in the caption; not for captions that hold names of a user.
+    """
+    alt, words = escape(plain(caption) if formulas else caption), escape(caption, quote=False)
     png = paths[0].read_bytes()
     data = base64.b64encode(png).decode("ascii")
     width, height = (round(int.from_bytes(png[at : at + 4], "big") * _SHOWN_AT) for at in (16, 20))
     return (
-        f'<figure id="figure-{escape(name)}"><div class=scroll><img alt="{escape(plain(caption))}" '
+        f'<figure id="figure-{escape(name)}"><div class=scroll><img alt="{alt}" '
         f'width={width} height={height} src="data:image/png;base64,{data}"></div>'
-        f"<figcaption>{typeset(escape(caption, quote=False))} "
+        f"<figcaption>{typeset(words) if formulas else words} "
         f"<small>figures/{escape(paths[1].name)}</small></figcaption></figure>"
     )
 
 
-def fold(summary: str, content: str, hint: str = "") -> str:
-    """Something folded away; ``hint`` tells on the same line what is inside."""
+def fold(summary: str, content: str, hint: str = "", *, ident: str = "") -> str:
+    """Something folded away; ``hint`` tells on the same line what is inside, ``ident`` lets a link lead to it."""
+    named = f' id="{escape(ident)}"' if ident else ""
     told = f" <small>{hint}</small>" if hint else ""
-    return f"<details><summary>{summary}{told}</summary>{content}</details>"
+    return f"<details{named}><summary>{summary}{told}</summary>{content}</details>"
 
 
 def scroll_box(table: str) -> str:
@@ -72,7 +77,7 @@ def facts_table(facts: Mapping[str, str]) -> str:
 def _navigation(chapters: Sequence[Chapter]) -> str:
     parts = []
     for chapter in chapters:
-        inner = "".join(f'<li><a href="#{escape(i)}">{typeset(escape(t))}</a></li>' for i, t in chapter.sections)
+        inner = "".join(f'<li><a href="#{escape(i)}">{escape(t)}</a></li>' for i, t in chapter.sections)
         listed = f"<ol>{inner}</ol>" if inner else ""
         parts.append(f'<li><a href="#{escape(chapter.id)}">{escape(chapter.title)}</a>{listed}</li>')
     return f'<nav aria-label="Contents"><ol>{"".join(parts)}</ol></nav>' if parts else ""

@@ -17,7 +17,7 @@ from bot_orch.experiments.harness.experiment import Experiment, FigureView
 from bot_orch.experiments.harness.frame import Chapter, facts_table, figure_html, fold, html_page
 from bot_orch.experiments.harness.layout import VERDICTS, Laid, lay_out
 from bot_orch.experiments.harness.tables import ResultRow, TableView
-from bot_orch.experiments.harness.typesetting import typeset
+from bot_orch.experiments.harness.typesetting import lettered, typeset
 from bot_orch.files import write_atomically
 
 __all__ = ["Section", "write_report"]
@@ -64,7 +64,7 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
     parts = [_summary([section for members in chapters.values() for section in members], facts)]
     for name, members in chapters.items():
         ident = f"chapter-{name or 'more'}"
-        inside = [(section.experiment.id, _short(section.experiment.title)) for section in members]
+        inside = [(section.experiment.id, lettered(_short(section.experiment.title))) for section in members]
         entries.append(Chapter(ident, _CHAPTERS[name], inside))
         parts.append(f'<h2 id="{ident}">{_CHAPTERS[name]}</h2>')
         parts += [_section(section) for section in members]
@@ -159,7 +159,7 @@ def _section(section: Section) -> str:
         f'<section id="{escape(e.id)}"><h3>{typeset(escape(e.title))}</h3>{_chips(section)}<p>{typeset(e.about)}</p>',
         *_notes(section),
     ]
-    figures = [figure_html(view.name, view.caption, paths) for view, paths in section.figures]
+    figures = [figure_html(view.name, view.caption, paths, formulas=True) for view, paths in section.figures]
     tables = [lay_out(view, section.rows) for view in section.tables]
     lead = 1 if e.source or not section.notes else 0
     shown = _shown(tables, told=bool(figures or section.notes))

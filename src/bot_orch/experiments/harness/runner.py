@@ -163,7 +163,7 @@ def draw_figures(params: Mapping[str, Any]) -> dict[str, Any]:
     out, experiment = Path(params["out"]), discover()[params["experiment"]]
     results = _results(experiment, Scale(**params["scale"]), _read_log(out / _LOG))
     for view in experiment.figures(results):
-        save_figure(view.draw, out / "figures" / view.name)
+        save_figure(view.draw, out / "figures" / view.name, formulas=True)
     return {}
 
 
