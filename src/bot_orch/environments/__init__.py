@@ -10,6 +10,8 @@
     Human-AI triage on public data, as a stream, with the alignment that a deployed router could know.
 ``matrix``
     Recorded outcomes of M agents on T tasks: CSV, Parquet, DataFrames, npz and ASlib files.
+``reactive``
+    Tasks that react to past assignments: what failed comes back.
 ``gaming``
     Generated matrices in which some agents game the judge.
 ``replay``

@@ -22,6 +22,7 @@ from bot_orch.environments.synthetic.settings import SETTINGS, Setting
 from bot_orch.environments.triage import PAPER_SPLIT, DeployableAlignment, episodes, load_triage, paper_alignment
 from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.harness.players import PolicyPlayer, alignment_for, play
+from bot_orch.experiments.harness.reactive import ReactiveEnvironment
 from bot_orch.experiments.harness.replay_metrics import chosen, score
 from bot_orch.experiments.harness.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
@@ -100,6 +101,7 @@ def environments() -> dict[str, Environment]:
     """Every environment by name; ``matrix`` is any matrix, by its path."""
     found: dict[str, Environment] = {
         "bernoulli": StreamEnvironment(_bernoulli, {"means": [0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "distances": None}),
+        "reactive": ReactiveEnvironment(),
         "gaming": MatrixEnvironment(_gaming, {**_gaming_options(), "order": "shuffled", "components": 10}),
         MATRIX: MatrixEnvironment(
             lambda s: load_matrix(Path(s["path"])), {"order": "shuffled", "components": 10, "signal": "log-uniform"}

@@ -11,16 +11,18 @@ from bot_orch.environments.stream import GivenAlignment
 from bot_orch.environments.synthetic.episodes import episodes as synthetic_episodes
 from bot_orch.environments.synthetic.noise import with_noise
 from bot_orch.environments.synthetic.settings import ABLATION, ENVIRONMENTS, SETTINGS
-from bot_orch.environments.triage import PAPER_SPLIT, episodes, load_triage, paper_alignment
+from bot_orch.environments.triage import PAPER_SPLIT, Condition, episodes, load_triage, paper_alignment
+from bot_orch.experiments.harness.paper_metrics import scores, triage_scores
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.harness.tables import rows_from_seeds
 from bot_orch.experiments.paper.readings.changes import READINGS, Reading, policy
-from bot_orch.experiments.paper.synthetic.play import scores
-from bot_orch.experiments.paper.triage.play import CONDITIONS, LAMBDA, LAMBDAS, triage_scores
 from bot_orch.rng import derive_keys
 
 __all__ = ["run_reading"]
 
+_CONDITIONS: tuple[Condition, ...] = ("iid", "noniid")
+_TRIAGE_LAMBDA = 3.0
+_TRIAGE_LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0)
 _ABLATION_LAMBDAS = (0.0, 0.5, 1.0, 2.0, 5.0, 13.0)
 Played = tuple[str, str, float, dict[str, list[float]]]  # environment, method, lambda, values over seeds by metric
 
@@ -45,11 +47,11 @@ def run_reading(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _triage(reading: Reading, table: str, seeds: int) -> Iterator[Played]:
     data = load_triage(PAPER_SPLIT)
-    for condition in CONDITIONS:
+    for condition in _CONDITIONS:
         cases, keys = episodes(data, condition, np.arange(seeds)), derive_keys(["triage-draw", condition], range(seeds))
-        runs = [("bot-orch", LAMBDA), ("no-ot", 0.0)]
+        runs = [("bot-orch", _TRIAGE_LAMBDA), ("no-ot", 0.0)]
         if table == "triage-lambda":
-            runs = [("bot-orch", value) for value in LAMBDAS]
+            runs = [("bot-orch", value) for value in _TRIAGE_LAMBDAS]
         for method, lambda_ in runs:
             chosen = policy(reading, table, iid=condition == "iid", aligned=method == "bot-orch")
             source = paper_alignment(cases)

@@ -12,6 +12,7 @@ from bot_orch.arrays import Floats, Ints
 from bot_orch.environments.stream import GivenAlignment
 from bot_orch.environments.synthetic.episodes import SyntheticEpisodes, episodes, observed_alignment
 from bot_orch.environments.synthetic.settings import COMMON, SETTINGS, Setting
+from bot_orch.experiments.harness.paper_metrics import scores, utility
 from bot_orch.experiments.harness.simulate import Trace, simulate
 from bot_orch.experiments.harness.tables import published
 from bot_orch.policies.base import Policy
@@ -93,26 +94,6 @@ def play(chosen: SyntheticEntrant, runs: SyntheticEpisodes, seen: Floats, *, key
         best: Ints = np.argmax(utility(runs), axis=-1)
         return Trace(best, None)
     return simulate(chosen.policy, runs.stream, keys, lambda_=chosen.lambda_, source=GivenAlignment(seen))
-
-
-def utility(runs: SyntheticEpisodes) -> Floats:
-    """R - lambda * W of every agent, with the common lambda and without noise."""
-    u: Floats = runs.stream.reward - COMMON.score_lambda * runs.stream.alignment
-    return u
-
-
-def scores(runs: SyntheticEpisodes, trace: Trace) -> dict[str, list[float]]:
-    """The paper's metrics, one value per seed."""
-    u = utility(runs)
-    earned, best = trace.pick(u), u.max(axis=-1)
-    return {
-        "alignment_cost": trace.pick(runs.stream.alignment).sum(axis=0).tolist(),
-        "net_utility": earned.sum(axis=0).tolist(),
-        "oracle_regret": (best - earned).sum(axis=0).tolist(),
-        "event_rate": trace.pick(runs.event.astype(float)).mean(axis=0).tolist(),
-        "mean_observed_time": trace.pick(runs.time_s).mean(axis=0).tolist(),
-        "best_agent_rate": (earned == best).mean(axis=0).tolist(),
-    }
 
 
 def oracle_level(environment: str, experiment: str = "synthetic") -> tuple[float, float]:

@@ -20,6 +20,7 @@ from bot_orch.environments.triage import (
     paper_alignment,
     stated_claims,
 )
+from bot_orch.experiments.harness.paper_metrics import triage_scores
 from bot_orch.experiments.harness.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import Bot, algorithm_1, algorithm_2
@@ -41,7 +42,6 @@ __all__ = [
     "entrant",
     "methods",
     "run_triage",
-    "triage_scores",
 ]
 
 CONDITIONS: tuple[Condition, ...] = ("iid", "noniid")
@@ -107,22 +107,6 @@ def run_triage(params: Mapping[str, Any]) -> dict[str, Any]:
     if params.get("curves"):
         payload["curves"] = _curves(cases, trace, chosen.score_lambda)
     return payload
-
-
-def triage_scores(cases: TriageEpisodes, trace: Trace, score_lambda: float) -> dict[str, list[float]]:
-    """The paper's metrics, one value per seed."""
-    utility = cases.stream.reward - score_lambda * cases.stream.alignment
-    earned, human = trace.pick(utility), trace.agent == HUMAN
-    shifted = cases.shifted
-    return {
-        "net_utility": earned.sum(axis=0).tolist(),
-        "oracle_regret": (utility.max(axis=-1) - earned).sum(axis=0).tolist(),
-        "team_accuracy": trace.pick(cases.stream.reward).mean(axis=0).tolist(),
-        "alignment_cost": trace.pick(cases.stream.alignment).sum(axis=0).tolist(),
-        "escalation_rate": human.mean(axis=0).tolist(),
-        "escalation_rate_shifted": ((human & shifted).sum(axis=0) / shifted.sum(axis=0)).tolist(),
-        "escalation_rate_in_distribution": ((human & ~shifted).sum(axis=0) / (~shifted).sum(axis=0)).tolist(),
-    }
 
 
 def _curves(cases: TriageEpisodes, trace: Trace, score_lambda: float) -> dict[str, dict[str, list[float]]]:

@@ -1,0 +1,1 @@
+"""Extensions that ``bot-orch reproduce`` lists."""
