@@ -6,7 +6,7 @@
     python benchmarks/arena.py league out/league
     python benchmarks/arena.py ablation out/ablation
     python benchmarks/arena.py lambda out/ablation out/labels
-    bot-orch arena --policies auto km-thompson --conditions all --out out/conditions
+    bot-orch arena my-matrix.npz --policies auto km-thompson --conditions all --out out/conditions
     python benchmarks/arena.py conditions out/conditions
 
 Prints Markdown. Differences are paired: the same seeds, tasks and draws.
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from bot_orch.experiments.arena.conditions import CONDITIONS, PLAIN
 from bot_orch.experiments.arena.conditions.tables import normalised_under
 from bot_orch.experiments.arena.league import draws_with_best, league, stage_of
 
@@ -167,13 +168,20 @@ def print_lambda(found: Found) -> None:
 
 def print_conditions(found: Found) -> None:
     """Means over sets by condition and policy; then every set: auto, the best other, the paired difference."""
-    stages, names = list(dict.fromkeys(key[1] for key in found)), players(found)
+    catalogue, names = [PLAIN, *CONDITIONS], players(found)
+    stages = sorted(dict.fromkeys(key[1] for key in found), key=lambda stage: catalogue.index(stage_of(stage)[1]))
     tables = {stage: normalised_under(found, *stage_of(stage)) for stage in stages}
     rows = []
     for stage, by_set in tables.items():
-        means = {name: np.mean([values[name].mean() for values in by_set.values()]) for name in names}
+        means = {
+            name: np.mean([values[name].mean() for values in by_set.values()])
+            for name in names
+            if all(name in values for values in by_set.values())
+        }
         top = max(means.values())
-        cells = [f"**{mean:.2f}**" if mean == top else f"{mean:.2f}" for mean in means.values()]
+        cells = [
+            f"**{means[n]:.2f}**" if means.get(n) == top else f"{means[n]:.2f}" if n in means else "" for n in names
+        ]
         rows.append([f"`{stage_of(stage)[1]}`", *cells])
     table(["condition", *(f"`{name}`" for name in names)], rows)
     rows = []

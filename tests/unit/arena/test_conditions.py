@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -291,3 +292,22 @@ def test_the_command_writes_a_column_and_a_table(tmp_path: Path) -> None:
     page = (out / "index.html").read_text()
     assert "<h3>censored/patience</h3>" in page
     assert "Every choice is the same." in page
+
+
+def test_the_benchmark_prints_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    script = Path(__file__).parents[3] / "benchmarks" / "arena.py"
+    spec = importlib.util.spec_from_file_location("arena_tables", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    np.savez(tmp_path / "toy.npz", reward=_matrix(40).reward)
+    words = ["--policies", "auto", "ucb1", "--seeds", "2", "--quiet", "--out", str(tmp_path / "out")]
+    assert main(["arena", str(tmp_path / "toy.npz"), "--conditions", "restart", "delayed", *words]) == 0
+    capsys.readouterr()
+    module.print_conditions(module.read(tmp_path / "out"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:5]] == ["`plain`", "`delayed`", "`restart`"]
+    assert lines[3].split("|")[2:] == lines[4].split("|")[2:], "a restart changes nothing"
+    assert "Choices unchanged by restarts: 1.0000, 4 runs." in lines
