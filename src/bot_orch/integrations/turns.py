@@ -1,0 +1,171 @@
+"""What every adapter does: decide, measure the time, report the outcome once, find it again for late feedback."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from bot_orch.agents.endings import Ending
+from bot_orch.agents.kinds.functions import ending_of, outcome_of
+from bot_orch.checks import check_number
+from bot_orch.errors import InvalidInputError, UnknownDecisionError
+from bot_orch.router import Router
+from bot_orch.types import Decision, Outcome, Task
+
+__all__ = ["Turn", "TurnBook", "turn_ending"]
+
+TurnJudge = Callable[[Task, Any], "float | None"]
+
+
+class Turn:
+    """One decision whose call is made elsewhere. As a context manager it reports exceptions as failures.
+
+    ``answered`` and ``failed`` report at most one outcome between them; what comes later is ignored.
+    """
+
+    def __init__(self, turns: TurnBook, decision: Decision, task: Task) -> None:
+        self._turns, self._task = turns, task
+        self.decision = decision
+        self._started = time.monotonic()
+        self._spent: tuple[float, float | None] | None = None
+        self.outcome: Outcome | None = None
+
+    @property
+    def agent(self) -> str:
+        """The chosen agent."""
+        return self.decision.agent
+
+    @property
+    def id(self) -> str:
+        """The id of the decision."""
+        return self.decision.id
+
+    @property
+    def propensity(self) -> float:
+        """The probability with which the agent was chosen."""
+        return self.decision.propensity
+
+    @property
+    def ended(self) -> bool:
+        """Whether an answer or a failure has been reported."""
+        return self._spent is not None
+
+    def answered(
+        self,
+        answer: Any = None,
+        *,
+        reward: float | None = None,
+        cost_usd: float | None = None,
+        elapsed_s: float | None = None,
+    ) -> None:
+        """Report an answer; its reward is ``reward``, else the judge's, else that of success, else awaited."""
+        if not self._end(elapsed_s, cost_usd):
+            return
+        if reward is None and self._turns.judge is not None:
+            reward = self._turns.judge(self._task, answer)
+        elif reward is None:
+            reward = self._turns.success_reward
+        if reward is not None:
+            self._complete(reward)
+
+    def feedback(self, reward: float) -> None:
+        """Report the reward of an answer that was not judged."""
+        if self.outcome is not None or self._spent is None:
+            what = "has its outcome already" if self.outcome is not None else "has no answer yet"
+            remedy = "pass success_reward=None and no judge" if self.outcome is not None else "report the answer first"
+            raise InvalidInputError("call", f"{self.id} {what}", remedy)
+        self._complete(reward)
+
+    def failed(
+        self,
+        error: BaseException | None = None,
+        *,
+        ending: Ending | None = None,
+        cost_usd: float | None = None,
+        elapsed_s: float | None = None,
+    ) -> None:
+        """Report a failure, a timeout or a cancellation, as told by the exception or the ending."""
+        if not self._end(elapsed_s, cost_usd):
+            return
+        if ending is None:
+            ending = Ending.CRASHED if error is None else turn_ending(error)
+        elapsed = 0.0 if self._spent is None else self._spent[0]
+        told = outcome_of(ending, elapsed)
+        self._observe(Outcome(told.event, told.reward, told.elapsed_s, told.reason, cost_usd=cost_usd))
+
+    def _end(self, elapsed_s: float | None, cost_usd: float | None) -> bool:
+        if self._spent is not None:
+            return False
+        self._spent = (time.monotonic() - self._started if elapsed_s is None else elapsed_s, cost_usd)
+        return True
+
+    def _complete(self, reward: float) -> None:
+        elapsed_s, cost_usd = self._spent or (None, None)
+        self._observe(Outcome.completed(float(reward), elapsed_s=elapsed_s, cost_usd=cost_usd))
+
+    def _observe(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self._turns.router.observe(self.id, outcome)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is not None:
+            self.failed(error)
+
+
+class TurnBook:
+    """Turns of a router by the caller's own ids, newest first to be kept."""
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        judge: TurnJudge | None = None,
+        success_reward: float | None = 1.0,
+        remembered: int = 10_000,
+    ) -> None:
+        if success_reward is not None:
+            check_number("success_reward", success_reward, "pass a reward in [0, 1], or None to wait for feedback")
+        self.router, self.judge, self.success_reward = router, judge, success_reward
+        self._most, self._lock = remembered, Lock()
+        self._turns: OrderedDict[str, Turn] = OrderedDict()
+
+    def begin(self, task: Task, eligible: Collection[str] | None = None, *, call_id: str | None = None) -> Turn:
+        """Decide; the turn is found again by ``call_id`` and by the decision's id."""
+        turn = Turn(self, self.router.decide(task, eligible), task)
+        with self._lock:
+            self._turns[turn.id] = turn
+            if call_id is not None:
+                self._turns[call_id] = turn
+            while len(self._turns) > self._most:
+                self._turns.popitem(last=False)
+        return turn
+
+    def find(self, call_id: str) -> Turn | None:
+        """The turn of a call, if it is remembered."""
+        with self._lock:
+            return self._turns.get(call_id)
+
+    def feedback(self, call_id: str, reward: float) -> None:
+        """Report the reward of a call by its id, or by the id of its decision."""
+        turn = self.find(call_id)
+        if turn is None:
+            raise UnknownDecisionError(call_id)
+        turn.feedback(reward)
+
+
+def turn_ending(error: BaseException) -> Ending:
+    """How a call ended that raised ``error``; clients' own timeouts are told by the names of their classes.
+
+    >>> turn_ending(TimeoutError()), turn_ending(ValueError())
+    (<Ending.TIMEOUT_TOTAL: 'timeout_total'>, <Ending.CRASHED: 'crashed'>)
+    """
+    if isinstance(error, Exception) and any("Timeout" in kind.__name__ for kind in type(error).__mro__):
+        return Ending.TIMEOUT_TOTAL
+    return ending_of(error)

@@ -1,0 +1,90 @@
+"""What all adapters share: one outcome per turn, whatever happens, and late feedback."""
+
+import asyncio
+
+import pytest
+
+from bot_orch import InvalidInputError, Router, Task
+from bot_orch.errors import UnknownDecisionError
+from bot_orch.integrations.turns import TurnBook
+
+
+def turns(**options):
+    return TurnBook(Router(["a", "b"], "ucb1", seed=1), **options)
+
+
+def last(own):
+    return own.router.history()[-1]
+
+
+def test_success():
+    own = turns()
+    turn = own.begin(Task(text="hello"))
+    turn.answered("hi", cost_usd=0.25, elapsed_s=1.5)
+    turn.failed(ValueError())  # the first report counts
+    assert turn.ended and turn.outcome.reward == 1.0 and turn.outcome.cost_usd == 0.25
+    assert last(own)["reward"] == 1.0 and last(own)["elapsed_s"] == 1.5
+    assert last(own)["propensity"] == turn.propensity > 0 and last(own)["agent"] == turn.agent
+
+
+@pytest.mark.parametrize(
+    ("error", "reward", "reason"),
+    [
+        (ValueError(), 0.0, "crashed"),
+        (TimeoutError(), None, "timeout"),
+        (type("APITimeoutError", (Exception,), {})(), None, "timeout"),
+        (asyncio.CancelledError(), None, "cancelled"),
+        (MemoryError(), 0.0, "out_of_memory"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+def test_exceptions(error, reward, reason):
+    own = turns()
+
+    def play():
+        with own.begin(Task()) as turn:
+            plays.append(turn)
+            raise error
+
+    plays = []
+    with pytest.raises(type(error)):
+        play()
+    assert (plays[0].outcome.event, plays[0].outcome.reward, plays[0].outcome.reason) == (False, reward, reason)
+    assert own.router.pending == ()
+
+
+def test_a_judge_and_a_reward():
+    own = turns(judge=lambda task, answer: float(answer == task.text))
+    own.begin(Task(text="same")).answered("same")
+    assert last(own)["reward"] == 1.0
+    own.begin(Task(text="same")).answered("other")
+    assert last(own)["reward"] == 0.0
+    own.begin(Task(text="same")).answered("other", reward=0.5)
+    assert last(own)["reward"] == 0.5
+
+
+def test_late_feedback():
+    own = turns(success_reward=None)
+    turn = own.begin(Task(), ["b"], call_id="call-1")
+    assert turn.agent == "b"
+    with pytest.raises(InvalidInputError, match="no answer yet"):
+        own.feedback("call-1", 1.0)
+    turn.answered("x", elapsed_s=2.0, cost_usd=0.1)
+    assert own.router.pending == (turn.id,)
+    own.feedback("call-1", 0.75)
+    assert (turn.outcome.reward, turn.outcome.elapsed_s, turn.outcome.cost_usd) == (0.75, 2.0, 0.1)
+    with pytest.raises(InvalidInputError, match="has its outcome"):
+        own.feedback(turn.id, 0.75)
+    with pytest.raises(UnknownDecisionError):
+        own.feedback("nobody", 1.0)
+
+
+def test_memory_is_bounded():
+    own = turns(remembered=4)
+    made = [own.begin(Task(), call_id=str(number)) for number in range(5)]
+    assert own.find("0") is None and own.find("4") is made[4] and own.find(made[3].id) is made[3]
+
+
+def test_a_reward_out_of_range_is_named():
+    with pytest.raises(InvalidInputError, match="success_reward"):
+        turns(success_reward=-1.0)
