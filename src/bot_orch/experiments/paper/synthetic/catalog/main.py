@@ -94,7 +94,7 @@ def _notes(results: Results) -> list[str]:
         + "; ".join(f"{n} {v:.0f} (paper {oracle_level(n)[0]:.0f})" for n, v in zip(names, levels, strict=True))
         + ".",
         _thompson(results),
-        "Noise and eta were fitted to the lambda ablation by a rule fixed beforehand (<code>bot-orch calibrate "
+        "Noise and eta were fitted to the lambda ablation by a rule, ADR 13 (<code>bot-orch calibrate "
         "--refit</code> prints every candidate); lambda is the one that the paper's ablation selects. No number of "
         "these tables but Random's was used. Not reached: noniid-bb, and no reading of the noise that fits the "
         "ablation reaches it (section <i>Which reading reproduces which table</i>).",
