@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
 Replay matrices of real outcomes with bandit feedback: a policy sees a task's features, chooses an agent, and sees only
-that agent's outcome. Writes DIR/arena.csv and DIR/index.html, a self-contained page with a league table, learning
-curves and a section per data set. An interrupted run resumes where it stopped.
+that agent's outcome. Prints a verdict: the best policy against what you do now (--baseline), reward and dollars with
+intervals, and from which round on it pays. Writes DIR/verdict.json, DIR/arena.csv and DIR/index.html, a self-contained
+page with the verdict, the plane of cost and quality, a league table, learning curves and a section per data set. An
+interrupted run resumes where it stopped.
 
 PATH is a table (.csv, .tsv, .parquet), an .npz file, an ASlib scenario folder, or a folder of these. A table has
   a row per task and agent:   task,agent,reward,cost,seconds,text (trial, claim, feature_NAME)
@@ -25,7 +29,8 @@ and every column that was not read, is said on stderr. Without PATH: the paths i
 docs/arena.md has the names that columns may have and the arrays of .npz files."""
 _EXAMPLE = """\
 examples:
-  bot-orch arena evaluations.csv --out out/mine
+  bot-orch arena examples/evaluations.csv --baseline large --out out/mine
+  bot-orch arena evaluations.csv --policies auto --cost-weight 20 --out out/weighed
   bot-orch arena --list-policies
   bot-orch arena my-matrix.npz --policies linucb thompson-beta --seeds 10 --out out/mine
   bot-orch arena my-matrix.npz --policies auto --latency-target 5 --cost-weight 10 --out out/prompt
@@ -80,6 +85,11 @@ def add(commands: Any) -> None:
         metavar="NAME",
         help="also play under delayed, censored, dead-agent, drifting, cold-start, poisoned, restart, long, or all",
     )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="what you do now, an agent or a policy (default: the most expensive agent, else the first)",
+    )
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     add_run_options(parser, "out/arena")
     parser.add_argument("--list-policies", action="store_true", help="list the policies and exit")
@@ -89,8 +99,9 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.experiments.arena.conditions import find_conditions
+    from bot_orch.experiments.arena.now import baseline_policy
     from bot_orch.experiments.arena.registry import find_entrants
-    from bot_orch.experiments.arena.run import ArenaPlan, run_arena
+    from bot_orch.experiments.arena.run import ArenaPlan, can_draw, run_arena
     from bot_orch.experiments.arena.wanted import options_without_effect
 
     if arguments.list_policies:
@@ -103,8 +114,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.budget is not None and not 0.0 < arguments.budget < math.inf:
         raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
     entrants = find_entrants(_names(arguments.policies))  # first: reports a path among the policies
+    paths = _found(arguments.paths)
+    policy, notes = baseline_policy(paths, arguments.baseline, budget=bool(arguments.budget))
+    if policy is not None:
+        entrants = list(dict.fromkeys([*entrants, *find_entrants([policy])]))
     plan = ArenaPlan(
-        _found(arguments.paths),
+        paths,
         entrants,
         arguments.out,
         seeds=arguments.seeds,
@@ -125,17 +140,28 @@ def run(arguments: argparse.Namespace) -> int:
         cost_weight=arguments.cost_weight,
         budget_usd=arguments.budget,
         conditions=find_conditions(_names(arguments.conditions)),
+        baseline=arguments.baseline,
     )
-    for note in options_without_effect(
+    notes += options_without_effect(
         plan.paths,
         budget_usd=plan.budget_usd,
         cost_weight=plan.cost_weight,
         latency_target_s=plan.latency_target_s,
-    ):
+    )
+    if not can_draw():
+        notes.append("no page: drawing needs pip install 'bot-orchestrator[reproduce]'; the tables are written")
+    for note in notes:
         _note(note)
-    page = run_arena(plan, ProgressBar(quiet=arguments.quiet))
-    print(f"report: {page}\ntable:  {arguments.out / 'arena.csv'}")  # noqa: T201
+    _report(arguments.out, run_arena(plan, ProgressBar(quiet=arguments.quiet)))
     return 0
+
+
+def _report(out: Path, page: Path) -> None:
+    """The verdicts in words, then where to look further."""
+    for each in json.loads((out / "verdict.json").read_text())["verdicts"]:
+        print(f"{textwrap.fill(each['text'], 110, subsequent_indent='  ')}\n")  # noqa: T201
+    lines = [f"report:  {page}"] if page.suffix == ".html" else []
+    print("\n".join([*lines, f"verdict: {out / 'verdict.json'}", f"table:   {out / 'arena.csv'}"]))  # noqa: T201
 
 
 def _found(paths: list[Path]) -> list[Path]:
@@ -162,12 +188,12 @@ def _names(words: list[str] | None) -> list[str]:
 
 
 def _list() -> int:
-    from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, discover_entrants
+    from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, NOW_ABOUT, discover_entrants
 
     for name, entrant in discover_entrants().items():
         where = "peer" if entrant.kind == "peer" else "ours" if entrant.default else "also"
         print(f"{where:<7} {name:<20} {entrant.about}")  # noqa: T201
-    for name, about in BASELINES.items():
+    for name, about in {**BASELINES, "now": NOW_ABOUT}.items():
         print(f"{'always':<7} {name:<20} {about}")  # noqa: T201
     for name, about in BUDGET_BASELINES.items():
         print(f"{'budget':<7} {name:<20} {about}")  # noqa: T201
@@ -186,5 +212,6 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--cost-weight", f"{arguments.cost_weight:g}"] if arguments.cost_weight else []
     words += ["--budget", f"{arguments.budget:g}"] if arguments.budget else []
     words += ["--conditions", *arguments.conditions] if arguments.conditions else []
+    words += ["--baseline", arguments.baseline] if arguments.baseline else []
     words += ["--signal", arguments.signal] if arguments.signal != "log-uniform" else []
     return " ".join(words)

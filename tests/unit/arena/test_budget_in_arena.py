@@ -64,7 +64,7 @@ def test_the_command_reports_reward_and_dollars(tmp_path, capsys):
     assert found["lints", "cost_usd"] <= 1.02 * 0.006
     assert found["hull", "cost_usd"] == pytest.approx(0.006)
     assert found["lints", "reward"] > found["hull", "reward"]  # the feature tells which tasks are hard
-    assert (out / "figures" / "budget-shuffled-00.png").exists()
+    assert (out / "figures" / "plane-shuffled-00.png").exists()
     assert "hull" in (out / "index.html").read_text()
 
 

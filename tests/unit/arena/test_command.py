@@ -39,7 +39,7 @@ def test_writes_the_table_and_the_page(data: Path, tmp_path: Path, capsys: pytes
     assert "arena.csv" in capsys.readouterr().out
     rows = list(csv.DictReader((out / "arena.csv").read_text().splitlines()))
     assert list(rows[0]) == ["dataset", "order", "policy", "metric", "mean", "std", "seeds"]
-    assert {row["policy"] for row in rows} == {"best-single", "random", "oracle", "ucb1", "linucb"}
+    assert {row["policy"] for row in rows} == {"best-single", "random", "oracle", "now", "ucb1", "linucb"}
     assert {row["order"] for row in rows} == {"shuffled", "given"}
     game = {row["metric"] for row in rows if row["dataset"] == "game"}
     assert {"reward", "normalised", "regret_best_single", "true_reward", "share_max", "share:cheat-constant"} <= game
@@ -73,7 +73,7 @@ def test_progress_names_the_work_and_comes_to_an_end(data: Path, tmp_path: Path)
     seen: list[tuple[int, int, str]] = []
     plan = ArenaPlan([data / "plain.npz"], ["ucb1"], tmp_path / "out", seeds=2)
     run_arena(plan, lambda done, total, what: seen.append((done, total, what)))
-    assert (4, 4, "plain shuffled ucb1") in seen
+    assert (5, 5, "plain shuffled ucb1") in seen
     assert seen[-1][0] == seen[-1][1], "the last figure is drawn"
 
 
@@ -131,8 +131,9 @@ def test_errors_are_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureF
 def test_a_missing_library_is_told_before_the_first_round(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert _arena(data, "--policies", "ucb1", "--seeds", 2, "--jobs", 1, "--out", tmp_path / "out") == 2
+    monkeypatch.setitem(sys.modules, "river", None)
+    words = ["--policies", "river-ucb", "--seeds", 2, "--jobs", 1, "--out", tmp_path / "out"]
+    assert _arena(data, *words) == 2
     assert "pip install" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

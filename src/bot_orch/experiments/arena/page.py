@@ -14,8 +14,11 @@ import numpy as np
 
 from bot_orch.experiments.arena.conditions.tables import conditions_part, without_conditions
 from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
-from bot_orch.experiments.arena.plots import draw_budget, draw_curves, draw_league, draw_set
+from bot_orch.experiments.arena.plane import draw_plane, has_plane
+from bot_orch.experiments.arena.plots import draw_curves, draw_league, draw_set
 from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
+from bot_orch.experiments.arena.verdict import Verdict
+from bot_orch.experiments.arena.verdict_part import verdict_part
 from bot_orch.experiments.harness.facts import machine_facts
 from bot_orch.experiments.harness.figures import save_figure
 from bot_orch.experiments.harness.frame import Chapter, facts_table, figure_html, fold, html_page
@@ -24,12 +27,14 @@ from bot_orch.files import write_atomically
 
 __all__ = ["write_page"]
 
+_TITLE = "<h1>BOT-Orch: the arena</h1>"
 _INTRO = (
-    "<h1>BOT-Orch: the arena</h1><p>Bandit replay: a policy sees a task's features, chooses an agent and sees only "
+    "<h2>How to read it</h2><p>Bandit replay: a policy sees a task's features, chooses an agent and sees only "
     "that agent's outcome. <b>normalised</b> = (reward − random) / (best single agent in hindsight − random): 0 is a "
     "random choice, 1 the best single agent, more than 1 is earned by choosing task by task. Every policy meets the "
     'same tasks in the same order, seed by seed. <span class="in">Green</span>: best of the data set, or within one '
-    "standard error of the best over paired seeds. Runtime sets are learned from through the survival reward "
+    "standard error of the best over paired seeds; in the verdict: better, zero outside the interval. Runtime "
+    "sets are learned from through the survival reward "
     "(right-censored at the cutoff, failures as competing risks) and reported as "
     "event · (1 − log(1+t)/log(1+cutoff)).</p>"
 )
@@ -40,15 +45,19 @@ _NO_LEAGUE = (
 _DIGITS = {"par10": 0, "cost_usd": 6, "mean_observed_time": 2}
 
 
-def write_page(out: Path, results: Results, command: str, *, progress: Progress) -> Path:
+def write_page(
+    out: Path, results: Results, command: str, *, progress: Progress, verdicts: Sequence[Verdict] = ()
+) -> Path:
     """Draw the figures, write ``index.html`` and return its path."""
     under, results = conditions_part(results), without_conditions(results)
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
     figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
-    figures += sum(key[2] == "hull" for key in results)
-    draw = _Drawer(out, progress, figures)
-    parts = [_INTRO]
+    planes = [(dataset, order) for order in orders for dataset in _datasets(results, order)]
+    planes = [place for place in planes if has_plane(results, *place)]
+    draw = _Drawer(out, progress, figures + len(planes))
+    shown = {place: _plane(results, *place, index=index, draw=draw) for index, place in enumerate(planes)}
+    parts = [_TITLE, verdict_part(verdicts, shown), _INTRO]
     parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
     parts.append(under)
     parts.append(_facts(results, command))
@@ -61,8 +70,9 @@ def write_page(out: Path, results: Results, command: str, *, progress: Progress)
         for order in orders
     ]
     chapters += [Chapter("conditions", "Conditions")] if under else []
+    chapters = [*([Chapter("verdict", "Verdict")] if verdicts else []), *chapters]
     write_atomically(out / "index.html", html_page("BOT-Orch: the arena", "".join(parts), chapters))
-    progress(figures, figures, "drawn")
+    progress(figures + len(planes), figures + len(planes), "drawn")
     return out / "index.html"
 
 
@@ -106,14 +116,16 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _D
         caption = f"{dataset}, {order} order: normalised reward and shares of agents."
         figure = draw(f"set-{order}-{index:02d}", caption, partial(draw_set, results, dataset, order))
         table = _metric_table(results, dataset, order)
-        if (dataset, order, "hull") in results:
-            figure += draw(
-                f"budget-{order}-{index:02d}",
-                f"{dataset}, {order} order: reward against dollars per task; the line is the hull of fixed agents.",
-                partial(draw_budget, results, dataset, order),
-            )
         parts.append(fold(escape(dataset), figure + table, ident=f"{order}-{index:02d}"))
     return "".join(parts) + "</section>"
+
+
+def _plane(results: Results, dataset: str, order: str, *, index: int, draw: _Drawer) -> str:
+    caption = (
+        f"{dataset}, {order} order: reward against dollars per task. Above the dashed line: more than any fixed mix of "
+        "agents earns for the same money. White: baselines."
+    )
+    return draw(f"plane-{order}-{index:02d}", caption, partial(draw_plane, results, dataset, order))
 
 
 def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from bot_orch.experiments.arena.league import Results, Standing, mean_std
-from bot_orch.experiments.harness.budget_figure import draw_frontier
 from bot_orch.experiments.harness.figures import new_figure
 
-__all__ = ["draw_budget", "draw_curves", "draw_league", "draw_set", "look"]
+__all__ = ["draw_curves", "draw_league", "draw_set", "look"]
 
 _COLORS = (
     *("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037", "#f9a825", "#689f38"),
@@ -126,18 +125,6 @@ def draw_set(results: Results, dataset: str, order: str) -> Any:
         axis.grid(visible=False, axis="y")
         axis.set_ylim(-0.7, len(shown) - 0.3)
     return figure
-
-
-def draw_budget(results: Results, dataset: str, order: str) -> Any:
-    """Mean reward against mean dollars of policies, baselines and single agents, with the hull of the latter."""
-    hull = results[dataset, order, "hull"]
-    points = {}
-    for (name, turn, policy), payload in results.items():
-        cost, reward = (mean_std(payload["metrics"].get(metric, []))[0] for metric in ("cost_usd", "reward"))
-        if (name, turn) == (dataset, order) and math.isfinite(cost):
-            points[policy] = (cost, reward)
-    fixed = {str(index): tuple(each) for index, each in enumerate(hull["fixed"]["agents"])}
-    return draw_frontier(points, fixed, hull["fixed"]["hull"], budget=hull["budget_usd"])
 
 
 def _share_bar(axis: Any, payload: dict[str, Any], position: float) -> None:

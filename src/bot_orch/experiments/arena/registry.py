@@ -14,7 +14,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.harness.players import Player, PolicyPlayer
 from bot_orch.policies.registry import available_policies, make_policy
 
-__all__ = ["BASELINES", "BUDGET_BASELINES", "Entrant", "discover_entrants", "find_entrants", "register"]
+__all__ = ["BASELINES", "BUDGET_BASELINES", "NOW_ABOUT", "Entrant", "discover_entrants", "find_entrants", "register"]
 
 Kind = Literal["ours", "peer", "baseline"]
 
@@ -41,6 +41,8 @@ BASELINES = {
     "random": "the expected result of choosing evenly among eligible agents",
     "oracle": "the best agent of every task",
 }
+#: Reported too: what the user does now.
+NOW_ABOUT = "always one agent: that of --baseline, else the most expensive, else the first of the file"
 #: Reported beside those where a budget is given.
 BUDGET_BASELINES = {
     "cheapest": "the single agent with the lowest mean cost",

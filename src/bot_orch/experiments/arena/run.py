@@ -14,30 +14,32 @@ from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.environments.matrix.find import dataset_name, fingerprint, load_matrix
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Order, Replay, Setup
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.experiments.arena.conditions.catalog import PLAIN
 from bot_orch.experiments.arena.conditions.play import rounds_under, score_staged, staged
 from bot_orch.experiments.arena.league import Results, csv_text, stage_name
+from bot_orch.experiments.arena.now import NOW, baseline_policy, current_agent
 from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, Entrant, discover_entrants
+from bot_orch.experiments.arena.verdict import verdicts, write_verdicts
 from bot_orch.experiments.arena.wanted import options_without_effect
 from bot_orch.experiments.harness.attempts import attempt_readers, play_attempts_of
 from bot_orch.experiments.harness.engines import make_engine
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.harness.figures import new_figure
+from bot_orch.experiments.harness.paired import agents_on_plane, fixed_agent, scored
 from bot_orch.experiments.harness.players import play
 from bot_orch.experiments.harness.replay_metrics import (
     baseline,
     baseline_readers,
     budget_baseline,
     chosen,
-    fixed_agents,
     score,
 )
 from bot_orch.experiments.harness.runner import Progress, open_folder, run_missing
 from bot_orch.files import write_atomically
 from bot_orch.rng import derive_keys
 
-__all__ = ["ArenaPlan", "run_arena", "run_one"]
+__all__ = ["ArenaPlan", "can_draw", "run_arena", "run_one"]
 
 _TABLE = "arena.csv"
 
@@ -71,6 +73,12 @@ class ArenaPlan:
     cost_weight: float = 0.0
     budget_usd: float | None = None
     conditions: Sequence[str] = (PLAIN,)
+    baseline: str | None = None
+
+    @property
+    def baseline_policy(self) -> str | None:
+        """The policy or computed baseline that others are compared with; None for an agent, the row ``now``."""
+        return baseline_policy(self.paths, self.baseline, budget=bool(self.budget_usd))[0]
 
     def settings(self) -> dict[str, Any]:
         """What determines the results of a unit, written beside them. Names of policies may be added later."""
@@ -88,8 +96,12 @@ class ArenaPlan:
             for path in self.paths
             for order in self.orders
             for under in ({} if name == PLAIN else {"condition": name} for name in self.conditions)
-            for policy in (*BASELINES, *(BUDGET_BASELINES if self.budget_usd else ()), *self.policies)
+            for policy in (*self._baselines(now=not under), *self.policies)
         ]
+
+    def _baselines(self, *, now: bool) -> list[str]:
+        budget = BUDGET_BASELINES if self.budget_usd else ()
+        return [*BASELINES, *budget, *([NOW] if now and self.baseline_policy is None else [])]
 
     def _common(self) -> dict[str, Any]:
         wanted = {
@@ -99,6 +111,7 @@ class ArenaPlan:
             "latency_target_s": self.latency_target_s,
             "cost_weight": self.cost_weight,
             "budget_usd": self.budget_usd,
+            "baseline": self.baseline if self.baseline_policy is None else None,
         }
         return {
             "seeds": self.seeds,
@@ -132,48 +145,67 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
             entrant = discover_entrants()[name]
             return {**score_staged(entrant.build, under), "kind": entrant.kind}
         replay = under.scored()
+    if name == NOW:
+        agent, why = current_agent(matrix, unit.get("baseline"))
+        found = scored(replay, fixed_agent(replay, matrix.agents.index(agent)))
+        return {**found, "kind": "baseline", "agent": agent, "why": why}
     if name in BUDGET_BASELINES:
-        found = {**score(replay, budget_baseline(replay, name, unit["budget_usd"])), "kind": "baseline"}
+        found = {**scored(replay, budget_baseline(replay, name, unit["budget_usd"])), "kind": "baseline"}
         return {
             **found,
             "budget_usd": unit["budget_usd"],
-            **({"fixed": fixed_agents(replay)} if name == "hull" else {}),
         }
     if name in BASELINES:
-        return {**score(replay, baseline(replay, name), own=baseline_readers(replay, name)), "kind": "baseline"}
+        found = scored(replay, baseline(replay, name), own=baseline_readers(replay, name))
+        return {**found, "kind": "baseline", **(agents_on_plane(replay) if name == "random" else {})}
     entrant = discover_entrants()[name]
     if unit.get("attempts", 1) > 1:
         return {**_attempted(unit, replay, entrant), "kind": entrant.kind}
     player = entrant.build(replay.setup)
     trace = play(player, replay)
-    found = score(replay, chosen(replay, trace.agent), feature_time=player.uses_features)
+    found = scored(replay, chosen(replay, trace.agent), feature_time=player.uses_features)
     return {**found, "kind": entrant.kind}
 
 
 def _attempted(unit: Mapping[str, Any], replay: Replay, entrant: Entrant) -> dict[str, Any]:
-    """Score rounds of several attempts; shares are those of the first ones."""
+    """Score rounds of several attempts; shares are those of the first ones. No verdict: its sums are of one attempt."""
     settings = {"components": unit["components"], "signal": unit["signal"]}
     trace = play_attempts_of(replay, entrant.build, unit["attempts"], rule=unit["patience"], settings=settings)
     return score(replay, chosen(replay, trace.agent), own=attempt_readers(replay, trace))
 
 
 def run_arena(plan: ArenaPlan, progress: Progress) -> Path:
-    """Run what is missing, write the page and then ``arena.csv``; returns the page's path."""
-    from bot_orch.experiments.arena.page import write_page  # draws figures: matplotlib, only here
+    """Run what is missing, write the page, ``verdict.json`` and then ``arena.csv``; returns the page's path.
 
+    Without the extra that draws figures there is no page, and the path is that of ``arena.csv``.
+    """
     _preflight(plan)
     wanted = json.loads(json.dumps(plan.settings()))
     open_folder(plan.out, wanted, force=plan.force, table=_TABLE)
     results = _run_missing(plan, progress)
-    page = write_page(plan.out, results, plan.command, progress=progress)
+    found = verdicts(results, plan.baseline_policy)
+    page = None
+    if can_draw():
+        from bot_orch.experiments.arena.page import write_page  # draws figures: matplotlib, only here
+
+        page = write_page(plan.out, results, plan.command, verdicts=found, progress=progress)
+    write_verdicts(plan.out, found)
     # last: its presence means the run is complete
     write_atomically(plan.out / _TABLE, csv_text(results, shares=plan.shares).encode())
-    return page
+    return page or plan.out / _TABLE
+
+
+def can_draw() -> bool:
+    """Whether the extra that draws figures is installed."""
+    try:
+        new_figure(1, 1, 1, 1)
+    except MissingExtraError:
+        return False
+    return True
 
 
 def _preflight(plan: ArenaPlan) -> None:
     """Fail before the first unit: unreadable files, missing libraries."""
-    new_figure(1, 1, 1, 1)  # matplotlib, for the page at the end
     options_without_effect(
         plan.paths,
         budget_usd=plan.budget_usd,

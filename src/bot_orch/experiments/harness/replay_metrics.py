@@ -13,7 +13,7 @@ from bot_orch.environments.matrix.model import RuntimeOutcomes
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.harness.hull import frontier, hull_mix, oracle_at
 
-__all__ = ["Reader", "baseline", "baseline_readers", "budget_baseline", "chosen", "fixed_agents", "score"]
+__all__ = ["Reader", "baseline", "baseline_readers", "budget_baseline", "chosen", "dollars", "fixed_agents", "score"]
 
 #: Reads a ``(T, M)`` array along a sequence of choices: ``(rounds, seeds)``, what came (or is expected) each round.
 Reader = Callable[[Floats], Floats]
@@ -71,7 +71,7 @@ def budget_baseline(replay: Replay, name: str, budget: float) -> Reader:
     ``hull`` gives expected values of the best mix of two fixed agents.
     """
     rows, seeds = replay.rows, range(replay.rows.shape[1])
-    reward, cost = _filled(replay, replay.matrix.reward), _dollars(replay)
+    reward, cost = _filled(replay, replay.matrix.reward), dollars(replay)
     if name == "oracle-budget":
         best = np.stack([oracle_at(_barred(replay)[rows[:, s]], cost[rows[:, s]], budget) for s in seeds], axis=1)
         return lambda values: values[rows, best]
@@ -86,12 +86,12 @@ def budget_baseline(replay: Replay, name: str, budget: float) -> Reader:
 def fixed_agents(replay: Replay) -> dict[str, list[tuple[float, float]]]:
     """(mean cost, mean reward) of every agent over the tasks played, and the vertices of their hull."""
     rows = replay.rows.reshape(-1)
-    reward, cost = _filled(replay, replay.matrix.reward)[rows].mean(axis=0), _dollars(replay)[rows].mean(axis=0)
+    reward, cost = _filled(replay, replay.matrix.reward)[rows].mean(axis=0), dollars(replay)[rows].mean(axis=0)
     agents = [(float(c), float(r)) for c, r in zip(cost, reward, strict=True)]
     return {"agents": agents, "hull": frontier(reward, cost)}
 
 
-def _dollars(replay: Replay) -> Floats:
+def dollars(replay: Replay) -> Floats:
     """Dollars of every cell; the agent's mean where unknown."""
     cost = replay.matrix.cost_usd
     assert cost is not None  # noqa: S101 - callers ask only for sets with dollars

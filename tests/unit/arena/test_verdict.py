@@ -1,0 +1,170 @@
+"""The verdict: intervals that cover, words that follow the numbers, the plane, and a run without figures."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from bot_orch.cli import main
+from bot_orch.environments.matrix.model import Matrix
+from bot_orch.environments.replay.bandit import Replay
+from bot_orch.experiments.arena.plane import has_plane, plane_points
+from bot_orch.experiments.arena.run import ArenaPlan, run_arena
+from bot_orch.experiments.arena.verdict import difference, pays_from, verdicts
+from bot_orch.experiments.harness.paired import fixed_agent, net_weight, scored
+
+
+def toy(tasks=200, seed=0):
+    rng = np.random.default_rng(seed)
+    hard = rng.random(tasks) < 0.4
+    reward = np.column_stack([np.where(hard, 0.2, 0.9), np.full(tasks, 0.95)])
+    usd = np.column_stack([np.full(tasks, 0.001), np.full(tasks, 0.01)])
+    return Matrix("toy", ("small", "large"), reward, features=hard[:, None].astype(float), cost_usd=usd)
+
+
+def table(path, matrix):
+    lines = ["task,agent,reward,cost,feature_hard"]
+    for t, m in np.ndindex(matrix.reward.shape):
+        row = [t, matrix.agents[m], matrix.reward[t, m], matrix.cost_usd[t, m], matrix.features[t, 0]]
+        lines.append(",".join(map(str, row)))
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+@pytest.fixture
+def arena(tmp_path, capsys):
+    def arena(*words, matrix=None, policies=("linucb",), out="out"):
+        path = table(tmp_path / "toy.csv", matrix or toy())
+        common = ["--seeds", "3", "--jobs", "1", "--quiet", "--out", str(tmp_path / out), "--policies", *policies]
+        status = main(["arena", path, *words, *common])
+        told = capsys.readouterr()
+        if status:
+            return status, told.err
+        (found,) = json.loads((tmp_path / out / "verdict.json").read_text())["verdicts"]
+        return found, told.out
+
+    return arena
+
+
+def payload(replay, agent):
+    return scored(replay, fixed_agent(replay, agent))
+
+
+def test_the_interval_covers_the_difference_of_new_tasks():
+    """Tasks drawn anew a hundred times: the interval of about 95 of them holds the true difference."""
+    inside = 0
+    for draw in range(100):
+        rng = np.random.default_rng(draw)
+        reward = (rng.random((120, 2)) < [0.6, 0.7]).astype(float)
+        replay = Replay(Matrix("m", ("a", "b"), reward), seeds=range(2))
+        found = difference(payload(replay, 1), payload(replay, 0), "reward")
+        assert found.difference == pytest.approx(reward[:, 1].mean() - reward[:, 0].mean())
+        inside += found.low <= 0.1 <= found.high
+    assert 88 <= inside <= 99
+
+
+def test_more_policies_compared_make_a_wider_interval():
+    replay = Replay(Matrix("m", ("a", "b"), np.random.default_rng(0).random((80, 2))), seeds=range(2))
+    one, ten = (difference(payload(replay, 1), payload(replay, 0), "reward", compared=k) for k in (1, 10))
+    assert ten.low < one.low < one.high < ten.high
+
+
+def test_the_total_is_ahead_from_the_last_crossing_on():
+    base = {"totals": {"round": [1, 10, 20, 30], "reward": [1.0, 5.0, 9.0, 12.0]}}
+    for totals, want in (([1, 4, 10, 13], 20), ([2, 6, 10, 13], 1), ([2, 6, 10, 11], None), ([0, 9, 8, 13], 30)):
+        assert pays_from({"totals": {"round": [1, 10, 20, 30], "reward": totals}}, base, "reward") == want
+
+
+def test_a_trade_names_what_a_dollar_must_be_worth(arena):
+    found, told = arena(policies=("exp3",))
+    assert found["agent"] == "large" and found["why"] == "the most expensive agent" and found["baseline"] == "now"
+    reward, usd = found["differences"]["reward"], found["differences"]["cost_usd"]
+    assert found["outcome"] == "trade" and reward["high"] < 0 and usd["high"] < 0
+    told = " ".join(told.split())
+    assert "exp3 earns less reward than sending everything to large and costs less." in told
+    assert f"worth more than {reward['difference'] / usd['difference']:.3g} reward" in told
+    assert "Compared with the most expensive agent; --baseline names another." in told
+
+
+def test_dollars_that_count_change_the_verdict(arena):
+    found, told = arena("--cost-weight", "60", "--baseline", "large", policies=("bot",))
+    assert found["metric"] == "net" and found["outcome"] == "better" and found["net_weight"] == 60.0
+    assert "use bot instead of sending everything to large." in " ".join(told.split())
+    assert found["differences"]["net"]["low"] > 0 and found["pays_from"] < found["rounds"]
+
+
+def test_a_dearer_and_better_policy_than_the_cheap_agent(arena):
+    found, told = arena("--baseline", "small")
+    assert found["outcome"] == "better" and found["agent"] == "small"
+    assert "worth less than" in " ".join(told.split()) and "--baseline names another" not in told
+
+
+def test_no_difference_is_said(arena):
+    rng = np.random.default_rng(3)
+    same = Matrix("toy", ("a", "b"), rng.random((90, 2)), cost_usd=np.ones((90, 2)), features=rng.random((90, 1)))
+    found, told = arena(matrix=same, policies=("ucb1", "linucb"))
+    told = " ".join(told.split())
+    assert found["outcome"] == "no difference" and found["compared"] == 2
+    assert (
+        "keep sending everything to a: no difference found between it and" in told and "the best of 2 policies" in told
+    )
+    assert "Compared with the first agent of the file" in told
+
+
+def test_a_budget_has_a_net_metric_at_its_shadow_price(arena, tmp_path):
+    found, _ = arena("--budget", "0.006", policies=("lints",))
+    matrix = toy()
+    replay = Replay(matrix, seeds=range(3), budget_usd=0.006)
+    slope = (matrix.reward[:, 1].mean() - matrix.reward[:, 0].mean()) / 0.009
+    assert net_weight(replay) == pytest.approx(slope) == found["net_weight"]
+    assert found["mix"] < found["differences"]["reward"]["policy"], "the feature tells which tasks are hard"
+    assert found["budget_usd"] == 0.006
+    assert "toy,shuffled,lints,net," in (tmp_path / "out" / "arena.csv").read_text()
+
+
+def test_a_policy_can_be_the_baseline(arena):
+    found, told = arena("--baseline", "ucb1")
+    assert found["baseline"] == "ucb1" and found["agent"] is None and list(found["policies"]) == ["linucb"]
+    assert "sending everything" not in told
+    status, error = arena("--baseline", "nobody", out="other")
+    assert status == 2 and "no agent and no policy 'nobody'; name an agent (small, large) or a policy" in error
+
+
+def test_the_page_begins_with_the_verdict_and_shows_the_plane(arena, tmp_path):
+    pytest.importorskip("matplotlib")
+    found, _ = arena(policies=("exp3",))
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert (
+        page.index("<h2>Verdict</h2>") < page.index("<h2>How to read it</h2>") < page.index('<section id="shuffled">')
+    )
+    assert found["text"].split(". ")[0] in page and 'class="out"' in page
+    assert (tmp_path / "out" / "figures" / "plane-shuffled-00.png").exists()
+
+
+def test_without_dollars_there_is_no_plane(tmp_path):
+    np.savez(tmp_path / "plain.npz", reward=np.random.default_rng(0).random((30, 2)))
+    seen = []
+    run_arena(ArenaPlan([tmp_path / "plain.npz"], ["ucb1"], tmp_path / "out", seeds=2), lambda *each: seen.append(each))
+    assert not (tmp_path / "out" / "figures" / "plane-shuffled-00.png").exists()
+    (found,) = json.loads((tmp_path / "out" / "verdict.json").read_text())["verdicts"]
+    assert list(found["differences"]) == ["reward"] and found["mix"] is None
+
+
+def test_every_policy_and_the_hull_are_on_the_plane(tmp_path):
+    replay = Replay(toy(), seeds=range(2))
+    random = {**payload(replay, 0), "kind": "baseline", "fixed": {}}
+    results = {("toy", "shuffled", "random"): random, ("toy", "shuffled", "x"): {**payload(replay, 1), "kind": "ours"}}
+    assert has_plane(results, "toy", "shuffled") and not has_plane(results, "other", "shuffled")
+    assert plane_points(results, "toy", "shuffled")["x"] == pytest.approx((0.01, 0.95))
+    assert verdicts(results) == [], "nothing to compare with"
+
+
+def test_tables_are_written_without_the_extra_that_draws(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    words = ["--policies", "ucb1", "--seeds", "2", "--jobs", "1", "--quiet", "--out", str(tmp_path / "out")]
+    assert main(["arena", table(tmp_path / "toy.csv", toy(40)), *words]) == 0
+    told = capsys.readouterr()
+    assert "note: no page: drawing needs pip install" in told.err and "report:" not in told.out
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"arena.csv", "verdict.json"}
+    assert not (tmp_path / "out" / "index.html").exists()
