@@ -92,6 +92,11 @@ def test_the_published_experiment_runs_on_a_set_of_its_form(tmp_path, capsys):
     assert point.cost_usd.mean() <= 1.1 * 0.006 and point.reward.shape == (3,)
     shown = paretobandit.table(found, [point], {0.006: (0.5, 0.006)}).splitlines()
     assert shown[0].split()[:4] == ["budget", "published", "hull", "ours"] and shown[1].split()[1] == "0.5000"
+    line = paretobandit.markdown(found, [point], {0.006: (0.5, 0.006)}).splitlines()[-1].split(" | ")
+    mine = float(point.reward.mean()) - np.interp(
+        point.cost_usd.mean(), usd[0], reward[120:].mean(axis=0)
+    )  # the hull of two agents is the line between them
+    assert line[1] == "0.5000" and line[-1] == f"{mine:+.4f} |"
     published = tmp_path / "published.csv"
     published.write_text(
         "budget_usd,router,mean_reward,mean_cost_usd\n0.006,ParetoBandit pacer,0.5,0.006\n,random,0.4,1\n"

@@ -160,6 +160,16 @@ def test_every_policy_and_the_hull_are_on_the_plane(tmp_path):
     assert verdicts(results) == [], "nothing to compare with"
 
 
+def test_a_baseline_beyond_the_budget_is_not_kept():
+    replay = Replay(toy(), seeds=range(2))
+    now = {**payload(replay, 1), "kind": "baseline", "agent": "large", "why": "named by --baseline"}
+    rows = {"now": now, "hull": {**payload(replay, 0), "kind": "baseline", "budget_usd": 0.006}}
+    rows["small"] = {**payload(replay, 0), "kind": "ours"}
+    (found,) = verdicts({("toy", "shuffled", name): row for name, row in rows.items()})
+    assert found.outcome == "within budget" and found.differences["reward"].sign < 0
+    assert "use small: sending everything to large exceeds the budget of 0.006 dollars" in found.text
+
+
 def test_tables_are_written_without_the_extra_that_draws(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     words = ["--policies", "ucb1", "--seeds", "2", "--jobs", "1", "--quiet", "--out", str(tmp_path / "out")]

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from bot_orch.experiments.arena.comparison import ArenaVerdict
 from bot_orch.experiments.arena.conditions.tables import conditions_part, without_conditions
 from bot_orch.experiments.arena.league import Results, Standing, draws_with_best, league, mean_std
 from bot_orch.experiments.arena.plane import draw_plane, has_plane
 from bot_orch.experiments.arena.plots import draw_curves, draw_league, draw_set
 from bot_orch.experiments.arena.registry import BASELINES, discover_entrants
-from bot_orch.experiments.arena.verdict import Verdict
 from bot_orch.experiments.arena.verdict_part import verdict_part
 from bot_orch.experiments.harness.facts import machine_facts
 from bot_orch.experiments.harness.figures import save_figure
@@ -46,7 +46,7 @@ _DIGITS = {"par10": 0, "cost_usd": 6, "mean_observed_time": 2}
 
 
 def write_page(
-    out: Path, results: Results, command: str, *, progress: Progress, verdicts: Sequence[Verdict] = ()
+    out: Path, results: Results, command: str, *, progress: Progress, verdicts: Sequence[ArenaVerdict] = ()
 ) -> Path:
     """Draw the figures, write ``index.html`` and return its path."""
     under, results = conditions_part(results), without_conditions(results)

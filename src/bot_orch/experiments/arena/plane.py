@@ -42,11 +42,13 @@ def draw_plane(results: Results, dataset: str, order: str) -> Any:
     axis = axes[0, 0]
     plot_hull(axis, [(cost, reward) for cost, reward in fixed["hull"]])
     axis.plot(*zip(*agents.values(), strict=True), ".", color="#78909c", markersize=8, label="single agents")
-    for name, (cost, reward) in agents.items() if len(agents) <= _LABELLED else ():
+    named = sorted(agents.items(), key=lambda each: each[1]) if len(agents) <= _LABELLED else []
+    for index, (name, (cost, reward)) in enumerate(named):  # neighbours above and below their points
+        place = (4, -9) if index % 2 else (4, 4)
         axis.annotate(
-            name[:24],
+            name.rpartition("/")[2][:24],
             (cost, reward),
-            (4, -9),
+            place,
             textcoords="offset points",
             fontsize=7,
             color="#455a64",

@@ -5,93 +5,34 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from bot_orch.experiments.arena.comparison import ArenaVerdict, GainInterval
 from bot_orch.experiments.arena.league import Results
 from bot_orch.experiments.arena.now import NOW
 from bot_orch.experiments.arena.wording import words
 from bot_orch.files import write_atomically
 
-__all__ = ["Difference", "Verdict", "difference", "pays_from", "verdicts", "write_verdicts"]
+__all__ = ["difference", "pays_from", "verdicts", "write_verdicts"]
 
 _CONFIDENCE = 0.95
 _WITHIN = 1.02  # of the budget: pacing is exact only in the long run
 FILE = "verdict.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Means per task of two policies, and their paired difference with an interval."""
-
-    policy: float
-    baseline: float
-    difference: float
-    _: KW_ONLY
-    low: float
-    high: float
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 where the interval excludes zero, else 0."""
-        return int(self.low > 0.0) - int(self.high < 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """One data set in one order.
-
-    Attributes
-    ----------
-    policy, baseline
-        The best of ``compared`` policies by ``metric``, and what it is compared with (``agent`` if that is an agent).
-    outcome
-        ``better``, ``worse``, ``no difference``, ``cheaper`` (no difference in reward, fewer dollars) or ``trade``
-        (less reward for fewer dollars).
-    differences
-        By metric: ``reward``, and ``cost_usd`` and ``net`` where they are known.
-    pays_from
-        The round from which the running total of ``metric`` stays above the baseline's; None if it never does.
-    best_single, mix
-        Reward of the best single agent, and of the best fixed mix at the policy's own cost; both known only afterwards.
-    policies
-        The same comparison for every policy: differences by metric.
-    """
-
-    dataset: str
-    order: str
-    policy: str
-    _: KW_ONLY
-    baseline: str
-    agent: str | None
-    why: str
-    metric: str
-    compared: int
-    outcome: str
-    rounds: int
-    seeds: int
-    differences: dict[str, Difference]
-    pays_from: int | None
-    best_single: float
-    mix: float | None
-    net_weight: float | None
-    budget_usd: float | None
-    policies: dict[str, dict[str, Difference]] = field(default_factory=dict)
-    text: str = ""
-
-
-def verdicts(results: Results, baseline: str | None = None) -> list[Verdict]:
+def verdicts(results: Results, baseline: str | None = None) -> list[ArenaVerdict]:
     """A verdict per data set and order that has a policy beside the baseline (by default the row ``now``)."""
     places = dict.fromkeys((dataset, order) for dataset, order, _ in results)
     found = (_verdict(results, dataset, order, baseline=baseline or NOW) for dataset, order in places)
     return [each for each in found if each is not None]
 
 
-def write_verdicts(out: Path, found: Sequence[Verdict]) -> Path:
+def write_verdicts(out: Path, found: Sequence[ArenaVerdict]) -> Path:
     """``verdict.json``, for scripts: a list under ``verdicts``; what is unknown is null."""
     document = {"confidence": _CONFIDENCE, "verdicts": [_plain(asdict(each)) for each in found]}
     write_atomically(out / FILE, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
@@ -104,7 +45,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Verdict | None:
+def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> ArenaVerdict | None:
     here = {policy: payload for (name, turn, policy), payload in results.items() if (name, turn) == (dataset, order)}
     base = here.get(baseline)
     rivals = {name: each for name, each in here.items() if each["kind"] != "baseline" and name != baseline}
@@ -119,7 +60,7 @@ def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Ve
     kept = [name for name in rivals if budget is None or every[name]["cost_usd"].policy <= _WITHIN * budget]
     best = max(kept or rivals, key=lambda name: every[name][metric].policy)
     mine = every[best]
-    verdict = Verdict(
+    verdict = ArenaVerdict(
         dataset,
         order,
         best,
@@ -128,7 +69,7 @@ def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Ve
         why=base.get("why", "named by --baseline"),
         metric=metric,
         compared=len(rivals),
-        outcome=_outcome(mine, metric),
+        outcome=_outcome(mine, metric, budget),
         rounds=int(base["rounds"]),
         seeds=len(base["metrics"]["reward"]),
         differences=mine,
@@ -142,7 +83,9 @@ def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Ve
     return replace(verdict, text=words(verdict))
 
 
-def _outcome(mine: dict[str, Difference], metric: str) -> str:
+def _outcome(mine: dict[str, GainInterval], metric: str, budget: float | None) -> str:
+    if budget is not None and mine["cost_usd"].policy <= _WITHIN * budget < mine["cost_usd"].baseline:
+        return "within budget"
     sign, cheaper = mine[metric].sign, "cost_usd" in mine and mine["cost_usd"].sign < 0
     if sign > 0:
         return "better"
@@ -151,7 +94,7 @@ def _outcome(mine: dict[str, Difference], metric: str) -> str:
     return "worse" if sign < 0 else "no difference"
 
 
-def difference(mine: dict[str, Any], theirs: dict[str, Any], metric: str, *, compared: int = 1) -> Difference:
+def difference(mine: dict[str, Any], theirs: dict[str, Any], metric: str, *, compared: int = 1) -> GainInterval:
     """Mean per task of two payloads and the paired difference, with an interval for ``compared`` comparisons at once.
 
     The variance is that over groups of tasks plus that over seeds (Student's t, Bonferroni), so that the interval is
@@ -166,11 +109,11 @@ def difference(mine: dict[str, Any], theirs: dict[str, Any], metric: str, *, com
     gap = ours - others
     over_seeds = gap.var(ddof=1) / len(gap) if len(gap) > 1 else 0.0
     if groups < 2:
-        return Difference(float(one), float(two), float(one - two), low=math.nan, high=math.nan)
+        return GainInterval(float(one), float(two), float(one - two), low=math.nan, high=math.nan)
     error = math.sqrt(groups / (groups - 1) * float((rest**2).sum()) + float(np.nan_to_num(over_seeds)))
     reach = error * float(stats.t.ppf(1.0 - (1.0 - _CONFIDENCE) / 2.0 / compared, groups - 1))
     centre = float(one - two)
-    return Difference(float(one), float(two), centre, low=centre - reach, high=centre + reach)
+    return GainInterval(float(one), float(two), centre, low=centre - reach, high=centre + reach)
 
 
 def pays_from(mine: dict[str, Any], theirs: dict[str, Any], metric: str) -> int | None:
@@ -183,7 +126,7 @@ def pays_from(mine: dict[str, Any], theirs: dict[str, Any], metric: str) -> int 
     return None if behind[-1] == len(at) - 1 else int(at[behind[-1] + 1])
 
 
-def _mix(here: dict[str, dict[str, Any]], mine: dict[str, Difference]) -> float | None:
+def _mix(here: dict[str, dict[str, Any]], mine: dict[str, GainInterval]) -> float | None:
     """The reward on the hull of fixed agents at the policy's own cost."""
     fixed = here.get("random", {}).get("fixed")
     if fixed is None or "cost_usd" not in mine:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from bot_orch.experiments.arena.verdict import Difference, Verdict
+from bot_orch.experiments.arena.comparison import ArenaVerdict, GainInterval
 
 __all__ = ["verdict_part"]
 
@@ -14,7 +14,7 @@ _SHADE = {1: ' class="in"', -1: ' class="out"', 0: ""}
 _NAMES = {"reward": "reward per task", "cost_usd": "dollars per task", "net": "net of dollars"}
 
 
-def verdict_part(verdicts: Sequence[Verdict], figures: dict[tuple[str, str], str]) -> str:
+def verdict_part(verdicts: Sequence[ArenaVerdict], figures: dict[tuple[str, str], str]) -> str:
     """Sentences and a table per verdict; ``figures`` are pictures by data set and order, shown below the table."""
     if not verdicts:
         return ""
@@ -28,7 +28,7 @@ def verdict_part(verdicts: Sequence[Verdict], figures: dict[tuple[str, str], str
     return "".join(parts) + "</section>"
 
 
-def _table(verdict: Verdict) -> str:
+def _table(verdict: ArenaVerdict) -> str:
     metrics = list(verdict.differences)
     head = "".join(f"<th>{_NAMES[name]}</th><th>difference [95 %]</th>" for name in metrics)
     now = verdict.baseline if verdict.agent is None else f"{verdict.baseline}: {verdict.agent}"
@@ -41,7 +41,7 @@ def _table(verdict: Verdict) -> str:
     return f"<div class=scroll><table><tr><th>policy</th>{head}</tr>{''.join(lines)}</table></div>"
 
 
-def _cells(d: Difference, metric: str) -> str:
+def _cells(d: GainInterval, metric: str) -> str:
     better = -d.sign if metric == "cost_usd" else d.sign
     ends = "" if math.isnan(d.low) else f" [{_signed(d.low, metric)}, {_signed(d.high, metric)}]"
     return f"<td>{_number(d.policy, metric)}</td><td{_SHADE[better]}>{_signed(d.difference, metric)}{ends}</td>"

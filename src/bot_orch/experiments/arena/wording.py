@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from bot_orch.experiments.arena.verdict import Difference, Verdict
+from bot_orch.experiments.arena.comparison import ArenaVerdict, GainInterval
 
 __all__ = ["words"]
 
 
-def words(verdict: Verdict) -> str:
+def words(verdict: ArenaVerdict) -> str:
     """A few sentences: what to do, then the numbers behind it."""
     parts = [f"{verdict.dataset} ({verdict.order} order): {_advice(verdict)}"]
     parts += [_gain(name, verdict.differences[name]) for name in ("reward", "cost_usd") if name in verdict.differences]
@@ -22,11 +20,13 @@ def words(verdict: Verdict) -> str:
     return " ".join(parts)
 
 
-def _advice(v: Verdict) -> str:
+def _advice(v: ArenaVerdict) -> str:
     now = _now(v)
     chosen = f"{v.policy}, the best of {v.compared} policies," if v.compared > 1 else v.policy
     if v.outcome == "better":
         return f"use {v.policy} instead of {now}."
+    if v.outcome == "within budget":
+        return f"use {chosen.rstrip(',')}: {now} exceeds the budget of {v.budget_usd:.3g} dollars per task."
     if v.outcome == "cheaper":
         return f"use {v.policy} instead of {now} to save money: it costs less, and no difference in reward was found."
     if v.outcome == "trade":
@@ -36,11 +36,11 @@ def _advice(v: Verdict) -> str:
     return f"keep {now}: no difference found between it and {chosen.rstrip(',')}."
 
 
-def _now(v: Verdict) -> str:
+def _now(v: ArenaVerdict) -> str:
     return v.baseline if v.agent is None else f"sending everything to {v.agent}"
 
 
-def _gain(name: str, d: Difference) -> str:
+def _gain(name: str, d: GainInterval) -> str:
     if name == "reward":
         if math.isnan(d.low):
             return f"Reward per task: {d.policy:.4f} against {d.baseline:.4f}; too few tasks for an interval."
@@ -51,13 +51,13 @@ def _gain(name: str, d: Difference) -> str:
     return f"Dollars per task: {none}{_numbers(d, '.3g')}{share}."
 
 
-def _numbers(d: Difference, form: str) -> str:
+def _numbers(d: GainInterval, form: str) -> str:
     sign = f"+{form}"
     ends = "" if math.isnan(d.low) else f" [{d.low:{sign}}, {d.high:{sign}}]"
     return f"{d.policy:{form}} against {d.baseline:{form}}, {d.difference:{sign}}{ends}"
 
 
-def _exchange(v: Verdict) -> list[str]:
+def _exchange(v: ArenaVerdict) -> list[str]:
     """What a dollar must be worth where reward and dollars point in opposite directions."""
     if v.metric == "net" or "cost_usd" not in v.differences:
         return []
@@ -68,7 +68,7 @@ def _exchange(v: Verdict) -> list[str]:
     return [f"That pays if a dollar is worth {side} than {rate:.3g} reward (--cost-weight says what it is worth)."]
 
 
-def _payback(v: Verdict) -> str:
+def _payback(v: ArenaVerdict) -> str:
     what = "net reward" if v.metric == "net" else "reward"
     if v.pays_from is None:
         return f"Its total {what} is behind after all {v.rounds} rounds."
@@ -77,19 +77,20 @@ def _payback(v: Verdict) -> str:
     return f"Its total {what} is ahead for good from round {v.pays_from} of {v.rounds} on."
 
 
-def _yardsticks(v: Verdict) -> list[str]:
+def _yardsticks(v: ArenaVerdict) -> list[str]:
     found = []
     if math.isfinite(v.best_single):
         found.append(f"Known only afterwards, so out of reach: the best single agent earns {v.best_single:.4f}")
         if v.mix is not None:
-            found[-1] += f", the best fixed mix of agents at the same cost {v.mix:.4f}"
+            more = ", more than this policy" if v.mix > v.differences["reward"].policy else ""
+            found[-1] += f", the best fixed mix of agents at the same cost {v.mix:.4f}{more}"
         found[-1] += "."
     if v.budget_usd is not None and v.differences["cost_usd"].policy > 1.02 * v.budget_usd:
         found.append(f"No policy kept the budget of {v.budget_usd:.3g} dollars per task.")
     return found
 
 
-def _basis(v: Verdict) -> str:
+def _basis(v: ArenaVerdict) -> str:
     default = "" if v.why == "named by --baseline" else f" Compared with {v.why}; --baseline names another."
     several = f", together for {v.compared} policies" if v.compared > 1 else ""
     return f"Brackets: 95 % intervals over tasks and {v.seeds} seeds{several}.{default}"

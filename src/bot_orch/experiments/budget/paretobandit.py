@@ -7,6 +7,8 @@ and sees :class:`~bot_orch.encoders.HashedText`.
 
     python -m bot_orch.experiments.budget.paretobandit paretobandit_k3.npz --published paretobandit_k3_published.csv
 
+It runs on any set with ``text``, ``split``, ``reward`` and ``cost_usd``, at any ``--budgets``.
+
 References
 ----------
 .. [1] ParetoBandit: github.com/ParetoBandit/ParetoBandit, experiments/01_stationary_budget_pacing.
@@ -36,7 +38,7 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import generator
 
-__all__ = ["BUDGETS", "Point", "SplitSet", "draw", "orders", "paced_point", "read_set", "table"]
+__all__ = ["BUDGETS", "Point", "SplitSet", "draw", "markdown", "orders", "paced_point", "read_set", "table"]
 
 #: Dollars per request: seven log-spaced targets between the mean costs of the cheapest and the dearest model on val.
 BUDGETS = (2.92914e-05, 8.28849e-05, 0.000234537, 0.00066366, 0.00187794, 0.00531393, 0.0150366)
@@ -124,6 +126,32 @@ def table(found: SplitSet, points: Sequence[Point], published: Mapping[float, tu
     return "\n".join(lines)
 
 
+def markdown(found: SplitSet, points: Sequence[Point], published: Mapping[float, tuple[float, float]]) -> str:
+    """The table of docs/benchmarks.md; the last two columns are rewards above the hull at the router's own dollars."""
+    reward, cost = found.reward[found.test], found.cost_usd[found.test]
+    vertices = np.array(frontier(reward.mean(axis=0), cost.mean(axis=0)), dtype=float)
+
+    def above(value: float, paid: float) -> str:
+        return f"{value - float(np.interp(paid, vertices[:, 0], vertices[:, 1])):+.4f}"
+
+    lines = [
+        "| dollars per request | published | hull | ours | ± | oracle | spent / budget "
+        "| published - hull | ours - hull |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for point in points:
+        hull = hull_mix(reward.mean(axis=0), cost.mean(axis=0), point.budget).of(reward.mean(axis=0))
+        best = oracle_at(reward, cost, point.budget)
+        theirs, paid = published.get(round(point.budget, 12), (float("nan"), float("nan")))
+        error = point.reward.std(ddof=1) / np.sqrt(len(point.reward)) if len(point.reward) > 1 else 0.0
+        mine, spent = float(point.reward.mean()), float(point.cost_usd.mean())
+        cells = [f"{point.budget:.3e}", f"{theirs:.4f}", f"{float(hull):.4f}", f"{mine:.4f}", f"{error:.4f}"]
+        cells += [f"{reward[np.arange(len(best)), best].mean():.4f}", f"{spent / point.budget:.3f}"]
+        cells += ["" if np.isnan(theirs) else above(theirs, paid), above(mine, spent)]
+        lines.append("| " + " | ".join("" if cell == "nan" else cell for cell in cells) + " |")
+    return "\n".join(lines)
+
+
 def read_published(path: Path | None) -> dict[float, tuple[float, float]]:
     """(reward, dollars) of the published router by budget, from a csv with ``router`` and ``budget_usd``."""
     if path is None:
@@ -169,6 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--published", type=Path, help="csv of published results")
     parser.add_argument("--policy", default="auto", help="policy (default: auto)")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, metavar="USD", help="dollars per request")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/benchmarks.md")
     parser.add_argument(
         "--no-prices", action="store_true", help="no price list: dollars are learned from the first call on"
     )
@@ -176,12 +206,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     found, published = read_set(given.data), read_published(given.published)
     points = []
-    for budget in BUDGETS:
+    for budget in given.budgets:
         points.append(
             paced_point(found, make_policy(given.policy), budget, seeds=given.seeds, prices=not given.no_prices)
         )
         print(table(found, points[-1:], published).splitlines()[-1], file=sys.stderr, flush=True)  # noqa: T201
-    print(table(found, points, published))  # noqa: T201
+    print((markdown if given.markdown else table)(found, points, published))  # noqa: T201
     png, _ = save_figure(lambda: draw(found, points, published), given.out / "paretobandit")
     print(f"figure: {png}")  # noqa: T201
     return 0
