@@ -14,7 +14,7 @@ from bot_orch.experiments.harness.typesetting import plain, typeset
 __all__ = ["Chapter", "facts_table", "figure_html", "fold", "html_page", "scroll_box"]
 
 #: Pixels of the page per pixel of a figure: letters in all figures then have one size, and the figures fit the page.
-_SHOWN_AT = 0.64
+_SHOWN_AT = 0.62
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,12 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """A table as HTML, with what decides whether it is folded."""
+    """A table as HTML, without and with its count of met numbers, and what decides whether it is folded."""
 
     title: str
     protocol: str
     html: str
+    counted: str
     _: KW_ONLY
     lines: int
     cells: int
@@ -56,11 +57,12 @@ def lay_out(view: TableView, rows: Sequence[ResultRow]) -> Laid:
     corner = typeset(escape(view.across if turned else view.down))
     table = f"<table><tr><th>{corner}</th>{head}</tr>{''.join(lines)}</table>"
     shown = {(name, column) for name in down for column in across}
-    published = any(row.paper is not None for key, row in cells.items() if (key[::-1] if turned else key) in shown)
-    told = agreement_words([row for key, row in cells.items() if (key[::-1] if turned else key) in shown])
-    count = "".join(f"<p class=count>{words}.</p>" for words in told)
-    html = f"<div><h4>{typeset(escape(view.title))}</h4>{note}{scroll_box(table)}{count}</div>"
-    return Laid(view.title, view.protocol, html, lines=len(down), cells=len(shown), published=published)
+    seen = [row for key, row in cells.items() if (key[::-1] if turned else key) in shown]
+    published = any(row.paper is not None and row.basis != "elsewhere" for row in seen)
+    count = "".join(f"<p class=count>{words}.</p>" for words in agreement_words(seen))
+    html = f"<div><h4>{typeset(escape(view.title))}</h4>{note}{scroll_box(table)}</div>"
+    counted = html.removesuffix("</div>") + f"{count}</div>"
+    return Laid(view.title, view.protocol, html, counted, lines=len(down), cells=len(shown), published=published)
 
 
 def _cell(row: ResultRow | None, digits: int) -> str:

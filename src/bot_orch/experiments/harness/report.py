@@ -89,13 +89,16 @@ def _short(title: str) -> str:
 
 def _summary(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
     lines = []
+    others = []
     for section in sections:
         e = section.experiment
         link = f'<a href="#{escape(e.id)}">{typeset(escape(e.title))}</a>'
-        lines.append(
-            f"<tr><td>{link}</td><td>{escape(e.source) or _BEYOND}</td>"
-            f"<td>{_agreement(section)} <small>{typeset(e.why)}</small></td></tr>"
-        )
+        judged, source = _agreement(section), escape(e.source) or _BEYOND
+        if e.source or judged:
+            lines.append(f"<tr><td>{link}</td><td>{source}</td><td>{judged} <small>{typeset(e.why)}</small></td></tr>")
+        else:
+            others.append(link)
+    beyond = f"<p>Beyond the paper: {'; '.join(others)}.</p>" if others else ""
     protocols = "".join(f"<li>{typeset(_PROTOCOLS[name])}</li>" for name in _used_protocols(sections))
     return (
         f'<h1 id="summary">{_TITLE}</h1>'
@@ -111,7 +114,7 @@ def _summary(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
         f"<p>{_made(facts)}</p>"
         "<div class=scroll><table class=summary><tr><th>Experiment</th><th>In the paper</th><th>Agreement</th></tr>"
         f"{''.join(lines)}</table></div>"
-        f"<ul class=notes>{protocols}</ul>{facts_table(facts)}"
+        f"{beyond}<ul class=notes>{protocols}</ul>{facts_table(facts)}"
     )
 
 
@@ -164,7 +167,8 @@ def _section(section: Section) -> str:
     lead = 1 if e.source or not section.notes else 0
     shown = _shown(tables, told=bool(figures or section.notes))
     parts += figures[:lead]
-    parts.append(_grid(table for table in tables if table in shown))
+    protocols = {row.protocol for row in section.rows}
+    parts.append(_grid(shown, named=len(protocols) > 1, counted=False))
     if figures[lead:]:
         word = "more figure" if lead else "figure"
         parts.append(fold(_count(len(figures) - lead, word), "".join(figures[lead:]), _names(section, lead)))
@@ -172,7 +176,7 @@ def _section(section: Section) -> str:
     if folded:
         word = "more table" if shown else "table"
         hint = "; ".join(typeset(escape(t.title)) for t in folded)
-        parts.append(fold(_count(len(folded), word), _grid(folded), hint))
+        parts.append(fold(_count(len(folded), word), _grid(folded, named=True, counted=True), hint))
     return "".join(parts) + "</section>"
 
 
@@ -205,22 +209,22 @@ def _notes(section: Section) -> list[str]:
 
 
 def _shown(tables: Sequence[Laid], *, told: bool) -> list[Laid]:
-    """Tables that are not folded: those with published numbers, or the first ones where nothing else is shown."""
+    """Tables that are not folded: the first with published numbers, or the first where nothing else is shown."""
     shown: list[Laid] = []
-    for table in tables:
-        wanted = table.published or not told
-        fits = table.lines <= _SHOWN_LINES and sum(t.cells for t in shown) + table.cells <= _SHOWN_CELLS
-        if wanted and fits:
-            shown.append(table)
+    for table in (table for table in tables if table.published or not told):
+        if table.lines > _SHOWN_LINES or sum(t.cells for t in shown) + table.cells > _SHOWN_CELLS:
+            break
+        shown.append(table)
     return shown or ([] if told else list(tables[:1]))
 
 
-def _grid(tables: Iterable[Laid]) -> str:
-    """Tables side by side, those of one protocol under its name."""
+def _grid(tables: Iterable[Laid], *, named: bool, counted: bool) -> str:
+    """Tables side by side, those of one protocol under its name; the section counts for tables that it shows."""
     parts = []
     for protocol, members in groupby(tables, key=lambda table: table.protocol):
-        inner = "".join(table.html for table in members)
-        parts.append(f"<p><span class=protocol>{escape(protocol)} protocol</span></p><div class=tables>{inner}</div>")
+        inner = "".join(table.counted if counted else table.html for table in members)
+        name = f"<p><span class=protocol>{escape(protocol)} protocol</span></p>" if named else ""
+        parts.append(f"{name}<div class=tables>{inner}</div>")
     return "".join(parts)
 
 

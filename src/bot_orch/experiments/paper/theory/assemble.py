@@ -45,8 +45,12 @@ def theory_experiment(
     draw: Callable[[Results], Any],
     caption: str,
     order: int,
+    source: str | None = None,
 ) -> Experiment:
-    """An experiment whose verdicts come from ``claims`` and whose figure bears its id."""
+    """An experiment whose verdicts come from ``claims`` and whose figure bears its id.
+
+    ``source`` is what of the paper it runs; left out, what stands before the colon of the title.
+    """
 
     def rows(results: Results) -> list[ResultRow]:
         found = claim_rows(id, claims(results))
@@ -70,6 +74,6 @@ def theory_experiment(
         tables=lambda: [verdicts, *tables],
         figures=lambda results: [FigureView(id, caption, partial(draw, results))],
         notes=lambda results: claim_notes(claims(results)),
-        source=title.split(":")[0] if ":" in title else "",
+        source=(title.split(":")[0] if ":" in title else "") if source is None else source,
         order=order,
     )

@@ -87,7 +87,7 @@ def draw_lambda_curves(results: Results, protocol: str) -> Any:
             paper_points(axis, x, [printed_point(condition, metric, value, protocol=protocol) for value in LAMBDAS])
             _lambda_axis(axis, x)
             axis.set_title(f"{_NAMES[condition]}: {metric.replace('_', ' ')}")
-    axes[0, 0].legend()
+    axes[0, 1].legend(loc="center right")
     return figure
 
 

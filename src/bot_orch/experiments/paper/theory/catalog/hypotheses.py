@@ -27,4 +27,5 @@ EXPERIMENT = theory_experiment(
     caption="Left: distance of Algorithm 1's propensity from the uniform policy. Right: sums of squared steps t^-a; "
     "item 4 needs one that stays bounded, item 1 a = 1/2.",
     order=39,
+    source="Assumption 5, items 1 and 4",
 )

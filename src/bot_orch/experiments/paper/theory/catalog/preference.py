@@ -23,4 +23,5 @@ EXPERIMENT = theory_experiment(
     draw=draw_preference,
     caption="Mean probability of the better aligned agent, over seeds.",
     order=49,
+    source="Abstract",
 )

@@ -19,7 +19,7 @@ _COLORS = ("#1a4fa0", "#00796b", "#8e24aa", "#c62828", "#ef6c00", "#5d4037")
 
 def draw_structure(results: Results) -> Any:
     """The utility gap against lambda times the alignment gap."""
-    figure, axes = panels(2, 8.5, 3.6, sharey=True)
+    figure, axes = panels(2, 8.5, 3.0, sharey=True)
     titles = {"equal-rewards": "Equal rewards", "unequal-rewards": "Independent rewards"}
     for axis, (kind, title) in zip(axes, titles.items(), strict=True):
         x, y = np.array(results[kind]["points"])
@@ -39,7 +39,7 @@ def draw_structure(results: Results) -> Any:
 
 def draw_stability(results: Results) -> Any:
     """Ratios with Lipschitz costs, without, and for the root W_2."""
-    figure, axes = panels(2, 9.5, 3.8)
+    figure, axes = panels(2, 9.5, 3.1)
     for index, (name, payload) in enumerate((k, v) for k, v in results.items() if k != "root W_2"):
         moved, ratio = np.array(payload["by_scale"]).T
         label = name if name in LIPSCHITZ else f"{name} (no L)"
@@ -64,7 +64,7 @@ def draw_stability(results: Results) -> Any:
 
 def draw_concentration(results: Results) -> Any:
     """Tails beside the bound: one reward, averages of independent ones, averages that share a frailty."""
-    figure, axes = panels(3, 11.5, 3.8, sharey=True)
+    figure, axes = panels(3, 11.5, 3.1, sharey=True)
     titles = {
         "single": "One reward",
         "independent": "Average of 25, own frailties",
@@ -88,7 +88,7 @@ def draw_concentration(results: Results) -> Any:
 
 def draw_margin(results: Results) -> Any:
     """Share misordered against the margin, and against how much less the better aligned agent earns."""
-    figure, axes = panels(2, 9.5, 3.8, sharey=True)
+    figure, axes = panels(2, 9.5, 3.1, sharey=True)
     x = np.linspace(0.0, 3.0, 200)
     axes[0].plot(x, [misordering(v) for v in x], color="#1a4fa0", label="exact")
     axes[0].plot(x, [tail_bound(v) for v in x], color="#c62828", linestyle="--", label="the proof's tail bound")
@@ -110,7 +110,7 @@ def draw_margin(results: Results) -> Any:
 
 def draw_lemma(results: Results) -> Any:
     """Share misordered at the lemma's threshold and at the scaled one, by lambda."""
-    figure, axes = panels(1, 6.0, 3.6)
+    figure, axes = panels(1, 6.0, 3.0)
     axis = axes[0]
     looks = {"printed": ("#c62828", "--", "s", "lambda (w_j - w_i) = sigma sqrt(2 ln 2), as printed")}
     looks["scaled"] = ("#1a4fa0", "-", "o", "w_j - w_i = sigma sqrt(2 ln 2), noise scaled too")

@@ -17,7 +17,7 @@ _LINES: tuple[Any, ...] = ("-", "--", ":", "-.")
 
 def draw_hypotheses(results: Results) -> Any:
     """Distance from the uniform policy in triage; sums of squared steps."""
-    figure, axes = panels(2, 9.0, 3.6)
+    figure, axes = panels(2, 9.0, 3.0)
     for name, color, line in zip(RATES, _COLORS, _LINES, strict=False):
         axes[0].plot(results["rate/iid"]["paths"][name], color=color, linestyle=line, label=name)
     axes[0].set_xlabel("round (triage, i.i.d.)")
@@ -37,7 +37,7 @@ def draw_hypotheses(results: Results) -> Any:
 
 def draw_preference(results: Results) -> Any:
     """Mean probability of the better aligned agent over time."""
-    figure, axes = panels(len(GAPS), 9.0, 3.6, sharey=True)
+    figure, axes = panels(len(GAPS), 9.0, 3.0, sharey=True)
     for axis, gap in zip(axes, GAPS, strict=True):
         for name, color, line in zip(POLICIES, _COLORS, _LINES, strict=True):
             axis.plot(results[f"{name}/{gap:g}"]["path"], color=color, linestyle=line, linewidth=1.2, label=name)

@@ -26,7 +26,7 @@ _LOOKS = [
 
 def draw_convergence(results: Results) -> Any:
     """Distance of every recursion to each of the three candidate limits."""
-    figure, axes = panels(3, 11.5, 3.8, sharey=True)
+    figure, axes = panels(3, 11.5, 3.1, sharey=True)
     titles = {
         "realised": "Softmax of realised utilities",
         "conditional": "Softmax of means given the task",
@@ -48,7 +48,7 @@ def draw_convergence(results: Results) -> Any:
 
 def draw_consistency(results: Results) -> Any:
     """Errors over time, one path of every estimate, and the bias under bandit feedback."""
-    figure, axes = panels(3, 12.4, 3.9, gap_in=0.8)
+    figure, axes = panels(3, 12.4, 3.2, gap_in=0.8)
     _errors(axes[0], results)
     _paths(axes[1], results)
     _bias(axes[2], results)
@@ -57,7 +57,7 @@ def draw_consistency(results: Results) -> Any:
 
 def draw_temperature(results: Results) -> Any:
     """Regret against rounds, log-log."""
-    figure, axes = panels(1, 7.0, 4.2)
+    figure, axes = panels(1, 7.0, 3.4)
     axis = axes[0]
     for name, (color, line, marker) in zip(POLICIES, _LOOKS, strict=True):
         p = results[name]

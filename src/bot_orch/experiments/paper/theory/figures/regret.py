@@ -26,7 +26,7 @@ _LOOKS = {
 
 def draw_regret(results: Results) -> Any:
     """Static regret under full information, the per-round comparator, and the bandit versions."""
-    figure, axes = panels(3, 12, 4.2)
+    figure, axes = panels(3, 12, 3.4)
     _static(axes[0], results)
     _per_round(axes[1], results)
     _bandits(axes[2], results)
