@@ -47,6 +47,8 @@ def inner(node):
         ("R = delta S(T)^theta is", "[R=δS(T)^{θ}] is"),
         ("lambda* = 13 (lambda*)", "[λ^{*}=13(λ^{*})]"),
         ("noise (1.25) and eta (1.5) were", "noise (1.25) and [η] (1.5) were"),
+        ("regret to max_i U_t(i) of item 4 phi_t", "regret to [max_iU_t(i)] of item 4 [φ_t]"),
+        ("mean 0.5 +- 0.1", "mean 0.5 ± 0.1"),
         ("marked $x + 1$ only", "marked [x+1] only"),
     ],
 )

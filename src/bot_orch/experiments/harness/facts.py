@@ -20,7 +20,7 @@ def machine_facts() -> dict[str, str]:
     found += [f"{told} {number}" for name, told in _LIBRARIES.items() if (number := _version(name))]
     processors = os.cpu_count() or 1
     told = f"{processors} processor{'s' if processors > 1 else ''}, {platform.machine()}, {sys.platform}"
-    return {"Machine": told, "Versions": ", ".join(found)}
+    return {"Machine": told, "Versions": ", ".join(found), "Figures": "each as PNG and SVG in the folder figures/"}
 
 
 def run_time(seconds: float, *, units: int, earlier: int = 0, processes: int = 1) -> str:

@@ -40,7 +40,9 @@ def html_page(title: str, body: str, chapters: Sequence[Chapter] = ()) -> bytes:
 
 
 def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: bool = False) -> str:
-    """A figure from its PNG, in a box that scrolls on a narrow screen, with its caption and the name of its SVG.
+    """A figure from its PNG, in a box that scrolls on a narrow screen, with its caption.
+
+    The caption's tooltip names the SVG.
 
     ``formulas`` draws those in the caption; not for captions that hold names of a user.
     """
@@ -51,8 +53,8 @@ def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: 
     return (
         f'<figure id="figure-{escape(name)}"><div class=scroll><img alt="{alt}" '
         f'width={width} height={height} src="data:image/png;base64,{data}"></div>'
-        f"<figcaption>{typeset(words) if formulas else words} "
-        f"<small>figures/{escape(paths[1].name)}</small></figcaption></figure>"
+        f'<figcaption title="figures/{escape(paths[1].name)}">'
+        f"{typeset(words) if formulas else words}</figcaption></figure>"
     )
 
 

@@ -119,7 +119,7 @@ def _symbol(piece: str) -> str:
     if piece in GREEK:
         return f"<mi>{GREEK[piece]}</mi>"
     if piece in FUNCTIONS:
-        return f'{_THIN}<mi mathvariant="normal">{piece}</mi><mo>&#x2061;</mo>'
+        return f'<mrow>{_THIN}<mi mathvariant="normal">{piece}</mi><mo>&#x2061;</mo></mrow>'
     if piece in _SIGNS:
         return f"<mo>{_SIGNS[piece]}</mo>"
     if piece[:1].isdigit():

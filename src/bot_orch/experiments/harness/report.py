@@ -169,15 +169,18 @@ def _section(section: Section) -> str:
     parts += figures[:lead]
     protocols = {row.protocol for row in section.rows}
     parts.append(_grid(shown, named=len(protocols) > 1, counted=False))
-    if figures[lead:]:
-        word = "more figure" if lead else "figure"
-        parts.append(fold(_count(len(figures) - lead, word), "".join(figures[lead:]), _names(section, lead)))
     folded = [table for table in tables if table not in shown]
-    if folded:
-        word = "more table" if shown else "table"
-        hint = "; ".join(typeset(escape(t.title)) for t in folded)
-        parts.append(fold(_count(len(folded), word), _grid(folded, named=True, counted=True), hint))
+    parts.append(_extras(figures[lead:], folded, hints=_names(section, lead)))
     return "".join(parts) + "</section>"
+
+
+def _extras(figures: Sequence[str], tables: Sequence[Laid], *, hints: Sequence[str]) -> str:
+    """What is not shown, behind one fold: figures, then tables."""
+    counts = [_count(number, noun) for number, noun in ((len(figures), "figure"), (len(tables), "table")) if number]
+    if not counts:
+        return ""
+    told = "; ".join([*hints, *(typeset(escape(table.title)) for table in tables)])
+    return fold(f"More: {', '.join(counts)}", "".join(figures) + _grid(tables, named=True, counted=True), told)
 
 
 def _chips(section: Section) -> str:
@@ -228,8 +231,9 @@ def _grid(tables: Iterable[Laid], *, named: bool, counted: bool) -> str:
     return "".join(parts)
 
 
-def _names(section: Section, start: int) -> str:
-    return "; ".join(typeset(escape(view.caption.split(". ")[0].rstrip("."))) for view, _ in section.figures[start:])
+def _names(section: Section, start: int) -> list[str]:
+    """The first sentences of the captions of figures that are folded."""
+    return [typeset(escape(view.caption.split(". ")[0].rstrip("."))) for view, _ in section.figures[start:]]
 
 
 def _count(number: int, noun: str) -> str:

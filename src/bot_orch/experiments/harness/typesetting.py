@@ -25,9 +25,10 @@ _LETTER = rf"(?:{'|'.join(sorted(GREEK, key=len, reverse=True))}|rhat|[A-Za-z])(
 _INDEX = r"_(?:\(\w[^()]*\)|\w{1,2}(?!\w))"
 _POWER = r"\^(?:\([^()]*\)|-?\w+(?:/\w+)?)"
 _NAME = r"[A-Za-z]+(?:[-+@.'’][A-Za-z0-9]{2,})+|\w+_\w{3,}|\d+(?:\.\d+)?\s?%|(?<=\s)\(\d[\d.]*\)"
+_NUMBERED = r"\b(?:[Ii]tems?|Algorithms?|Theorem|Lemma|Tables?|Figures?|agents?|rounds?)\s\d+(?![\w.])"
 #: A ``strong`` piece makes a formula, ``weak`` ones beside it join it. The first kind that matches counts.
 _STRONG = (
-    rf"{_LETTER}{_INDEX}(?:{_POWER})?'?|(?:{_LETTER}|\)){_POWER}'?|\bsqrt(?=[\s(])"
+    rf"{_LETTER}{_INDEX}(?:{_POWER})?'?|(?:{_LETTER}|\)){_POWER}'?|\bsqrt(?=[\s(])|\b(?:max|min|sup|argmax){_INDEX}"
     rf"|(?:{_SURE})(?:\*(?=[\s,.;:)]|$)|'?(?![\w*]|-[A-Za-z]{{2}}))"
 )
 _WEAK = (
@@ -35,7 +36,7 @@ _WEAK = (
     r"|(?<=[-+*/(=])a(?=[)\s])|\d+(?:[.,]\d+)*(?![\w%])|<=|>=|->|!=|[-+*/=<>~|()≤≥≠→]"
 )
 _PIECES = re.compile(
-    rf"(?P<space>\s+)|(?P<name>{_NAME})|(?P<strong>{_STRONG})|(?P<weak>{_WEAK})|(?P<comma>,(?=\s))|(?P<other>\w+|.)",
+    rf"(?P<space>\s+)|(?P<name>{_NUMBERED}|{_NAME})|(?P<strong>{_STRONG})|(?P<weak>{_WEAK})|(?P<comma>,(?=\s))|(?P<other>\w+|.)",
     re.DOTALL,
 )
 _NAMED = re.compile(rf"(?<![\w\\-])({_SURE.removesuffix('|rhat')})(?![\w-])")
@@ -84,7 +85,7 @@ def _letter(name: str, *, tex: bool = False) -> str:
 
 def _text(html: str) -> str:
     """Text between two tags."""
-    pieces = _MARKED.split(unescape(html))
+    pieces = _MARKED.split(unescape(html).replace("+-", "±"))
     pieces[::2] = [_prose(piece) for piece in pieces[::2]]
     pieces[1::2] = [mathml(piece) for piece in pieces[1::2]]
     return "".join(pieces)

@@ -24,7 +24,7 @@ _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1))
 
 def draw_iid(results: Results) -> Any:
     """Half-moons tasks, the agents' outputs around them, and the laws of the latent rewards."""
-    figure, axes = new_figure(2, 2, 10, 5.4)
+    figure, axes = new_figure(2, 2, 10, 4.8)
     moons, (near, far) = results["iid-m"], axes[0]
     tasks = np.transpose(moons["tasks"])
     near.scatter(*tasks, s=6, color="black")
@@ -77,7 +77,7 @@ def draw_noniid(results: Results) -> Any:
 def draw_lambda(results: Results) -> Any:
     """Net utility, regret and best-agent rate against lambda, one row per setting."""
     metrics = ("net_utility", "oracle_regret", "best_agent_rate")
-    figure, axes = new_figure(2, 3, 11.4, 4.8)
+    figure, axes = new_figure(2, 3, 11.4, 4.5)
     x = np.arange(len(LAMBDAS))
     for row, (environment, payload) in enumerate(results.items()):
         for column, metric in enumerate(metrics):

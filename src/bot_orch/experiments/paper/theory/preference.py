@@ -97,8 +97,7 @@ def _claim(name: str, parts: Mapping[float, Payload]) -> TheoremClaim:
     return TheoremClaim(
         f"preference by policy, {name}",
         judge(printed=min(rounds.values()) == 1.0, mended=all(m > 0.5 + 2.0 * e for m, e in mean.values())),
-        f"Equal rewards, one agent better aligned. It has the larger probability, {told}. A policy orders agents by "
-        "what it has seen; item 2 orders utilities. In expectation is what can be said of the policy.",
+        f"Equal rewards, one agent better aligned. It has the larger probability, {told}.",
     )
 
 

@@ -25,7 +25,7 @@ _SHIFT_ROUND = 57.5
 
 def draw_learning_curves(results: Results, protocol: str) -> Any:
     """Net utility (top), regret (bottom) and rolling escalation (right)."""
-    figure, axes = new_figure(2, 3, 11, 4.8)
+    figure, axes = new_figure(2, 3, 11, 4.5)
     for row, curve in enumerate(("net_utility", "oracle_regret")):
         for column, condition in enumerate(CONDITIONS):
             axis = axes[row, column]
@@ -76,7 +76,7 @@ def draw_trajectories(results: Results, protocol: str) -> Any:
 
 def draw_lambda_curves(results: Results, protocol: str) -> Any:
     """Net utility, regret and accuracy against lambda, with the baselines as horizontal lines."""
-    figure, axes = new_figure(2, 3, 11, 4.8)
+    figure, axes = new_figure(2, 3, 11, 4.5)
     x = np.arange(len(LAMBDAS))
     for row, condition in enumerate(CONDITIONS):
         for column, metric in enumerate(("net_utility", "oracle_regret", "team_accuracy")):

@@ -10,7 +10,8 @@ EXPERIMENT = theory_experiment(
     id="theory-preference",
     title="Preference by policies, not only by utilities",
     about="The abstract says that the method provably prefers, among agents with identical mean rewards, the better "
-    "aligned one. Item 2 orders utilities. Here the probabilities of the policies are compared: two agents with equal "
+    "aligned one. Item 2 orders utilities; a policy orders agents by what it has seen, so the claim can hold in "
+    "expectation only. Here the probabilities of the policies are compared: two agents with equal "
     "rewards, one better aligned by 0.05 or 0.2, lambda = 1, bounded noise on the alignment.",
     units=preference.units,
     run=preference.run,
