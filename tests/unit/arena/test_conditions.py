@@ -311,3 +311,13 @@ def test_the_benchmark_prints_the_tables(tmp_path: Path, capsys: pytest.CaptureF
     assert [line.split("|")[1].strip() for line in lines[2:5]] == ["`plain`", "`delayed`", "`restart`"]
     assert lines[3].split("|")[2:] == lines[4].split("|")[2:], "a restart changes nothing"
     assert "Choices unchanged by restarts: 1.0000, 4 runs." in lines
+
+
+def test_outcomes_that_never_come_expire_in_the_orchestrator() -> None:
+    replay = _staged("censored/missing", seeds=1).only(0)
+    player = live(discover_entrants()["auto"].build(replay.setup), replay.setup)
+    assert isinstance(player, LivePlayer)
+    play(player, replay)
+    lost = replay.stages[0].late[:, 0] == NEVER
+    assert len(player._router.pending) == lost[-30:].sum(), "the last ones are still waited for"
+    assert len(player._router.silent) == lost[:-30].sum(), "the others were dropped as silence"
