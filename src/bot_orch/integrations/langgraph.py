@@ -1,0 +1,144 @@
+"""LangGraph: nodes are agents. A conditional edge chooses one; its outcome is observed when the node ends."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from asyncio import CancelledError
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import wraps
+from typing import Any
+
+from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.integrations.turns import TurnBook, TurnJudge
+from bot_orch.router import Router
+from bot_orch.types import Outcome, Task
+
+try:
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.types import Send
+except ImportError as _error:  # pragma: no cover
+    raise MissingExtraError("the LangGraph adapter", "langgraph") from _error
+
+__all__ = ["DECISION", "GraphRouter"]
+
+DECISION = "bot_orch_decision"
+
+
+class GraphRouter:
+    """Adds a choice among nodes to a graph.
+
+    >>> choice = GraphRouter(["small", "large"], text=lambda state: state["question"])  # doctest: +SKIP
+    >>> choice.connect(graph, {"small": ask_small, "large": ask_large}, source=START, then=END)  # doctest: +SKIP
+
+    Parameters
+    ----------
+    router
+        A router, or the names of the agents; ``Router(names, path="router.sqlite")`` keeps what it learned.
+    text
+        The text of the task, from the graph's state.
+    judge, success_reward
+        ``judge(task, update)`` rates what the node returned: a reward in [0, 1], or ``None`` to wait for
+        :meth:`feedback`. Without a judge a node that returns earns ``success_reward``, one that raises 0.
+    """
+
+    def __init__(
+        self,
+        router: Router | list[str],
+        *,
+        text: Callable[[Any], str] = lambda _: "",
+        judge: TurnJudge | None = None,
+        success_reward: float | None = 1.0,
+    ) -> None:
+        router = router if isinstance(router, Router) else Router(router)
+        self.turns, self._text = TurnBook(router, judge=judge, success_reward=success_reward), text
+
+    @property
+    def router(self) -> Router:
+        """The router, for its history, plots and settings."""
+        return self.turns.router
+
+    def feedback(self, decision_id: str, reward: float) -> None:
+        """Report a reward later, by the id of the decision."""
+        self.turns.feedback(decision_id, reward)
+
+    def connect(
+        self, graph: Any, nodes: Mapping[str, Any], *, source: str, then: str | None = None, **options: Any
+    ) -> None:
+        """Add the nodes, the choice among them after ``source``, and edges from each to ``then``."""
+        for name, function in nodes.items():
+            graph.add_node(name, self.node(function, timeout_s=_seconds(options.get("timeout"))), **options)
+            if then is not None:
+                graph.add_edge(name, then)
+        graph.add_conditional_edges(source, self.path, list(nodes))
+
+    def path(self, state: Any) -> Send:
+        """For ``add_conditional_edges``: choose a node; the decision's id travels with the state."""
+        if not isinstance(state, Mapping):
+            raise InvalidInputError("state", f"is a {type(state).__name__}", "use a TypedDict as the graph's state")
+        turn = self.turns.begin(Task(text=self._text(state)))
+        return Send(turn.agent, {**state, DECISION: turn.id})
+
+    def node(self, function: Callable[..., Any], *, timeout_s: float | None = None) -> Callable[..., Any]:
+        """Wrap a node: its end is the outcome of the decision that led to it. ``interrupt()`` leaves it pending.
+
+        The graph cancels a node at its time limit; ``timeout_s`` tells that from a run that was cancelled.
+        """
+
+        def ended(state: Any, began: float, *, update: Any = None, error: BaseException | None = None) -> None:
+            decision_id = state.get(DECISION) if isinstance(state, Mapping) else None
+            if decision_id is None or isinstance(error, GraphBubbleUp):
+                return
+            turn, elapsed_s = self.turns.find(decision_id), time.monotonic() - began
+            if isinstance(error, CancelledError) and timeout_s is not None and elapsed_s >= timeout_s:
+                error = TimeoutError(f"no answer within {timeout_s} s")
+            if turn is None:
+                self._resumed(decision_id, elapsed_s, error)
+            elif error is None:
+                turn.answered(update)
+            else:
+                turn.failed(error)
+
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def later(state: Any, *rest: Any, **named: Any) -> Any:
+                began = time.monotonic()
+                try:
+                    update = await function(state, *rest, **named)
+                except BaseException as error:
+                    ended(state, began, error=error)
+                    raise
+                ended(state, began, update=update)
+                return update
+
+            return later
+
+        @wraps(function)
+        def now(state: Any, *rest: Any, **named: Any) -> Any:
+            began = time.monotonic()
+            try:
+                update = function(state, *rest, **named)
+            except BaseException as error:
+                ended(state, began, error=error)
+                raise
+            ended(state, began, update=update)
+            return update
+
+        return now
+
+    def _resumed(self, decision_id: str, elapsed_s: float, error: BaseException | None) -> None:
+        """A node that was interrupted in another process: the decision is in the router's file."""
+        if decision_id not in self.router.pending:
+            return
+        if error is not None:
+            self.router.observe(decision_id, Outcome(False, 0.0, elapsed_s, "crashed"))
+        elif self.turns.success_reward is not None:
+            self.router.observe(decision_id, Outcome.completed(self.turns.success_reward, elapsed_s=elapsed_s))
+
+
+def _seconds(limit: Any) -> float | None:
+    """A time limit of LangGraph in seconds, where it is one number."""
+    limit = getattr(limit, "run_timeout", limit)
+    return limit.total_seconds() if isinstance(limit, timedelta) else limit if isinstance(limit, int | float) else None
