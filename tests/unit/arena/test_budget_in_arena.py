@@ -57,13 +57,23 @@ def test_the_command_reports_reward_and_dollars(tmp_path, capsys):
     reward, usd, features = toy()
     np.savez(tmp_path / "toy.npz", reward=reward, cost_usd=usd, features=features)
     out = tmp_path / "out"
-    words = ["arena", str(tmp_path / "toy.npz"), "--policies", "lints", "--seeds", "2", "--out", str(out), "--quiet"]
+    words = [
+        "arena",
+        str(tmp_path / "toy.npz"),
+        "--policies",
+        "lints-tuned",
+        "--seeds",
+        "2",
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     assert main([*words, "--budget", "0.006"]) == 0
     with (out / "arena.csv").open() as file:
         found = {(row["policy"], row["metric"]): float(row["mean"]) for row in csv.DictReader(file)}
-    assert found["lints", "cost_usd"] <= 1.02 * 0.006
+    assert found["lints-tuned", "cost_usd"] <= 1.02 * 0.006
     assert found["hull", "cost_usd"] == pytest.approx(0.006)
-    assert found["lints", "reward"] > found["hull", "reward"]  # the feature tells which tasks are hard
+    assert found["lints-tuned", "reward"] > found["hull", "reward"]  # the feature tells which tasks are hard
     assert (out / "figures" / "plane-shuffled-00.png").exists()
     assert "hull" in (out / "index.html").read_text()
 
