@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["expanded"]
+__all__ = ["expanded", "variables_in"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(
@@ -37,3 +37,21 @@ def _variable(name: str, where: str, environment: Mapping[str, str]) -> str:
     if not environment.get(name):
         raise InvalidInputError(where, f"needs the environment variable {name}", f"set {name} before starting")
     return environment[name]
+
+
+def variables_in(value: Any, where: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Settings that name variables, and the variables.
+
+    Examples
+    --------
+    >>> list(variables_in({"a": ["${X}/${Y}", "plain"]}, "config"))
+    [('config.a[0]', ('X', 'Y'))]
+    """
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            yield from variables_in(entry, f"{where}.{key}")
+    elif isinstance(value, list):
+        for index, entry in enumerate(value):
+            yield from variables_in(entry, f"{where}[{index}]")
+    elif isinstance(value, str) and (found := _VARIABLE.findall(value)):
+        yield where, tuple(found)

@@ -1,0 +1,6 @@
+"""Checks of what a service depends on: settings, keys, endpoints, clock, disk, database, port."""
+
+from bot_orch.service.doctor.examine import examine
+from bot_orch.service.doctor.findings import Finding, State
+
+__all__ = ["Finding", "State", "examine"]

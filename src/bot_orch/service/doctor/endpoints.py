@@ -1,0 +1,186 @@
+"""Whether the endpoints of agents answer, accept the key and know the model; what their clocks say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from bot_orch.agents.base import CallFailure
+from bot_orch.agents.kinds.anthropic import AnthropicSettings
+from bot_orch.agents.kinds.openai import OpenAISettings
+from bot_orch.agents.registry import KINDS
+from bot_orch.service.config import Config
+from bot_orch.service.doctor.findings import Finding, failed, ok, warning
+
+__all__ = ["EndpointAsked", "EndpointSaid", "ask", "ask_all", "endpoint_findings", "endpoints_in", "models_url"]
+
+_TIMEOUT_S = 10.0
+_SLOW_S = 2.0
+_MOST_BYTES = 4_000_000
+_HTTP = ("openai", "anthropic")
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointAsked:
+    """An endpoint to ask for its models; ``setting`` is where the file says its key."""
+
+    name: str
+    base_url: str
+    model: str
+    _: KW_ONLY
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    has_key: bool = False
+    private: bool = False
+    setting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSaid:
+    """What it answered: status and models, or the problem; ``ahead_s`` is how far our clock is ahead of its own."""
+
+    asked: EndpointAsked
+    status: int
+    elapsed_s: float
+    _: KW_ONLY
+    problem: str = ""
+    models: tuple[str, ...] | None = None
+    ahead_s: float | None = None
+
+
+def endpoints_in(config: Config) -> Iterator[EndpointAsked]:
+    """Every endpoint of agents, and of models that judge without being routed to."""
+    for name, part in config.split().items():
+        where = "config" if name == config.name else f"config.routers.{name}"
+        for index, agent in enumerate(part.agents):
+            if agent.kind in _HTTP:
+                yield from _of(agent.id, agent.kind, agent.settings, where=f"{where}.agents[{index}].settings")
+        for index, judge in enumerate(part.judges):
+            own = judge.settings.get("agent")
+            if isinstance(own, dict) and own.get("kind") in _HTTP:
+                settings = own.get("settings", {})
+                yield from _of(
+                    judge.name, own["kind"], settings, where=f"{where}.judges[{index}].settings.agent.settings"
+                )
+
+
+def _of(name: str, kind: str, values: Mapping[str, Any], *, where: str) -> Iterator[EndpointAsked]:
+    settings = msgspec.convert(dict(values), KINDS[kind])
+    if not isinstance(settings, OpenAISettings):
+        return
+    places = [(settings.base_url, settings.api_key, settings.model, f"{where}.api_key")] if settings.base_url else []
+    places += [
+        (each.base_url, each.api_key, each.model or settings.model, f"{where}.deployments[{index}].api_key")
+        for index, each in enumerate(settings.deployments)
+    ]
+    for base_url, key, model, setting in places:
+        yield EndpointAsked(
+            name,
+            base_url,
+            model,
+            headers={**settings.headers, **_key_headers(settings, key)},
+            has_key=bool(key),
+            private=settings.allow_private,
+            setting=setting,
+        )
+
+
+def _key_headers(settings: OpenAISettings, key: str) -> dict[str, str]:
+    if isinstance(settings, AnthropicSettings):
+        return {"anthropic-version": settings.version, **({"x-api-key": key} if key else {})}
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def models_url(base_url: str) -> str:
+    """Where an endpoint lists its models.
+
+    Examples
+    --------
+    >>> models_url("https://host/v1/?version=2")
+    'https://host/v1/models?version=2'
+    """
+    base, question, query = base_url.partition("?")
+    return f"{base.rstrip('/')}/models{question}{query}"
+
+
+async def ask_all(endpoints: Sequence[EndpointAsked], *, timeout_s: float = _TIMEOUT_S) -> list[EndpointSaid]:
+    """Ask all of them at once."""
+    return list(await asyncio.gather(*(ask(each, timeout_s=timeout_s) for each in endpoints)))
+
+
+async def ask(endpoint: EndpointAsked, *, timeout_s: float = _TIMEOUT_S) -> EndpointSaid:
+    """GET the models of an endpoint, through the same checked addresses as calls."""
+    from bot_orch.agents import connection
+
+    begun, begun_s = time.monotonic(), time.time()
+    status, problem, models, ahead_s = 0, "", None, None
+    try:
+        async with asyncio.timeout(timeout_s), connection.open_session(allow_private=endpoint.private) as session:
+            with connection.translated():
+                url = models_url(endpoint.base_url)
+                async with session.get(url, headers=dict(endpoint.headers), allow_redirects=False) as response:
+                    status, half_s = response.status, (time.time() - begun_s) / 2
+                    ahead_s = _ahead_s(response.headers.get("Date"), begun_s + half_s)
+                    data = b"".join([piece async for piece in connection.body(response, _MOST_BYTES)])
+                    models = _models(data) if status == 200 else None
+    except TimeoutError:
+        problem = f"no answer in {timeout_s:g} s"
+    except CallFailure as failure:
+        problem = str(failure).partition(": ")[2] if not status else ""
+    return EndpointSaid(endpoint, status, time.monotonic() - begun, problem=problem, models=models, ahead_s=ahead_s)
+
+
+def _ahead_s(date: str | None, now_s: float) -> float | None:
+    try:
+        return None if date is None else now_s - parsedate_to_datetime(date).timestamp() - 0.5
+    except (ValueError, TypeError):
+        return None
+
+
+def _models(data: bytes) -> tuple[str, ...] | None:
+    """The names in a list of models, the newest first; ``None`` if the document is something else."""
+    try:
+        found = [each for each in json.loads(data)["data"] if isinstance(each["id"], str)]
+        found.sort(key=lambda each: -float(each.get("created") or 0))  # stable: as listed where there is no time
+        return tuple(each["id"] for each in found)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def endpoint_findings(said: Sequence[EndpointSaid], variables: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """One finding each; ``variables`` are those of the environment by the setting that names them."""
+    for each in said:
+        check = f"endpoint {each.asked.name}"
+        names = " and ".join(variables.get(each.asked.setting, ()))
+        yield _finding(check, each, names or "settings.api_key")
+
+
+def _finding(check: str, said: EndpointSaid, key: str) -> Finding:
+    url, status = said.asked.base_url, said.status
+    at = f"{url}, {said.elapsed_s:.2f} s"
+    if said.problem:
+        return failed(check, f"{url} cannot be reached ({said.problem})", "start it, or correct settings.base_url")
+    if status in (401, 403):
+        what = "refuses the key" if said.asked.has_key else "needs a key"
+        return failed(check, f"{url} {what} (status {status})", f"check {key}")
+    if status in (404, 405, 501):
+        return warning(check, f"{at}: lists no models (status {status}), so the key was not tried", "send it a chat")
+    if status == 429:
+        return warning(check, f"{at}: limits the rate (status 429)", "wait, or raise the limit of the key")
+    if not 200 <= status < 300:
+        return failed(
+            check, f"{url} answers with status {status}", "look at the endpoint, or correct settings.base_url"
+        )
+    if said.models is not None and said.asked.model not in said.models:
+        known = ", ".join(said.models[:5]) or "none"
+        return warning(check, f"{at}: does not list {said.asked.model!r}", f"correct settings.model; it lists {known}")
+    detail = f"{at}{', key accepted' if said.asked.has_key else ''}{', knows the model' if said.models else ''}"
+    if said.elapsed_s > _SLOW_S:
+        return warning(check, detail, f"it took more than {_SLOW_S:g} s: look at the network")
+    return ok(check, detail)
