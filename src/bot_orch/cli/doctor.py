@@ -40,11 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     import os
     from dataclasses import asdict
 
-    from bot_orch.service.doctor import Finding, examine
+    from bot_orch.service.doctor import CheckFinding, examine
 
     if not 0 < arguments.timeout <= 600:
         raise InvalidInputError("--timeout", f"is {arguments.timeout:g}", "pass seconds, up to 600")
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
     for each in examine(arguments.config, os.environ, timeout_s=arguments.timeout):
         found.append(each)
         if not arguments.json:

@@ -1,6 +1,6 @@
 """Checks of what a service depends on: settings, keys, endpoints, clock, disk, database, port."""
 
 from bot_orch.service.doctor.examine import examine
-from bot_orch.service.doctor.findings import Finding, State
+from bot_orch.service.doctor.findings import CheckFinding, State
 
-__all__ = ["Finding", "State", "examine"]
+__all__ = ["CheckFinding", "State", "examine"]

@@ -13,7 +13,7 @@ from bot_orch.errors import BotOrchError, MissingExtraError, StateFormatError
 from bot_orch.eventlog.stores.open import is_url, open_log
 from bot_orch.eventlog.stores.postgres.connect import SCHEMA, check_version, connect, hidden, reaching
 from bot_orch.service.doctor.disk import check_folder
-from bot_orch.service.doctor.findings import Finding, failed, ok, warning
+from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 
 __all__ = ["DatabaseSeen", "see_database"]
 
@@ -22,7 +22,7 @@ __all__ = ["DatabaseSeen", "see_database"]
 class DatabaseSeen:
     """Findings about a log; ``ahead_s`` is how far our clock is ahead of the server's or of the newest event."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     ahead_s: float | None = None
     held: bool = False
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bot_orch.service.doctor.findings import Finding, failed, ok, warning
+from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 
 __all__ = ["check_folder"]
 
@@ -18,7 +18,7 @@ _SLOW_S = 0.1
 _WRITES = 5
 
 
-def check_folder(folder: Path) -> Finding:
+def check_folder(folder: Path) -> CheckFinding:
     """Write and sync a few pages beside the log; a folder that does not exist is made at the first start."""
     place = next(each for each in (folder, *folder.parents) if each.exists())
     try:

@@ -17,7 +17,7 @@ from bot_orch.agents.kinds.anthropic import AnthropicSettings
 from bot_orch.agents.kinds.openai import OpenAISettings
 from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
-from bot_orch.service.doctor.findings import Finding, failed, ok, warning
+from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 
 __all__ = ["EndpointAsked", "EndpointSaid", "ask", "ask_all", "endpoint_findings", "endpoints_in", "models_url"]
 
@@ -153,7 +153,7 @@ def _models(data: bytes) -> tuple[str, ...] | None:
         return None
 
 
-def endpoint_findings(said: Sequence[EndpointSaid], variables: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def endpoint_findings(said: Sequence[EndpointSaid], variables: Mapping[str, Sequence[str]]) -> Iterator[CheckFinding]:
     """One finding each; ``variables`` are those of the environment by the setting that names them."""
     for each in said:
         check = f"endpoint {each.asked.name}"
@@ -161,7 +161,7 @@ def endpoint_findings(said: Sequence[EndpointSaid], variables: Mapping[str, Sequ
         yield _finding(check, each, names or "settings.api_key")
 
 
-def _finding(check: str, said: EndpointSaid, key: str) -> Finding:
+def _finding(check: str, said: EndpointSaid, key: str) -> CheckFinding:
     url, status = said.asked.base_url, said.status
     at = f"{url}, {said.elapsed_s:.2f} s"
     if said.problem:

@@ -13,7 +13,7 @@ from bot_orch.service.config import Config, load_config
 from bot_orch.service.config.variables import variables_in
 from bot_orch.service.doctor.database import DatabaseSeen, see_database
 from bot_orch.service.doctor.endpoints import EndpointSaid, ask_all, endpoint_findings, endpoints_in
-from bot_orch.service.doctor.findings import Finding, failed, ok, warning
+from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 from bot_orch.service.doctor.port import check_port
 from bot_orch.service.web.auth import Gate
 from bot_orch.strict import parse_yaml, read_text
@@ -24,7 +24,7 @@ _UNKNOWN = "unknown-variable-of-the-environment"
 _SKEW_S = 30.0
 
 
-def examine(file: Path, environment: Mapping[str, str], *, timeout_s: float = 10.0) -> Iterator[Finding]:
+def examine(file: Path, environment: Mapping[str, str], *, timeout_s: float = 10.0) -> Iterator[CheckFinding]:
     """Check a file and everything that it names; findings come as they are known.
 
     A missing variable does not end the examination: what needs it is left out.
@@ -69,7 +69,7 @@ def _variables(document: Any) -> dict[str, list[str]]:
     return found
 
 
-def _keys(variables: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> Iterator[Finding]:
+def _keys(variables: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> Iterator[CheckFinding]:
     missing = False
     for where, names in variables.items():
         for name in names:
@@ -81,7 +81,7 @@ def _keys(variables: Mapping[str, Sequence[str]], environment: Mapping[str, str]
         yield ok("keys", f"{count} variable{'s' if count != 1 else ''} of the environment needed, all set")
 
 
-def _clock(said: Sequence[EndpointSaid], seen: Sequence[DatabaseSeen]) -> Finding:
+def _clock(said: Sequence[EndpointSaid], seen: Sequence[DatabaseSeen]) -> CheckFinding:
     """The largest difference to other clocks."""
     others = [(each.ahead_s, f"the endpoint of {each.asked.name}") for each in said if each.ahead_s is not None]
     others += [(each.ahead_s, "the database") for each in seen if each.ahead_s is not None]
@@ -94,7 +94,7 @@ def _clock(said: Sequence[EndpointSaid], seen: Sequence[DatabaseSeen]) -> Findin
     return warning("clock", f"{abs(worst_s):.0f} s {word} {whose}", "synchronise it (timedatectl set-ntp true)")
 
 
-def _port(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[Finding]:
+def _port(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[CheckFinding]:
     found = check_port(config.listen)
     yield found
     if any(each.held for each in seen) and not found.detail.endswith("answers"):

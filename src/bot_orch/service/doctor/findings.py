@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Finding", "State", "failed", "ok", "warning"]
+__all__ = ["CheckFinding", "State", "failed", "ok", "warning"]
 
 State = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckFinding:
     """The result of one check; ``remedy`` says what to do unless it is ok."""
 
     check: str
@@ -20,16 +20,16 @@ class Finding:
     remedy: str = ""
 
 
-def ok(check: str, detail: str) -> Finding:
+def ok(check: str, detail: str) -> CheckFinding:
     """Nothing to do."""
-    return Finding(check=check, state="ok", detail=detail)
+    return CheckFinding(check=check, state="ok", detail=detail)
 
 
-def warning(check: str, detail: str, remedy: str) -> Finding:
+def warning(check: str, detail: str, remedy: str) -> CheckFinding:
     """The service works, but look at this."""
-    return Finding(check=check, state="warning", detail=detail, remedy=remedy)
+    return CheckFinding(check=check, state="warning", detail=detail, remedy=remedy)
 
 
-def failed(check: str, detail: str, remedy: str) -> Finding:
+def failed(check: str, detail: str, remedy: str) -> CheckFinding:
     """The service does not work as configured."""
-    return Finding(check=check, state="failed", detail=detail, remedy=remedy)
+    return CheckFinding(check=check, state="failed", detail=detail, remedy=remedy)

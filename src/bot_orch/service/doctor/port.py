@@ -7,14 +7,14 @@ import json
 import socket
 
 from bot_orch.service.config import ListenConfig
-from bot_orch.service.doctor.findings import Finding, failed, ok
+from bot_orch.service.doctor.findings import CheckFinding, failed, ok
 
 __all__ = ["check_port"]
 
 _TIMEOUT_S = 3.0
 
 
-def check_port(listen: ListenConfig) -> Finding:
+def check_port(listen: ListenConfig) -> CheckFinding:
     """Bind the address for a moment; if that fails, ask who is there."""
     at = f"{listen.host}:{listen.port}"
     if listen.port == 0:
