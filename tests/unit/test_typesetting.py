@@ -48,6 +48,7 @@ def inner(node):
         ("lambda* = 13 (lambda*)", "[λ^{*}=13(λ^{*})]"),
         ("noise (1.25) and eta (1.5) were", "noise (1.25) and [η] (1.5) were"),
         ("regret to max_i U_t(i) of item 4 phi_t", "regret to [max_iU_t(i)] of item 4 [φ_t]"),
+        ("psi''(s) = 1/(4 cosh^2(s/2)) is |Delta|", "[ψ′′(s)=1/(4cosh^{2}(s/2))] is [|Δ|]"),
         ("mean 0.5 +- 0.1", "mean 0.5 ± 0.1"),
         ("marked $x + 1$ only", "marked [x+1] only"),
     ],

@@ -24,10 +24,11 @@ GREEK = {
     "sigma": "σ",
     "tau": "τ",
     "phi": "φ",
+    "psi": "ψ",
     "omega": "ω",
     "Delta": "Δ",
 }
-FUNCTIONS = ("argmax", "exp", "ln", "log", "max", "min", "sd", "softmax", "sup", "var")
+FUNCTIONS = ("argmax", "cosh", "exp", "ln", "log", "max", "min", "sd", "softmax", "sup", "var")
 _SIGNS = {"<=": "≤", ">=": "≥", "->": "→", "!=": "≠", "~": "∼", "*": "·", "-": "−", "'": "′", "sum": "∑"}
 _PIECE = re.compile(r"\d+(?:[.,]\d+)*|[A-Za-z]+|<=|>=|->|!=|\S")
 _SLASH = re.compile(r"\^(-\w+/\w+|[123]/[234])(?!\w)")  # t^-1/2 is a power of t, not half of one; x^2/8 is an eighth

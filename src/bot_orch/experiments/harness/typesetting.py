@@ -20,7 +20,7 @@ _MARKED = re.compile(r"\$([^$]+)\$")
 #: Tags and what stands in code are left alone; text between them is read.
 _TAGS = re.compile(r"(<(code|pre|math|style|script)\b.*?</\2>|<[^<>]*>)", re.DOTALL)
 #: Letters that are never words; gamma, beta and delta name distributions and causes too.
-_SURE = "lambda|eta|alpha|theta|sigma|phi|nu|mu|rhat"
+_SURE = "lambda|eta|alpha|theta|sigma|phi|psi|nu|mu|Delta|rhat"
 _LETTER = rf"(?:{'|'.join(sorted(GREEK, key=len, reverse=True))}|rhat|[A-Za-z])(?![A-Za-z])"
 _INDEX = r"_(?:\(\w[^()]*\)|\w{1,2}(?!\w))"
 _POWER = r"\^(?:\([^()]*\)|-?\w+(?:/\w+)?)"
@@ -28,8 +28,8 @@ _NAME = r"[A-Za-z]+(?:[-+@.'’][A-Za-z0-9]{2,})+|\w+_\w{3,}|\d+(?:\.\d+)?\s?%|(
 _NUMBERED = r"\b(?:[Ii]tems?|Algorithms?|Theorem|Lemma|Tables?|Figures?|agents?|rounds?)\s\d+(?![\w.])"
 #: A ``strong`` piece makes a formula, ``weak`` ones beside it join it. The first kind that matches counts.
 _STRONG = (
-    rf"{_LETTER}{_INDEX}(?:{_POWER})?'?|(?:{_LETTER}|\)){_POWER}'?|\bsqrt(?=[\s(])|\b(?:max|min|sup|argmax){_INDEX}"
-    rf"|(?:{_SURE})(?:\*(?=[\s,.;:)]|$)|'?(?![\w*]|-[A-Za-z]{{2}}))"
+    rf"{_LETTER}{_INDEX}(?:{_POWER})?'?|(?:{_LETTER}|\)){_POWER}'?|\bsqrt(?=[\s(])|\b(?:max|min|sup|argmax){_INDEX}|\bcosh{_POWER}"
+    rf"|(?:{_SURE})(?:\*(?=[\s,.;:)]|$)|'{{0,2}}(?![\w*]|-[A-Za-z]{{2}}))"
 )
 _WEAK = (
     rf"(?:{'|'.join(sorted({*FUNCTIONS, *GREEK}))})(?![\w-])|[b-zB-HJ-Z](?![\w'’]|-[A-Za-z]{{2}})"
