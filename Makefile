@@ -7,10 +7,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test serve lint bench lock wheel coverage clean
+.PHONY: help setup run test serve lint bench lock wheel integrations coverage clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.base: pyproject.toml requirements/dev.txt
 	@echo "== environment for running, in $(VENV)"
@@ -54,6 +54,9 @@ wheel: $(VENV)/.dev ## build the wheel and the source archive into dist/, and tr
 	@rm -rf dist build && $(BIN)/pip install -q build && $(BIN)/python -m build -o dist . >/dev/null && rm -rf build && ls dist
 	@$(BIN)/python -m pytest -q -n 0 tests/wheel
 
+integrations: ## test every adapter against the real package, each in an environment of its own
+	@$(PYTHON) tests/integrations/run.py $(NAMES)
+
 coverage: $(VENV)/.dev ## run the tests and print which lines they reach, by package
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
 
@@ -64,4 +67,4 @@ lock: ## write the versions of a fresh environment to requirements/dev.txt
 	@rm -rf $(VENV)-lock
 
 clean: ## remove what was made
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-integrations out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,6 +13,12 @@ def turns(**options):
     return TurnBook(Router(["a", "b"], "ucb1", seed=1), **options)
 
 
+def raised_from(cause):
+    error = RuntimeError("as a framework says it")
+    error.__cause__ = cause
+    return error
+
+
 def last(own):
     return own.router.history()[-1]
 
@@ -35,6 +41,8 @@ def test_success():
         (type("APITimeoutError", (Exception,), {})(), None, "timeout"),
         (asyncio.CancelledError(), None, "cancelled"),
         (MemoryError(), 0.0, "out_of_memory"),
+        (raised_from(TimeoutError()), None, "timeout"),
+        (raised_from(ValueError()), 0.0, "crashed"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
 )
@@ -88,3 +96,12 @@ def test_memory_is_bounded():
 def test_a_reward_out_of_range_is_named():
     with pytest.raises(InvalidInputError, match="success_reward"):
         turns(success_reward=-1.0)
+
+
+def test_a_name_given_later():
+    own = turns(success_reward=None)
+    turn = own.begin(Task())
+    own.name(turn, "call-2")
+    turn.answered("x")
+    own.feedback("call-2", 0.5)
+    assert turn.outcome.reward == 0.5

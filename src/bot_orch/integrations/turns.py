@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +16,7 @@ from bot_orch.errors import InvalidInputError, UnknownDecisionError
 from bot_orch.router import Router
 from bot_orch.types import Decision, Outcome, Task
 
-__all__ = ["Turn", "TurnBook", "turn_ending"]
+__all__ = ["Turn", "TurnBook", "token_cost", "turn_ending"]
 
 TurnJudge = Callable[[Task, Any], "float | None"]
 
@@ -147,6 +147,11 @@ class TurnBook:
                 self._turns.popitem(last=False)
         return turn
 
+    def name(self, turn: Turn, call_id: str) -> None:
+        """Let a turn be found by another id, one that is known only after the decision."""
+        with self._lock:
+            self._turns[call_id] = turn
+
     def find(self, call_id: str) -> Turn | None:
         """The turn of a call, if it is remembered."""
         with self._lock:
@@ -163,9 +168,25 @@ class TurnBook:
 def turn_ending(error: BaseException) -> Ending:
     """How a call ended that raised ``error``; clients' own timeouts are told by the names of their classes.
 
+    A timeout that a framework raised again as an error of its own is found among the causes.
+
     >>> turn_ending(TimeoutError()), turn_ending(ValueError())
     (<Ending.TIMEOUT_TOTAL: 'timeout_total'>, <Ending.CRASHED: 'crashed'>)
     """
-    if isinstance(error, Exception) and any("Timeout" in kind.__name__ for kind in type(error).__mro__):
-        return Ending.TIMEOUT_TOTAL
+    cause: BaseException | None = error
+    for _ in range(8):
+        if isinstance(cause, Exception) and any("Timeout" in kind.__name__ for kind in type(cause).__mro__):
+            return Ending.TIMEOUT_TOTAL
+        cause = None if cause is None else cause.__cause__
     return ending_of(error)
+
+
+def token_cost(prices: Mapping[str, tuple[float, float]], agent: str, tokens: tuple[int, int]) -> float | None:
+    """Dollars of tokens read and written at ``prices`` per million, or None if the agent has no price.
+
+    >>> token_cost({"small": (1.0, 10.0)}, "small", (1000, 100))
+    0.002
+    """
+    if agent not in prices:
+        return None
+    return sum(price * count for price, count in zip(prices[agent], tokens, strict=True)) / 1e6
