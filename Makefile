@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test serve lint bench lock wheel integrations coverage clean
+.PHONY: help setup run test serve lint docs bench lock wheel integrations coverage clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,11 @@ $(VENV)/.dev: $(VENV)/.base
 $(VENV)/.serve: $(VENV)/.base
 	@echo "== environment for the service, in $(VENV)"
 	@$(BIN)/pip install -q -c requirements/dev.txt -e '.[reproduce,service]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base requirements/docs.txt
+	@echo "== environment for the documentation, in $(VENV)"
+	@$(BIN)/pip install -q -c requirements/dev.txt -r requirements/docs.txt -e '.[docs]'
 	@touch $@
 
 setup: $(VENV)/.dev ## make the development environment
@@ -47,6 +52,11 @@ lint: $(VENV)/.dev ## style, types, import contracts
 	@echo "== mypy";  $(BIN)/mypy
 	@echo "== import contracts"; $(BIN)/lint-imports --no-cache
 
+docs: $(VENV)/.docs ## build the documentation site into out/site/index.html
+	@echo "== documentation"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "== open out/site/index.html"
+
 bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: soak.py, long_stream.py and members.py, 20, 4 and 8 minutes, and arena.py, tables)
 	@for script in $(filter-out benchmarks/arena.py benchmarks/members.py benchmarks/long_stream.py benchmarks/soak.py benchmarks/_harness.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
@@ -60,10 +70,12 @@ integrations: ## test every adapter against the real package, each in an environ
 coverage: $(VENV)/.dev ## run the tests and print which lines they reach, by package
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
 
-lock: ## write the versions of a fresh environment to requirements/dev.txt
+lock: ## write the versions of a fresh environment to requirements/dev.txt and docs.txt
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/pip install -q -e '.[dev]'
 	@$(VENV)-lock/bin/pip freeze --exclude-editable > requirements/dev.txt
+	@$(VENV)-lock/bin/pip install -q -c requirements/dev.txt -e '.[docs]'
+	@$(VENV)-lock/bin/pip freeze --exclude-editable | grep -vxFf requirements/dev.txt > requirements/docs.txt
 	@rm -rf $(VENV)-lock
 
 clean: ## remove what was made
