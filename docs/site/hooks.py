@@ -25,7 +25,9 @@ DOCS = ROOT / "docs"
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"(```.*?```)", re.DOTALL)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", ".sh": "bash"}
-LOADED = re.compile(r"""<(?:script|link|img|iframe|source|object|embed)\b[^>]*\b(?:src|href|data)=["']?(?:https?:)?//[^>]*""")
+LOADED = re.compile(
+    r"""<(?:script|link|img|iframe|source|object|embed)\b[^>]*\b(?:src|href|data)=["']?(?:https?:)?//[^>]*"""
+)
 STYLED = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""")
 ALWAYS = ("CHANGELOG.md", "CONTRIBUTING.md")
 
@@ -76,14 +78,30 @@ def reference(module: str) -> str:
 
 
 def public_names(module: str) -> list[str]:
-    """What ``__all__`` of a module lists; without one, its classes and functions. Nothing is imported."""
+    """What ``__all__`` of a module lists; without one, its classes and functions. Nothing is imported.
+
+    A name that only ``__getattr__`` knows is an old address of something, and is left out.
+    """
     path = ROOT / "src" / module.replace(".", "/")
     tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(getattr(to, "id", "") == "__all__" for to in node.targets):
-            return [name for name in ast.literal_eval(node.value) if not name.startswith("__")]
+            return [name for name in ast.literal_eval(node.value) if name in bound(tree) and name[0] != "_"]
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+
+
+def bound(tree: ast.Module) -> set[str]:
+    """Names that a module imports, defines or assigns."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
 
 
 def outside(pages: Any) -> set[Path]:
@@ -122,7 +140,9 @@ def shown(path: Path) -> str:
         return translated(path, address(path))
     text = path.read_text()
     fence = "`" * max(4, 1 + max(map(len, re.findall(r"`+", text)), default=0))
-    return f"# {path.name}\n\n`{path.relative_to(ROOT)}`\n\n{fence}{LANGUAGES.get(path.suffix, 'text')}\n{text}{fence}\n"
+    return (
+        f"# {path.name}\n\n`{path.relative_to(ROOT)}`\n\n{fence}{LANGUAGES.get(path.suffix, 'text')}\n{text}{fence}\n"
+    )
 
 
 def translated(path: Path, name: str) -> str:

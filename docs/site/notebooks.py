@@ -26,8 +26,7 @@ def executed(path: Path) -> tuple[str, dict[str, bytes]]:
             parts.append(cell.source)
             continue
         parts.append(f"```python\n{cell.source}\n```")
-        for output in cell.outputs:
-            parts.append(_shown(output, path.stem, pictures))
+        parts += [_shown(output, path.stem, pictures) for output in cell.outputs]
     return "\n\n".join(part for part in parts if part) + "\n", pictures
 
 
