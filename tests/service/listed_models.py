@@ -27,6 +27,8 @@ class Exchange(BaseHTTPRequestHandler):
         self.server.chats.append(document)
         if self.refused():
             return self.reply(401, {"error": {"message": "wrong key", "type": "auth", "code": "invalid_api_key"}})
+        if self.server.chat_status != 200:
+            return self.reply(self.server.chat_status, {"error": {"message": "broken", "type": "fault", "code": None}})
         usage = {"prompt_tokens": 11, "completion_tokens": 2, "total_tokens": 13}
         if self.path.endswith("/messages"):
             content = [{"type": "text", "text": "an answer"}]
@@ -58,12 +60,12 @@ class Exchange(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def endpoint(models=("m-1",), *, key=KEY, models_status=200, date=""):
+def endpoint(models=("m-1",), *, key=KEY, models_status=200, chat_status=200, date=""):
     """``endpoint.url`` ends with ``/v1``; ``chats`` are the requests that came."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as server:
         server.daemon_threads = True
         server.models, server.key, server.models_status, server.date = models, key, models_status, date
-        server.asked, server.chats = [], []
+        server.asked, server.chats, server.chat_status = [], [], chat_status
         server.url = f"http://127.0.0.1:{server.server_port}/v1"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()

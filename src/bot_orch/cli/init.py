@@ -30,14 +30,20 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.files import write_atomically
-    from bot_orch.service.operations.schema import SCHEMA_FILE, config_schema
     from bot_orch.service.starter import STARTER
 
     if arguments.config.exists() and not arguments.force:
         raise ResultsExistError(f"{arguments.config}: exists; pass --force to overwrite it")
-    schema = json.dumps(config_schema(), indent=2) + "\n"
-    write_atomically(arguments.config.with_name(SCHEMA_FILE), schema.encode())
-    write_atomically(arguments.config, STARTER.encode())
+    write_configuration(arguments.config, STARTER)
     print(f"wrote {arguments.config}; next: bot-orch serve {arguments.config}")  # noqa: T201
     return 0
+
+
+def write_configuration(path: Path, text: str) -> None:
+    """Write a configuration, and beside it its JSON Schema."""
+    from bot_orch.files import write_atomically
+    from bot_orch.service.operations.schema import SCHEMA_FILE, config_schema
+
+    schema = json.dumps(config_schema(), indent=2) + "\n"
+    write_atomically(path.with_name(SCHEMA_FILE), schema.encode())
+    write_atomically(path, text.encode())

@@ -36,9 +36,9 @@ def see_database(database: str) -> DatabaseSeen:
 
 def _sqlite(path: Path) -> DatabaseSeen:
     disk = check_folder(path.parent)
-    if not path.exists():
-        return DatabaseSeen((disk, ok("database", f"{path}: made at the first start")))
     try:
+        if not path.exists():
+            return DatabaseSeen((disk, ok("database", f"{path}: made at the first start")))
         log = open_log(path)
         try:
             events, time_us = log.last()

@@ -20,8 +20,9 @@ _WRITES = 5
 
 def check_folder(folder: Path) -> CheckFinding:
     """Write and sync a few pages beside the log; a folder that does not exist is made at the first start."""
-    place = next(each for each in (folder, *folder.parents) if each.exists())
+    place = folder
     try:
+        place = next(each for each in (folder, *folder.parents) if each.exists())
         free = shutil.disk_usage(place).free
         sync_s = statistics.median(_sync_s(place) for _ in range(_WRITES))
     except OSError as error:

@@ -1,0 +1,126 @@
+"""``bot-orch quickstart``: from nothing to a gateway that learns."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from bot_orch.errors import InvalidInputError, ResultsExistError
+
+_DESCRIPTION = """\
+Look for endpoints in the environment, write a configuration for them, check it, serve it, send three chats, say which
+agent answered with which propensity, and open the dashboard. It serves until Ctrl-C.
+
+Asks three questions: which endpoints, what teaches the router, which port. Options answer them; --yes takes defaults.
+
+Looks at OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL; ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_MODEL;
+AZURE_OPENAI_API_KEY, AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT; OLLAMA_HOST and OLLAMA_MODEL, or an Ollama on
+this machine. Without any of them the agents are simulated. The file names variables; keys are never written."""
+_EXAMPLE = """\
+examples:
+  bot-orch quickstart
+  bot-orch quickstart --yes --endpoint local=http://127.0.0.1:8000/v1 --endpoint big=https://host/v1,big-1,BIG_KEY
+  bot-orch quickstart --simulated --yes --once"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "quickstart",
+        help="configure, serve and try a gateway for the endpoints of this environment",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("config", type=Path, nargs="?", default=Path("bot-orch.yaml"), metavar="FILE")
+    parser.add_argument(
+        "--endpoint", action="append", default=[], metavar="NAME=URL", help="another one: name=url[,model[,VARIABLE]]"
+    )
+    parser.add_argument("--simulated", action="store_true", help="simulated agents, whatever the environment has")
+    parser.add_argument(
+        "--learn-from", choices=("answers", "judge", "feedback"), help="what teaches the router (default: answers)"
+    )
+    parser.add_argument("--port", type=int, metavar="N", help="default: 8080")
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    parser.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
+    parser.add_argument("--once", action="store_true", help="stop after the chats; status 1 if one failed")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from functools import partial
+
+    from bot_orch.cli.init import write_configuration
+    from bot_orch.service.build import check
+    from bot_orch.service.config import load_config
+    from bot_orch.service.quickstart import Search, Try, configuration, run_quickstart, search
+
+    file: Path = arguments.config
+    if file.exists() and not arguments.force:
+        raise ResultsExistError(f"{file}: exists; run it with: bot-orch serve {file}, or pass --force to overwrite it")
+    ask = not arguments.yes and sys.stdin.isatty()
+    found = Search(()) if arguments.simulated else search(os.environ, arguments.endpoint)
+    for line in found.left_out:
+        _say(f"left out: {line}")
+    for each in found.found:
+        _say(f"found: {each.source} ({each.base_url}): {', '.join(each.models)}")
+    wanted = _endpoints(found.found, ask=ask)
+    if not wanted:
+        _say("no endpoint to use: the agents are simulated")
+    learn_from = arguments.learn_from or _learn_from(ask=ask and bool(wanted))
+    port = arguments.port if arguments.port is not None else _port(ask=ask)
+    write_configuration(file, configuration(wanted, learn_from=learn_from, file=file.name, port=port))
+    read = partial(load_config, file, port=port)
+    config = read()
+    check(config)
+    _say(f"wrote {file}: {len(config.agents)} agents; it is valid")
+    browser = not arguments.no_browser
+    return run_quickstart(Try(config, read, _say, file=str(file), once=arguments.once, browser=browser))
+
+
+def _endpoints(found: Any, *, ask: bool) -> Any:
+    if not ask or not found:
+        return found
+    names = ", ".join(each.name for each in found)
+    said = _asked(f"1/3 Which endpoints? (names with commas, or none) [{names}] ") or names
+    wanted = {name.strip() for name in said.split(",")} - {"none", ""}
+    unknown = wanted - {each.name for each in found}
+    if unknown:
+        raise InvalidInputError("endpoints", f"{', '.join(sorted(unknown))} not found", f"choose from {names}")
+    return tuple(each for each in found if each.name in wanted)
+
+
+def _learn_from(*, ask: bool) -> str:
+    from bot_orch.service.quickstart import LEARN_FROM
+
+    if not ask:
+        return "answers"
+    for name, text in LEARN_FROM.items():
+        _say(f"    {name}: {text}")
+    said = _asked("2/3 What teaches the router? [answers] ") or "answers"
+    if said not in LEARN_FROM:
+        raise InvalidInputError("answer", f"is {said}", f"choose from {', '.join(LEARN_FROM)}")
+    return said
+
+
+def _port(*, ask: bool) -> int:
+    said = (_asked("3/3 Which port? [8080] ") if ask else "") or "8080"
+    if not said.isdecimal():
+        raise InvalidInputError("port", f"is {said}", "write a number")
+    return int(said)
+
+
+def _asked(question: str) -> str:
+    try:
+        return input(question).strip()
+    except EOFError:
+        return ""
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201

@@ -1,0 +1,7 @@
+"""From nothing to a gateway that learns: endpoints of the environment, a configuration, a service, three chats."""
+
+from bot_orch.service.quickstart.found import EndpointFound, Search, search
+from bot_orch.service.quickstart.run import Try, run_quickstart
+from bot_orch.service.quickstart.writing import LEARN_FROM, configuration
+
+__all__ = ["LEARN_FROM", "EndpointFound", "Search", "Try", "configuration", "run_quickstart", "search"]

@@ -1,0 +1,99 @@
+"""The configuration that ``bot-orch quickstart`` writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from bot_orch.service.quickstart.found import EndpointFound
+
+__all__ = ["LEARN_FROM", "configuration"]
+
+LEARN_FROM: Mapping[str, str] = MappingProxyType(
+    {
+        "answers": "every whole answer earns 1, less its seconds and dollars; thumbs and repeated questions count more",
+        "judge": "a model of yours grades a fifth of the answers; thumbs count more",
+        "feedback": "only what your application reports to /v1/feedback",
+    }
+)
+"""What teaches the router, and what that means."""
+
+_HEAD = """\
+# yaml-language-server: $schema=bot-orch.schema.json
+# Written by bot-orch quickstart. Check with: bot-orch doctor {file}. Run with: bot-orch serve {file}.
+version: 1
+database: {database}      # the log, beside this file
+listen: {{host: 127.0.0.1, port: {port}}}
+
+router:
+  policy: auto
+  encoder: builtin       # the prompt tells tasks apart: the log keeps 70 numbers of it, never the text
+  objective:             # quality (0 to 1) less what it costs
+    usd: 1.0             # reward that a dollar is worth; dollars count for agents with a price
+    seconds: 0.01        # reward that a second is worth
+  # subject_to: {{usd_per_day: 5}}   # a daily budget; needs prices
+  floor: 0.02            # share of all traffic spread evenly over the agents
+"""
+_REWARD = "  success_reward: 1.0    # what an answer earns unless a judge below says otherwise\n"
+_JUDGES = {
+    "answers": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n"
+    "  - {name: behaviour, kind: implicit}     # questions that are asked again\n",
+    "judge": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n"
+    "  - {name: model, kind: llm, rate: 0.2, settings: {agent: %s}}\n",
+    "feedback": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n",
+}
+_SIMULATED = """\
+# These pretend, and judge themselves. With a key in the environment: bot-orch quickstart --force
+agents:
+  - {id: small-model, kind: simulated, price: {per_call_usd: 0.001}, settings: {quality: 0.6, median_s: 0.1}}
+  - {id: large-model, kind: simulated, price: {per_call_usd: 0.02}, settings: {quality: 0.9, median_s: 0.3}}
+"""
+_PRICE = "    # price: {input_usd_per_million: 0.5, output_usd_per_million: 1.5}   # from its price list\n"
+_BRIEF = "Answer in as few words as possible."
+
+
+def configuration(found: Sequence[EndpointFound], *, learn_from: str = "answers", file: str, port: int = 8080) -> str:
+    """The text of a file with these endpoints; simulated agents if there are none."""
+    stem = re.sub(r"\.[^.]*$", "", file) or "bot-orch"
+    head = _HEAD.format(file=file, database=json.dumps(f"{stem}.sqlite"), port=port or 8080)
+    if not found:
+        return head + "\n" + _SIMULATED
+    agents = _agents(found)
+    first = json.dumps(next(iter(agents)))
+    judges = "judges:\n" + (_JUDGES[learn_from] % first if learn_from == "judge" else _JUDGES[learn_from])
+    reward = _REWARD if learn_from == "answers" else ""
+    return head + reward + "\n" + judges + "\nagents:\n" + "\n".join(agents.values())
+
+
+def _agents(found: Sequence[EndpointFound]) -> dict[str, str]:
+    """Entries by id; a single model gets a variant with short answers, so that there is a choice."""
+    pairs = [(each, model) for each in found for model in each.models]
+    entries: dict[str, str] = {}
+    for each, model in pairs:
+        name = _id(model)
+        name = name if name not in entries else f"{_id(each.name)}-{name}"
+        while name in entries:
+            name += "-2"
+        entries[name] = _entry(name, each, model)
+    if len(pairs) == 1:
+        name = f"{next(iter(entries))}-brief"
+        entries[name] = _entry(name, *pairs[0], system=_BRIEF)
+    return entries
+
+
+def _entry(name: str, endpoint: EndpointFound, model: str, *, system: str = "") -> str:
+    settings: dict[str, object] = {"base_url": endpoint.base_url, "model": model}
+    if endpoint.key:
+        settings["api_key"] = f"${{{endpoint.key}}}"
+    if endpoint.private:
+        settings["allow_private"] = True
+    if system:
+        settings["system"] = system
+    inner = ", ".join(f"{key}: {json.dumps(value)}" for key, value in settings.items())
+    return f"  - id: {json.dumps(name)}\n    kind: {endpoint.kind}\n{_PRICE}    settings: {{{inner}}}\n"
+
+
+def _id(text: str) -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-.")[:48] or "model"
