@@ -24,6 +24,7 @@ decisions (sent as feedback again) show which lambda resists a judge that is bei
 _EXAMPLE = """\
 examples:
   bot-orch evaluate bot-orch.sqlite --policy uniform ucb1
+  bot-orch evaluate bot-orch.sqlite --policy logged        (means of what was logged; needs no propensities)
   bot-orch evaluate bot-orch.sqlite --policy agent:large-model --confidence 0.9
   bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 0.3 1 3 auto
   bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 1 auto --audited"""
@@ -39,7 +40,9 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
-    parser.add_argument("--policy", nargs="+", required=True, metavar="P", help="a policy, agent:NAME, or uniform")
+    parser.add_argument(
+        "--policy", nargs="+", required=True, metavar="P", help="a policy, agent:NAME, uniform, or logged"
+    )
     parser.add_argument("--lambdas", nargs="+", metavar="L", help="candidates: numbers, zero or more, and auto")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="default: 0.95")
     parser.add_argument("--min-effective", type=float, default=50.0, metavar="N", help="minimal effective sample size")
@@ -105,6 +108,8 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
     from bot_orch.evaluation.evaluate import evaluate_log
 
     def show() -> tuple[str, bool]:
+        if target == "logged":
+            return _logged(log, arguments.confidence), True
         found = evaluate_log(log, target, **_settings(arguments))
         known = f"{found.decisions} decisions, {found.missing} without reward, logged mean {found.logged_mean:.4f}"
         learned = "" if found.learned is None else f", learned from {found.learned}"
@@ -118,12 +123,28 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
     return show
 
 
+def _logged(log: Log, confidence: float) -> str:
+    from bot_orch.evaluation.evaluate import collect
+    from bot_orch.evaluation.logged import logged_means
+
+    rounds = collect(log)
+    found = logged_means(rounds, confidence=confidence)
+    missing = len(rounds.made) - (found[0].decisions if found else 0)
+    lines = [f"logged ({len(rounds.made)} decisions, {missing} without reward)"]
+    width = max((len(each.agent) for each in found), default=0)
+    for each in found:
+        interval = f"[{each.low:.4f}, {each.high:.4f}]"
+        lines.append(f"  {each.agent:<{width}}{each.mean:>8.4f}  {interval}  {each.decisions} decisions")
+    note = "the mean of an agent is that of the tasks it was given: agents compare only if tasks were given at random"
+    return "\n".join([*lines, f"  note: {note}"])
+
+
 def _lambdas(
     log: Log, target: str, lambdas: list[Lambda], arguments: argparse.Namespace
 ) -> Callable[[], tuple[str, bool]]:
     from bot_orch.evaluation.lambda_choice import pick_lambda
 
-    if target == "uniform" or target.startswith("agent:"):
+    if target in ("uniform", "logged") or target.startswith("agent:"):
         raise InvalidInputError("--policy", f"{target!r} does not use lambda", "name a policy that does, such as auto")
 
     def show() -> tuple[str, bool]:

@@ -106,6 +106,14 @@ def evaluate_log(
 def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:
     """Positions of decisions with a score, and these decisions; refuses if too few have one."""
     keep, logged = rounds.scored(audited=audited)
+    unknown = int(np.isnan(logged.propensities).any(axis=1).sum())
+    if unknown:
+        raise InvalidInputError(
+            "log",
+            f"{unknown} of {len(logged)} decisions were imported without a propensity, so no weight can be computed",
+            "see --policy logged for the means of what was logged; if agents were drawn at random, import the file "
+            "again with --assume-uniform",
+        )
     if audited and not keep:
         raise InvalidInputError(
             "log", "holds no revised reward", "send second opinions as feedback for the same decisions"

@@ -103,7 +103,7 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
         "task_id": event.task.id,
         "kind": event.task.kind,
         "agent": event.agent,
-        "propensity": propensity,
+        "propensity": None if math.isnan(propensity) else propensity,
         "policy": event.policy,
         "lambda": event.lambda_,
         "by": event.by,
@@ -111,10 +111,14 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
         "cost_usd": 0.0,
         "feedbacks": 0,
         "revisions": 0,
-        "propensities": dict(zip(event.agents, event.column("propensity").tolist(), strict=True)),
+        "propensities": {} if math.isnan(propensity) else _by_agent(event),
         "features": list(event.seen()),
         "audit_probability": event.audit_probability,
     }
+
+
+def _by_agent(event: DecisionMade) -> dict[str, float]:
+    return dict(zip(event.agents, event.column("propensity").tolist(), strict=True))
 
 
 def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:

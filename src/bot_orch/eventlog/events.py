@@ -25,6 +25,7 @@ from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Multiplied, Outcom
 __all__ = [
     "CLAIM",
     "FIRST_ENGINE",
+    "IMPORTED",
     "RESTARTED",
     "SETTLING",
     "AttemptEnded",
@@ -58,6 +59,8 @@ SETTLING = frozenset({"learned", "noted"})
 RESTARTED = "agent.restarted"
 #: The engine of logs that do not name one.
 FIRST_ENGINE = "1"
+#: The engine of decisions that another router made.
+IMPORTED = "imported"
 #: The column of a decision that holds the agents' claims.
 CLAIM = "claim"
 

@@ -14,6 +14,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.eventlog.capture import CapturedLedger, Entries, decompressed, digest, run_slices
 from bot_orch.eventlog.events import (
+    IMPORTED,
     SETTLING,
     AttemptEnded,
     Censored,
@@ -397,6 +398,7 @@ def _feedback(body: bytes) -> FeedbackGiven:
 
 def drawn_agent(event: DecisionMade) -> str:
     """The agent that the recorded probabilities and random key draw."""
+    _check_own(event)
     return event.agents[int(draw(event.column("propensity"), uniform(event.stream, event.counter)))]
 
 
@@ -405,6 +407,7 @@ def _check_draw(event: DecisionMade, router: Orchestrator) -> None:
 
     That needs no engine, so a changed row is found in a log of any release.
     """
+    _check_own(event)
     if event.stream != router.stream:
         raise LedgerMismatchError(f"decision {event.id} was drawn with another seed; the log was changed")
     drawn = drawn_agent(event)
@@ -412,4 +415,12 @@ def _check_draw(event: DecisionMade, router: Orchestrator) -> None:
         raise LedgerMismatchError(
             f"decision {event.id} chose {event.agent!r}, its probabilities and random key draw {drawn!r}; "
             "the log was changed"
+        )
+
+
+def _check_own(event: DecisionMade) -> None:
+    if event.engine == IMPORTED:
+        raise LedgerMismatchError(
+            f"decision {event.id} was imported from another router, and can be neither derived again nor served; "
+            "use evaluate, export or a warm start"
         )

@@ -1,0 +1,102 @@
+"""``bot-orch import``: read the log of another router into a log that ``evaluate`` reads."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bot_orch.errors import InvalidInputError, ResultsExistError
+
+if TYPE_CHECKING:
+    from bot_orch.evaluation.importing.writing import Imported
+
+_SOURCES = ("csv", "jsonl", "litellm", "langfuse", "vw", "events")
+_DESCRIPTION = """\
+Read decisions and outcomes that another router logged into a log that 'bot-orch evaluate', 'bot-orch export' and a warm
+start read. Columns and fields: docs/import.md. Without propensities, 'bot-orch evaluate --policy logged' gives means of
+what was logged; other policies are refused, unless agents were drawn at random and --assume-uniform says so."""
+_EXAMPLE = """\
+examples:
+  bot-orch import --from csv calls.csv --out old.sqlite --map agent=model reward=thumbs_up
+  bot-orch import --from litellm spend.jsonl --out old.sqlite --reward success
+  bot-orch import --from vw train.dat --out old.sqlite --agents small large --range -1 0
+  bot-orch import --from events events.jsonl --out copy.sqlite"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "import",
+        help="read the log of another router",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="what the other router wrote")
+    parser.add_argument("--from", dest="source", choices=_SOURCES, required=True, help="what wrote FILE")
+    parser.add_argument("--out", dest="log", type=Path, required=True, metavar="LOG", help="a new log")
+    parser.add_argument(
+        "--map", nargs="+", default=[], metavar="OURS=THEIRS", help="names of columns, as in agent=model"
+    )
+    parser.add_argument("--reward", metavar="NAME", help="a column, a score, a key of the metadata, or 'success'")
+    parser.add_argument("--range", nargs=2, type=float, default=[0.0, 1.0], metavar=("LOW", "HIGH"), help="of rewards")
+    parser.add_argument("--agents", nargs="+", default=[], metavar="NAME", help="names of actions 1, 2, ... (vw)")
+    parser.add_argument("--assume-uniform", action="store_true", help="rows without a propensity were drawn uniformly")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from bot_orch.evaluation.importing.foreign import ImportOptions
+    from bot_orch.evaluation.importing.writing import import_log
+    from bot_orch.eventlog.stores.open import open_log
+
+    if arguments.log.exists():
+        raise ResultsExistError(f"{arguments.log}: exists; name a new log")
+    low, high = arguments.range
+    options = ImportOptions(
+        _columns(arguments.map),
+        arguments.reward,
+        (low, high),
+        agents=tuple(arguments.agents),
+        assume_uniform=arguments.assume_uniform,
+    )
+    memory = open_log(":memory:", writing=True)  # a file that cannot be read leaves nothing behind
+    found = import_log(arguments.file, arguments.source, memory, options=options)
+    log = open_log(arguments.log, writing=True, name="--out")
+    try:
+        log.append(list(memory.read()))
+        log.commit()
+    finally:
+        log.close()
+    print(_report(found, arguments.log))  # noqa: T201
+    return 0
+
+
+def _columns(pairs: list[str]) -> dict[str, str]:
+    from bot_orch.evaluation.importing.tables import TABLE_COLUMNS
+
+    found = {}
+    for pair in pairs:
+        ours, equals, theirs = pair.partition("=")
+        if not equals or not theirs or ours not in TABLE_COLUMNS:
+            names = ", ".join(TABLE_COLUMNS)
+            raise InvalidInputError("--map", f"holds {pair!r}", f"write OURS=THEIRS, where OURS is one of {names}")
+        found[ours] = theirs
+    return found
+
+
+def _report(found: Imported, log: Path) -> str:
+    counts = f"{found.rewards} with a reward, {found.propensities} with a propensity"
+    lines = [f"{found.decisions} decisions in {log} ({counts}); agents: {', '.join(found.agents)}"]
+    if found.ignored:
+        lines.append(f"not read: {', '.join(found.ignored)}")
+    if found.rewards == 0:
+        lines.append("no reward: evaluate has nothing to score; name one with --reward")
+    if found.propensities < found.decisions:
+        lines.append(
+            "no propensity in some rows: only 'bot-orch evaluate --policy logged' can be answered; "
+            "if agents were drawn at random, import with --assume-uniform"
+        )
+    return "\n".join(lines)

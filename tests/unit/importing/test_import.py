@@ -1,0 +1,392 @@
+"""``bot-orch import``: what is read from each format, what can be concluded, and what errors name."""
+
+import csv
+import json
+import random
+
+import numpy as np
+import pytest
+
+from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
+from bot_orch.cli import main
+from bot_orch.evaluation.evaluate import collect, evaluate_log
+from bot_orch.evaluation.export import decision_rows, export
+from bot_orch.evaluation.importing.foreign import ImportOptions
+from bot_orch.evaluation.importing.writing import SOURCES, import_log
+from bot_orch.eventlog import (
+    Configured,
+    FeedbackGiven,
+    MemoryLog,
+    Row,
+    encode_event,
+    kind_of,
+    open_log,
+    outcomes_in,
+    record_decision,
+    record_task,
+    replay,
+)
+from bot_orch.eventlog.events import Censored
+
+
+def imported(path, source, text, **options):
+    path.write_text(text)
+    log = MemoryLog()
+    return log, import_log(path, source, log, options=ImportOptions(**options))
+
+
+def own_log(n=300):
+    """A log of ours: features, failures, timeouts, silence and decisions without an outcome."""
+    rng = np.random.default_rng(5)
+    router, log = Orchestrator(["a", "b", "c"], "bot", floor=0.3, seed=2), MemoryLog()
+    rows = []
+
+    def write(event, ref=""):
+        rows.append(Row(len(rows) + 1, 1000 + len(rows), kind_of(event), ref, encode_event(event)))
+
+    write(Configured(router.to_json()))
+    for number in range(n):
+        task = Task(f"t{number}", "q", features=(float(rng.integers(0, 2)), 0.25))
+        made = router.decide(task)
+        write(record_decision(made.id, made, record_task(task)), made.id)
+        if number % 10 == 3:
+            outcome = Outcome.censored(elapsed_s=2.0, reason="timeout")
+            router.observe(made.id, outcome)
+            write(FeedbackGiven(f"f{number}", made.id, "noted", None, 2.0, False, "timeout"), made.id)
+        elif number % 10 == 7:
+            write(Censored(made.id, 5.0, "horizon"), made.id)
+            router.observe(made.id, Outcome.censored(elapsed_s=5.0, reason="horizon"))
+        else:
+            reward = float(rng.random() < {"a": 0.2, "b": 0.6, "c": 0.4}[made.agent])
+            router.observe(made.id, Outcome.completed(reward, elapsed_s=1.0))
+            write(FeedbackGiven(f"f{number}", made.id, "learned", reward, 1.0, cost_usd=0.01), made.id)
+    log.append(rows)
+    log.commit()
+    return log
+
+
+TARGETS = ("uniform", "agent:b")
+
+
+def same(one, other):
+    assert (one.decisions, one.missing, one.logged_mean) == (other.decisions, other.missing, other.logged_mean)
+    for a, b in zip(one.estimates, other.estimates, strict=True):
+        assert [b.value, b.low, b.high, b.effective_n] == pytest.approx([a.value, a.low, a.high, a.effective_n])
+
+
+@pytest.mark.parametrize("source", ["jsonl", "events"])
+def test_an_exported_log_of_our_own_gives_the_same_evaluation(tmp_path, source):
+    log, copy = own_log(), MemoryLog()
+    export(log, tmp_path / "log.jsonl", events=source == "events")
+    found = import_log(tmp_path / "log.jsonl", source, copy)
+    assert found.decisions == found.propensities == 300 and found.agents == ("a", "b", "c")
+    for target in TARGETS:
+        same(evaluate_log(log, target), evaluate_log(copy, target))
+    assert collect(copy).rewards == collect(log).rewards
+
+
+def test_exported_events_come_back_as_they_were_and_replay(tmp_path):
+    log, copy = own_log(60), MemoryLog()
+    export(log, tmp_path / "log.jsonl", events=True)
+    import_log(tmp_path / "log.jsonl", "events", copy)
+    assert [(row.seq, row.time_us, row.kind, row.ref, row.body) for row in copy.read()] == [
+        (row.seq, row.time_us, row.kind, row.ref, row.body) for row in log.read()
+    ]
+    verified = replay(copy)
+    assert verified.ok and verified.derived == 60
+
+
+def test_an_exported_table_gives_the_same_weights(tmp_path):
+    """CSV holds the propensity of the chosen agent alone, and no features: IPS and SNIPS need no more."""
+    log, copy = own_log(), MemoryLog()
+    export(log, tmp_path / "log.csv")
+    import_log(tmp_path / "log.csv", "csv", copy)
+    for target in TARGETS:
+        one, other = evaluate_log(log, target), evaluate_log(copy, target)
+        assert [e.value for e in other.estimates[:2]] == pytest.approx([e.value for e in one.estimates[:2]])
+
+
+CSV = (
+    "model,thumbs,propensity,feature_len,when,colour\n"
+    "small,1,0.25,3,2026-01-01T00:00:00Z,red\n"
+    "large,0,0.75,5,2026-01-01T00:00:01Z,blue\n"
+)
+
+
+def test_columns_are_mapped_and_unknown_ones_named(tmp_path, capsys):
+    (tmp_path / "calls.csv").write_text(CSV)
+    words = ["--map", "agent=model", "reward=thumbs", "time=when"]
+    out = tmp_path / "old.sqlite"
+    assert main(["import", "--from", "csv", str(tmp_path / "calls.csv"), "--out", str(out), *words]) == 0
+    said = capsys.readouterr().out
+    assert "2 decisions in" in said and "2 with a reward, 2 with a propensity" in said
+    assert "not read: colour" in said
+    log = open_log(out)
+    rounds = collect(log)
+    assert rounds.agents == ("small", "large")
+    assert rounds.propensities().tolist() == [[0.25, 0.75], [0.25, 0.75]]
+    assert [event.seen() for event in rounds.made] == [(3.0,), (5.0,)]
+    assert list(rounds.rewards.values()) == [1.0, 0.0]
+    assert [row.time_us for row in log.read()][:3] == [1767225599999999, 1767225600000000, 1767225600000001]
+    log.close()
+    assert main(["import", "--from", "csv", str(tmp_path / "calls.csv"), "--out", str(out), *words]) == 2
+    assert "exists" in capsys.readouterr().err
+
+
+def test_without_propensities_only_the_logged_means_are_given(tmp_path, capsys):
+    rows = ["agent,reward"] + [f"{'ab'[i % 2]},{int(i % 4 == 0)}" for i in range(200)]
+    file, out = tmp_path / "calls.csv", tmp_path / "old.sqlite"
+    file.write_text("\n".join(rows))
+    assert main(["import", "--from", "csv", str(file), "--out", str(out)]) == 0
+    assert "--assume-uniform" in capsys.readouterr().out
+    assert main(["evaluate", str(out), "--policy", "agent:a"]) == 2
+    assert "200 of 200 decisions were imported without a propensity" in capsys.readouterr().err
+    assert main(["evaluate", str(out), "--policy", "auto", "--lambdas", "0", "1", "--quiet"]) == 2
+    assert main(["evaluate", str(out), "--policy", "logged"]) == 0
+    said = capsys.readouterr().out
+    assert "all  0.2500" in said and "a    0.5000" in said and "b    0.0000" in said and "note:" in said
+    assert main(["export", str(out), str(tmp_path / "again.jsonl")]) == 0
+    assert json.loads((tmp_path / "again.jsonl").read_text().splitlines()[0])["propensity"] is None
+    drawn = tmp_path / "drawn.sqlite"
+    assert main(["import", "--from", "csv", str(file), "--out", str(drawn), "--assume-uniform"]) == 0
+    assert main(["evaluate", str(drawn), "--policy", "agent:a", "ucb1"]) == 0
+    assert "SNIPS   0.5000" in capsys.readouterr().out
+
+
+def test_names_that_an_export_quotes_come_back(tmp_path):
+    log, _ = imported(tmp_path / "x.csv", "csv", "agent,reward\n@cf/meta,1\n-b,0\n")
+    export(log, tmp_path / "out.csv")
+    assert "'@cf/meta" in (tmp_path / "out.csv").read_text()
+    assert import_log(tmp_path / "out.csv", "csv", MemoryLog()).agents == ("@cf/meta", "-b")
+
+
+def test_a_log_that_always_chose_one_agent_supports_no_other(tmp_path, capsys):
+    log, _ = imported(
+        tmp_path / "x.jsonl", "jsonl", '{"agent":"a","reward":1,"propensity":1,"eligible":["a","b"]}\n' * 1
+    )
+    assert collect(log).propensities().tolist() == [[1.0, 0.0]]
+
+
+def test_an_imported_log_is_neither_replayed_nor_served(tmp_path):
+    log, _ = imported(tmp_path / "x.csv", "csv", "agent,reward,propensity\na,1,0.5\nb,1,0.5\n")
+    verified = replay(log)
+    assert not verified.ok and "was imported from another router" in verified.damaged[0]
+
+
+def test_an_imported_log_warms_a_router(tmp_path):
+    log, _ = imported(tmp_path / "x.csv", "csv", "agent,reward\na,1\nb,0\n")
+    assert outcomes_in(log) == [{"agent": "a", "reward": 1.0}, {"agent": "b", "reward": 0.0}]
+
+
+LITELLM = [
+    {
+        "request_id": "r2",
+        "model": "large",
+        "response_cost": 0.02,
+        "startTime": "2026-01-01 00:00:05",
+        "endTime": "2026-01-01 00:00:07.5",
+        "status": "success",
+        "metadata": {"rating": 4},
+        "api_key": "hashed",
+    },
+    {
+        "request_id": "r1",
+        "model": "small",
+        "spend": 0.001,
+        "startTime": 1767225600.0,
+        "endTime": 1767225601.0,
+        "status": "failure",
+        "metadata": "{}",
+    },
+]
+
+
+def test_litellm_spend_logs(tmp_path):
+    text = "".join(json.dumps(record) + "\n" for record in LITELLM)
+    log, found = imported(tmp_path / "x.jsonl", "litellm", text, reward="success")
+    assert found.ignored == ("api_key",) and found.propensities == 0
+    first, second = decision_rows(log)
+    assert (first["decision_id"], first["agent"], first["completed"], first["reward"]) == ("r1", "small", False, 0.0)
+    assert (second["reward"], second["elapsed_s"], second["cost_usd"]) == (1.0, 2.5, 0.02)
+    rated, _ = imported(tmp_path / "x.jsonl", "litellm", text, reward="rating", range_=(1.0, 5.0))
+    assert collect(rated).rewards == {"r1": 0.0, "r2": 0.75}  # a failure counts as zero
+    plain, found = imported(tmp_path / "x.json", "litellm", json.dumps(LITELLM))
+    assert found.rewards == 0 and collect(plain).missing == 1
+
+
+LANGFUSE = {
+    "data": [
+        {"id": "o1", "type": "SPAN", "name": "chain"},
+        {
+            "id": "o2",
+            "traceId": "t",
+            "type": "GENERATION",
+            "model": "small",
+            "latency": 0.5,
+            "totalCost": 0.001,
+            "scores": [{"name": "helpful", "value": 0.75}],
+        },
+        {
+            "id": "o3",
+            "type": "GENERATION",
+            "model": "large",
+            "latency": 1,
+            "level": "ERROR",
+            "scores": {"helpful": [0]},
+        },
+    ]
+}
+
+
+def test_langfuse_observations(tmp_path):
+    log, found = imported(tmp_path / "x.json", "langfuse", json.dumps(LANGFUSE))
+    assert found.decisions == 2 and found.agents == ("small", "large")
+    one, two = decision_rows(log)
+    assert (one["reward"], one["elapsed_s"], one["cost_usd"], one["task_id"]) == (0.75, 0.5, 0.001, "t")
+    assert (two["completed"], two["reward"]) == (False, 0.0)
+    LANGFUSE_TWO = json.loads(json.dumps(LANGFUSE))
+    LANGFUSE_TWO["data"][1]["scores"].append({"name": "toxic", "value": 0})
+    with pytest.raises(InvalidInputError, match="helpful, toxic; choose one with --reward"):
+        imported(tmp_path / "x.json", "langfuse", json.dumps(LANGFUSE_TWO))
+
+
+def test_vowpal_wabbit_lines_and_blocks(tmp_path):
+    text = "2:-1:0.25 | a:2 b\n1 2:0:0.5 3 'tag |user young\n\nshared | a:1\n | x\n0:-0.5:0.8 | y\n\n"
+    log, _ = imported(tmp_path / "x.dat", "vw", text, range_=(-1.0, 0.0), agents=("s", "m", "l"))
+    rounds = collect(log)
+    assert rounds.agents == ("s", "m", "l")
+    assert [event.agent for event in rounds.made] == ["m", "m", "m"]
+    assert list(rounds.rewards.values()) == [1.0, 0.0, 0.5]
+    assert rounds.propensities().tolist() == [
+        pytest.approx(row) for row in ([0.375, 0.25, 0.375], [0.25, 0.5, 0.25], [0.2, 0.8, 0.0])
+    ]
+    assert [event.seen() for event in rounds.made] == [(2.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)]
+
+
+def test_vowpal_wabbit_dsjson(tmp_path):
+    record = {
+        "_label_cost": -1.0,
+        "_label_probability": 0.8,
+        "_label_Action": 2,
+        "_labelIndex": 1,
+        "EventId": "e1",
+        "a": [2, 1],
+        "p": [0.8, 0.2],
+        "c": {"user": {"age": 3, "kind": "new"}, "_multi": [{"x": 1}, {"x": 2}]},
+        "VWState": {},
+    }
+    log, found = imported(
+        tmp_path / "x.json", "vw", json.dumps(record) + "\n" + '{"EventId":"d"}\n', range_=(-1.0, 0.0)
+    )
+    rounds = collect(log)
+    assert (rounds.made[0].agent, rounds.rewards, rounds.made[0].seen()) == ("2", {"e1": 1.0}, (3.0, 1.0))
+    assert rounds.propensities().tolist() == [[0.8, 0.2]] and found.ignored == ("VWState",)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "named"),
+    [
+        ("csv", "model,reward\na,1\n", "row 1: agent: no such column; columns found: model, reward"),
+        ("csv", "agent,reward\na,good\n", "row 2: reward: is 'good'; write a number"),
+        ("csv", "agent,reward\na,7\n", "row 2: reward: is 7, outside of 0 to 1; pass --range"),
+        ("csv", "agent,reward\na,1,2\n", "row 2: line: 3 cells, the first line has 2"),
+        ("csv", "agent,reward,propensity\na,1,1.5\n", r"row 2: propensity: is '1.5'; write a number in \[0, 1\]"),
+        ("csv", "agent,propensity\na,0\n", "row 2: propensity: of 'a' is 0"),
+        ("csv", "agent,propensity_a,propensity_b\na,0.5,0.2\n", "row 2: propensities: add up to 0.7000"),
+        ("csv", "agent,decision_id\na,x\nb,x\n", "row 3: id: 'x' is that of row 2"),
+        ("csv", "agent,agent\na,b\n", "row 1: agent: names two columns"),
+        ("csv", 'agent,features\na,[1]\na,"[1,2]"\n', "row 3: features: 2 numbers, 1 in the row before"),
+        ("csv", "agent,time\na,yesterday\n", "row 2: time: is 'yesterday'; write seconds since 1970"),
+        ("csv", "agent,completed\na,maybe\n", "row 2: completed: is 'maybe'; write true or false"),
+        ("csv", "agent,reward\n", "holds no decision"),
+        ("jsonl", '{"agent": "a"}\nnonsense\n', "row 2: line: is not JSON"),
+        ("jsonl", '{"reward": 1}\n', "row 1: agent: is missing"),
+        ("jsonl", '{"agent": "a", "reward": NaN}\n', "row 1: line: is not JSON"),
+        ("jsonl", "[1]", "row 1: line: is no object"),
+        ("litellm", '{"model": "a", "status": "odd"}', "row 1: status: is 'odd'; write success or failure"),
+        ("litellm", '{"status": "success"}', "row 1: model: is missing"),
+        ("litellm", '{"model": "a", "startTime": 9, "endTime": 3}', "row 1: endTime: is before startTime"),
+        ("langfuse", '{"model": "a", "scores": 4}', "row 1: scores: is no list of objects"),
+        ("vw", "1:0 | a\n", "row 1: label: is '1:0'; write action:cost:probability"),
+        ("vw", "1:0:2 | a\n", "row 1: probability: is '2'"),
+        ("vw", "1:0:0.5 a\n", "row 1: features: no '|' in the line"),
+        ("vw", "shared | a\n | x\n | y\n", "row 1: label: 0 actions of the block have a cost"),
+        ("vw", '{"_label_cost": 0, "a": [1], "p": []}\n', "row 1: a, p: are no two lists"),
+        ("events", '{"agent": "a"}\n', "row 1: kind: names no event"),
+        ("events", '{"kind": "feedback@1", "time_us": 1, "id": 3}\n', "row 1: feedback@1: is no such event"),
+    ],
+)
+def test_errors_name_file_row_column_and_remedy(tmp_path, capsys, source, text, named):
+    path = tmp_path / "given.txt"
+    with pytest.raises(InvalidInputError, match=named) as caught:
+        imported(path, source, text)
+    assert str(caught.value).startswith("given.txt")
+    assert main(["import", "--from", source, str(path), "--out", str(tmp_path / "log.sqlite")]) == 2
+    assert not (tmp_path / "log.sqlite").exists(), "nothing is left behind"
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_options_are_checked(tmp_path, capsys):
+    (tmp_path / "x.csv").write_text("agent\na\n")
+    given = ["import", "--from", "csv", str(tmp_path / "x.csv"), "--out", str(tmp_path / "x.sqlite")]
+    assert main([*given, "--map", "nothing"]) == 2 and "OURS=THEIRS" in capsys.readouterr().err
+    assert main([*given, "--range", "1", "0"]) == 2 and "--range" in capsys.readouterr().err
+    given[3] = str(tmp_path / "none.csv")
+    assert main(given) == 2 and "is no file" in capsys.readouterr().err
+
+
+SEEDS = {
+    "csv": CSV.replace("model", "agent"),
+    "jsonl": '{"agent":"a","reward":1,"propensities":{"a":0.5,"b":0.5},"features":[1,2],"completed":true}\n' * 2,
+    "litellm": "\n".join(json.dumps(record) for record in LITELLM),
+    "langfuse": json.dumps(LANGFUSE),
+    "vw": "2:0.5:0.25 | a:2 b\n\nshared | a:1\n | x\n0:0.5:0.8 | y\n",
+    "events": '{"seq":1,"time_us":1,"kind":"censored@1","decision_id":"d","elapsed_s":1.5,"reason":"horizon"}\n',
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_damaged_files_give_errors_of_ours(tmp_path, source):
+    """Fuzz: bytes and tokens changed at random; anything but an error of one line is a defect."""
+    draw = random.Random(source)  # noqa: S311
+    tokens = [
+        b"null",
+        b"1e999",
+        b"-1",
+        b"{",
+        b"]",
+        b'"',
+        b"\x00",
+        b"\xff",
+        b",",
+        b"\n",
+        b"|",
+        b":",
+        b"9" * 5000,
+        b"[" * 3000,
+    ]
+    path, seed = tmp_path / "fuzz", SEEDS[source].encode()
+    refused = 0
+    for _ in range(150):
+        text = bytearray(seed)
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(len(text) + 1)
+            text[at : at + draw.choice([0, 0, 1, 5])] = draw.choice(tokens)
+        path.write_bytes(bytes(text))
+        log = MemoryLog()
+        try:
+            import_log(path, source, log)
+        except InvalidInputError as error:
+            refused += 1
+            assert "\n" not in str(error)  # noqa: PT017
+        else:
+            list(decision_rows(log))
+    assert 0 < refused <= 150
+
+
+def test_a_csv_of_many_values_is_no_column_of_agents(tmp_path):
+    rows = [["agent"], *([f"prompt {number}"] for number in range(300))]
+    with (tmp_path / "x.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    with pytest.raises(InvalidInputError, match="300 different values; name the column of the agents"):
+        import_log(tmp_path / "x.csv", "csv", MemoryLog())
