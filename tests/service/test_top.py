@@ -69,6 +69,13 @@ def test_a_token_is_needed_where_there_are_tokens(start, capsys, monkeypatch):
     assert "0 decisions" in capsys.readouterr().out
 
 
+def test_one_of_several_routers(start, capsys):
+    service = start(BASE + "routers:\n  support:\n    agents: [{{id: helper, kind: simulated}}]\n")
+    assert main(["top", url(service) + "/r/support", "--once"]) == 0
+    frame = capsys.readouterr().out
+    assert "helper" in frame and "quick" not in frame
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -160,12 +160,14 @@ def _zsh(commands: Sequence[CommandWords]) -> str:
         for option in each.options:
             if option.takes_value:
                 pattern = "|".join(_quoted(f"{each.title} {name}") for name in option.names)
-                then = f"compadd -- {' '.join(map(_quoted, option.choices))}" if option.choices else "_files"
+                then = "_files" if option.file else ":"
+                if option.choices:
+                    then = f"compadd -- {' '.join(map(_quoted, option.choices))}"
                 values.append(f"    {pattern}) {then}; return ;;")
         found = {**each.commands, **dict.fromkeys(each.choices, "")}
         options = {name: option.help for option in each.options for name in option.names}
         words.append(
-            f"    {_quoted(each.title)}) found=({_described(found)}); options=({_described(options)});"
+            f"    {_quoted(each.title)}) found=({_described(found)}); flags=({_described(options)});"
             f" files={int(each.files)} ;;"
         )
     return "\n".join(
@@ -173,7 +175,7 @@ def _zsh(commands: Sequence[CommandWords]) -> str:
             f"#compdef {_PROGRAM}",
             "_bot_orch() {",
             f"  local at={_quoted(_PROGRAM)} word",
-            "  local -a found options",
+            "  local -a found flags",  # "options" is a parameter of zsh itself
             "  local files=0",
             "  for word in ${words[2,CURRENT-1]}; do",
             '    case "$at $word" in',
@@ -186,7 +188,7 @@ def _zsh(commands: Sequence[CommandWords]) -> str:
             '  case "$at" in',
             *words,
             "  esac",
-            '  if [[ "${words[CURRENT]}" == -* ]]; then _describe option options; return; fi',
+            '  if [[ "${words[CURRENT]}" == -* ]]; then _describe -o option flags; return; fi',
             "  (( ${#found} )) && _describe command found",
             "  (( files )) && _files",
             "}",
