@@ -147,6 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
         budget_usd=plan.budget_usd,
         cost_weight=plan.cost_weight,
         latency_target_s=plan.latency_target_s,
+        signal=plan.signal,
     )
     if not can_draw():
         notes.append("no page: drawing needs pip install 'bot-orchestrator[reproduce]'; the tables are written")

@@ -59,6 +59,29 @@ def test_a_column_per_agent_as_a_spreadsheet_writes_it(write):
     assert load(write("sep=|\ntask|a|b\n1|0|1\n", "c.csv")).agents == ("a", "b")
 
 
+def test_units_in_brackets_are_no_agents(write):
+    """Else 'small cost ($)' is an agent that earns its price."""
+    found = load(
+        write("id,small score,large score,small cost ($),large cost (USD),large latency (ms)\n1,0,1,$0.1,$0.2,900\n")
+    )
+    assert found.agents == ("small", "large") and found.cost_usd.tolist() == [[0.1, 0.2]]
+    assert found.elapsed_s[0, 1] == 0.9
+
+
+def test_summaries_of_a_spreadsheet_are_told(write):
+    found = load(write("id,small,large,Average\n1,0,1,0.5\nMean,0,1,0.5\n"))
+    assert found.agents == ("small", "large") and len(found.reward) == 2
+    told = "\n".join(found.notes)
+    assert "not read: 'Average' (a summary of other columns" in told
+    assert "column 'id', row 3: is 'Mean'; delete the row if it is no task" in told
+
+
+def test_seconds_that_look_like_milliseconds_are_told(write):
+    rows = "task,agent,reward,{},prompt\n1,a,1,800,x\n1,b,0,3000,x\n"
+    assert any("latency_ms if these are milliseconds" in note for note in load(write(rows.format("latency"))).notes)
+    assert not any("if these are" in note for note in load(write(rows.format("latency_ms"))).notes)
+
+
 def test_names_that_evaluations_use(write):
     """The columns of an evaluation harness: benchmark and document make the task; the first metric is the reward."""
     rows = [
@@ -204,6 +227,12 @@ def test_options_without_effect_are_named(write, tmp_path, capsys):
         assert f"{option}: plain.csv has no " in capsys.readouterr().err
     assert main(["arena", str(plain), str(timed), *words, "--latency-target", "3"]) == 0
     assert "note: plain.csv: has no seconds, so --latency-target does nothing there" in capsys.readouterr().err
+
+
+def test_a_signal_for_runtimes_is_told_to_do_nothing_for_rewards(write, tmp_path, capsys):
+    words = ["--signal", "par10", "--policies", "ucb1", "--seeds", "1", "--jobs", "1", "--quiet"]
+    assert main(["arena", str(write(LONG)), *words, "--out", str(tmp_path / "out")]) == 0
+    assert "table.csv: has rewards, so --signal does nothing there" in capsys.readouterr().err
 
 
 def test_a_saved_matrix_keeps_its_seconds_and_texts(write, tmp_path):

@@ -112,6 +112,29 @@ def test_no_difference_is_said(arena):
     assert "Compared with the first agent of the file" in told
 
 
+def test_what_a_saving_may_cost_is_said(arena):
+    rng = np.random.default_rng(4)
+    reward = (rng.random((60, 2)) < 0.7).astype(float)
+    usd = np.column_stack([np.full(60, 0.001), np.full(60, 0.01)])
+    like = Matrix("toy", ("small", "large"), reward, cost_usd=usd, features=rng.random((60, 1)))
+    found, told = arena(matrix=like, policies=("ucb1",))
+    low = found["differences"]["reward"]["low"]
+    assert found["outcome"] == "cheaper" and low < -0.05
+    assert f"to save money, if it may cost up to {-low:.4f} of reward per task" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 19])
+def test_a_few_tasks_decide_nothing(arena, tasks):
+    """Three wins in three tasks have an interval of no width; chance makes them too."""
+    reward = np.column_stack([np.ones(tasks), np.zeros(tasks)])
+    usd = np.column_stack([np.full(tasks, 0.001), np.full(tasks, 0.01)])
+    few = Matrix("toy", ("small", "large"), reward, cost_usd=usd, features=np.zeros((tasks, 1)))
+    found, told = arena(matrix=few, policies=("ucb1",))
+    told = " ".join(told.split())
+    assert found["outcome"] == "too few tasks"
+    assert "too few tasks to decide: keep sending everything to large, and evaluate 20 tasks at least." in told
+
+
 def test_a_budget_has_a_net_metric_at_its_shadow_price(arena, tmp_path):
     found, _ = arena("--budget", "0.006", policies=("lints",))
     matrix = toy()

@@ -34,7 +34,7 @@ class ArenaVerdict:
         The best of ``compared`` policies by ``metric``, and what it is compared with (``agent`` if that is an agent).
     outcome
         ``better``, ``worse``, ``no difference``, ``cheaper`` (no difference in reward, fewer dollars), ``trade``
-        (less reward for fewer dollars) or ``within budget`` (which the baseline exceeds).
+        (less reward for fewer dollars), ``within budget`` (which the baseline exceeds) or ``too few tasks``.
     differences
         By metric: ``reward``, and ``cost_usd`` and ``net`` where they are known.
     pays_from

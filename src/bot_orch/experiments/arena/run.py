@@ -211,6 +211,7 @@ def _preflight(plan: ArenaPlan) -> None:
         budget_usd=plan.budget_usd,
         cost_weight=plan.cost_weight,
         latency_target_s=plan.latency_target_s,
+        signal=plan.signal,
     )
     if plan.attempts > 1 and set(plan.conditions) != {PLAIN}:
         raise InvalidInputError("--conditions", "is given beside --attempts", "pass one of them")

@@ -18,10 +18,11 @@ from bot_orch.experiments.arena.now import NOW
 from bot_orch.experiments.arena.wording import words
 from bot_orch.files import write_atomically
 
-__all__ = ["difference", "pays_from", "verdicts", "write_verdicts"]
+__all__ = ["FEWEST", "difference", "pays_from", "verdicts", "write_verdicts"]
 
 _CONFIDENCE = 0.95
 _WITHIN = 1.02  # of the budget: pacing is exact only in the long run
+FEWEST = 20  # tasks: with fewer, equal rewards by chance make intervals of no width
 FILE = "verdict.json"
 
 
@@ -69,7 +70,7 @@ def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Ar
         why=base.get("why", "named by --baseline"),
         metric=metric,
         compared=len(rivals),
-        outcome=_outcome(mine, metric, budget),
+        outcome=_outcome(mine, metric, budget) if _tasks(base) >= FEWEST else "too few tasks",
         rounds=int(base["rounds"]),
         seeds=len(base["metrics"]["reward"]),
         differences=mine,
@@ -81,6 +82,11 @@ def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Ar
         policies=every,
     )
     return replace(verdict, text=words(verdict))
+
+
+def _tasks(base: dict[str, Any]) -> int:
+    """Number of tasks, as far as there are no more than groups."""
+    return sum(n > 0 for n in base["groups"]["reward"]["n"])
 
 
 def _outcome(mine: dict[str, GainInterval], metric: str, budget: float | None) -> str:

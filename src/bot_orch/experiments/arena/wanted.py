@@ -12,13 +12,17 @@ __all__ = ["options_without_effect"]
 
 
 def options_without_effect(
-    paths: Sequence[Path], *, budget_usd: float | None, cost_weight: float, latency_target_s: float | None
+    paths: Sequence[Path], *, budget_usd: float | None, cost_weight: float, latency_target_s: float | None, signal: str
 ) -> list[str]:
     """Notes on sets for which an option does nothing; an error where no set has what it needs.
 
     A budget needs dollars in every set, since its baselines are computed from them.
     """
-    notes = []
+    notes = [
+        f"{path.name}: has rewards, so --signal does nothing there"
+        for path in paths
+        if signal != "log-uniform" and not load_matrix(path).runtime_only
+    ]
     for option, value, what in (
         ("--budget", budget_usd, "cost_usd"),
         ("--cost-weight", cost_weight, "cost_usd"),

@@ -23,17 +23,26 @@ def words(verdict: ArenaVerdict) -> str:
 def _advice(v: ArenaVerdict) -> str:
     now = _now(v)
     chosen = f"{v.policy}, the best of {v.compared} policies," if v.compared > 1 else v.policy
+    if v.outcome == "too few tasks":
+        return f"too few tasks to decide: keep {now}, and evaluate 20 tasks at least."
     if v.outcome == "better":
         return f"use {v.policy} instead of {now}."
     if v.outcome == "within budget":
         return f"use {chosen.rstrip(',')}: {now} exceeds the budget of {v.budget_usd:.3g} dollars per task."
     if v.outcome == "cheaper":
-        return f"use {v.policy} instead of {now} to save money: it costs less, and no difference in reward was found."
+        return f"use {v.policy} instead of {now} to save money, if it may cost up to {_loss(v)}."
     if v.outcome == "trade":
         return f"{chosen} earns less reward than {now} and costs less."
     if v.outcome == "worse":
         return f"keep {now}: {chosen} earns less."
     return f"keep {now}: no difference found between it and {chosen.rstrip(',')}."
+
+
+def _loss(v: ArenaVerdict) -> str:
+    """The most reward that the interval leaves possible to lose."""
+    reward = v.differences["reward"]
+    share = f" ({-100.0 * reward.low / reward.baseline:.0f} %)" if reward.baseline > 0.0 else ""
+    return f"{-reward.low:.4f} of reward per task{share}"
 
 
 def _now(v: ArenaVerdict) -> str:
@@ -47,7 +56,7 @@ def _gain(name: str, d: GainInterval) -> str:
         none = "no difference found, " if d.sign == 0 else ""
         return f"Reward per task: {none}{_numbers(d, '.4f')}."
     share = f", {100.0 * d.difference / d.baseline:+.0f} %" if d.baseline > 0.0 else ""
-    none = "no difference found, " if d.sign == 0 else ""
+    none = "no difference found, " if d.sign == 0 and not math.isnan(d.low) else ""
     return f"Dollars per task: {none}{_numbers(d, '.3g')}{share}."
 
 

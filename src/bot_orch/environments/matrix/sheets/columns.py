@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-__all__ = ["ASIDE", "FEATURE", "GROUP", "ROLES", "named_role", "plain", "role_of", "split_role"]
+__all__ = ["ASIDE", "FEATURE", "GROUP", "ROLES", "SUMMARIES", "named_role", "plain", "role_of", "split_role"]
 
 ROLES: dict[str, tuple[str, ...]] = {
     "task": (
@@ -37,11 +38,14 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 #: Columns that begin with this hold numbers known before the choice, and those that begin with GROUP name groups.
 FEATURE, GROUP = "feature_", "task_"
+#: What spreadsheets call a column or a row that sums others up.
+SUMMARIES = ("average", "avg", "mean", "median", "total", "sum", "std", "stdev")
 #: Known by name, and not read, with the reason.
 ASIDE = {
     "confidence": "call it claim if every agent states it before the choice",
     "unnamed__0": "an index",
     "level_0": "an index",
+    **dict.fromkeys(SUMMARIES, "a summary of other columns; give an agent of this name another one"),
 }
 
 
@@ -87,16 +91,21 @@ def split_role(name: str) -> tuple[str, str] | None:
     --------
     >>> split_role("gpt-4|total_cost"), split_role("cost_usd gpt-4"), split_role("gpt-4")
     (('gpt-4', 'cost_usd'), ('gpt-4', 'cost_usd'), None)
+    >>> split_role("gpt-4 cost ($)"), split_role("gpt-4 latency (ms)")
+    (('gpt-4', 'cost_usd'), ('gpt-4', 'milliseconds'))
     """
-    word = plain(name)
-    parts = [(role, each) for role in _SPLIT for each in ROLES[role]]
-    for role, each in sorted(parts, key=lambda part: -len(part[1])):
-        if word.endswith("_" + each) and len(word) > len(each) + 1:
-            return name[: -len(each) - 1].rstrip(" |:._-/"), role
-    for role, each in sorted(parts, key=lambda part: -len(part[1])):
-        if word.startswith(each + "_") and len(word) > len(each) + 1:
-            return name[len(each) + 1 :].lstrip(" |:._-/"), role
+    parts = list(re.finditer("[^_]+", plain(name)))  # of the same places as in the name
+    names = {each: role for role in _SPLIT for each in ROLES[role]}
+    for count in range(len(parts) - 1, 0, -1):
+        role = names.get("_".join(part[0] for part in parts[-count:]))
+        if role is not None:
+            return name[: parts[-count].start()].rstrip(_BETWEEN), role
+    for count in range(len(parts) - 1, 0, -1):
+        role = names.get("_".join(part[0] for part in parts[:count]))
+        if role is not None:
+            return name[parts[count - 1].end() :].lstrip(_BETWEEN), role
     return None
 
 
+_BETWEEN = " |:._-/()[]"
 _SPLIT = ("reward", "cost_usd", "seconds", "milliseconds", "claim", "true_reward")

@@ -22,6 +22,7 @@ __all__ = ["SUFFIXES", "from_frame", "read_table"]
 
 #: Files that :func:`read_table` reads.
 SUFFIXES = (".csv", ".tsv", ".parquet")
+_SLOW = 100.0  # seconds beside a reward that are rather milliseconds
 
 
 def read_table(path: Path) -> Matrix:
@@ -56,6 +57,9 @@ def _matrix(name: str, sheet: Sheet) -> Matrix:
         raise InvalidInputError(f"{sheet.name}: {error.field}", error.problem, error.remedy) from error
     gaps = int((~found.eligible).sum())
     told = [f"{gaps} of {found.reward.size} cells have no reward: those agents cannot take those tasks"] if gaps else []
+    if "seconds" in arrays and not found.runtime_only and np.nanmedian(arrays["seconds"]) >= _SLOW:
+        usual = f"half of the calls take {np.nanmedian(arrays['seconds']):.3g} seconds or more"
+        told.append(f"{usual}; call the column latency_ms if these are milliseconds")
     return replace(found, notes=(*sheet.notes, *notes, *told))
 
 

@@ -8,7 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.environments.matrix.sheets.cells import Kind, is_missing, looks_numeric, numbers_of, words_of
-from bot_orch.environments.matrix.sheets.columns import ASIDE, FEATURE, GROUP, named_role, plain, role_of, split_role
+from bot_orch.environments.matrix.sheets.columns import (
+    ASIDE,
+    FEATURE,
+    GROUP,
+    SUMMARIES,
+    named_role,
+    plain,
+    role_of,
+    split_role,
+)
 from bot_orch.environments.matrix.sheets.left_out import columns_not_read
 from bot_orch.environments.matrix.sheets.long import MOST_CELLS
 from bot_orch.environments.matrix.sheets.sheet import Sheet
@@ -56,7 +65,7 @@ def arrays_of_wide(sheet: Sheet) -> tuple[Arrays, list[str]]:
     arrays |= {name.lower(): np.array(words_of(sheet, name), dtype=str) for name in groups}
     used = {column for columns in outcomes.values() for column in columns.values()}
     read = {*used, *ids, *features, *groups, *([] if text is None else [text])}
-    notes = [_summary(sheet, outcomes, text), *_repeated(sheet, ids)]
+    notes = [_summary(sheet, outcomes, text), *_repeated(sheet, ids), *_sums(sheet, ids)]
     return arrays, [*notes, *columns_not_read([name for name in sheet.columns if name not in read])]
 
 
@@ -102,6 +111,16 @@ def _repeated(sheet: Sheet, ids: list[str]) -> list[str]:
     words = list(zip(*(words_of(sheet, name) for name in ids), strict=True))
     again = len(words) - len(set(words))
     return [f"{again} rows repeat the task of another row: every row counts as a task of its own"] if again else []
+
+
+def _sums(sheet: Sheet, ids: list[str]) -> list[str]:
+    """A last row that is called a summary is read: tasks may be called so too."""
+    last = sheet.n_rows - 1
+    return [
+        f"{sheet.place(name, last)}: is {word!r}; delete the row if it is no task"
+        for name, word in ((name, words_of(sheet, name)[last]) for name in ids)
+        if plain(word) in SUMMARIES
+    ]
 
 
 def _summary(sheet: Sheet, outcomes: dict[str, dict[str, str]], text: str | None) -> str:
