@@ -48,7 +48,7 @@ serve: $(VENV)/.serve ## start the service on SQLite, with simulated agents and 
 	@$(BIN)/bot-orch demo
 
 lint: $(VENV)/.dev ## style, types, import contracts
-	@echo "== ruff";  $(BIN)/ruff check src tests benchmarks examples && $(BIN)/ruff format --check src tests benchmarks examples
+	@echo "== ruff";  $(BIN)/ruff check src tests benchmarks examples docs/site && $(BIN)/ruff format --check src tests benchmarks examples docs/site
 	@echo "== mypy";  $(BIN)/mypy
 	@echo "== import contracts"; $(BIN)/lint-imports --no-cache
 

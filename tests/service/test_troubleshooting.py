@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from service_running import BASE
+from service_running import BASE, until
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -28,9 +28,8 @@ def rows():
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.split("|")[1].strip()[:40])
 def test_every_row_names_a_test(row):
-    (path, _, name) = re.search(r"`(tests/[\w/.]+)(::(\w+))?` \|$", row).groups()
-    found = functions_of(ROOT / path)
-    assert found and (name is None or name in found)
+    path, name = re.search(r"`(tests/[\w/.]+)::(\w+)` \|$", row).groups()
+    assert name in functions_of(ROOT / path)
 
 
 def test_no_row_is_without_a_test():
@@ -72,3 +71,25 @@ def test_the_dashboard_needs_an_admin(start):
     assert service.get("/").status == 303
     assert service.get("/", headers={"authorization": f"Bearer {SECRETS['APP']}"}).status == 403
     assert service.get("/", headers={"authorization": f"Bearer {SECRETS['OPS']}"}).status == 200
+
+
+CHECKED = """
+judges:
+  - {{name: shape, kind: regex, settings: {{pattern: good, passed: null}}}}
+  - {{name: below, kind: regex, settings: {{pattern: nothing like it}}}}
+"""
+
+
+def test_a_check_that_passes_can_leave_the_word_to_others(start):
+    service = start(BASE + CHECKED)
+    answer = service.post("/v1/chat/completions", CHAT)
+    decision = answer.headers["x-bot-orch-decision-id"]
+    text = answer.json()["choices"][0]["message"]["content"]
+    speaks = "below" if "good" in text else "shape"
+    values = until(lambda: [each for each in outcomes(service, decision) if each.get("judge") == speaks])
+    assert [each["reward"] for each in values] == [0.0]
+    assert speaks == "shape" or "shape" not in {each.get("judge") for each in outcomes(service, decision)}
+
+
+def outcomes(service, decision):
+    return service.get(f"/v1/decisions/{decision}").json()["outcomes"]
