@@ -97,3 +97,22 @@ def test_notebooks_run(path, monkeypatch, capsys):
         exec(compile(ast.parse(code), f"{path.name}[{number}]", "exec"), names)  # noqa: S102
     __import__("matplotlib.pyplot").pyplot.close("all")
     assert "outcome: better" in capsys.readouterr().out
+
+
+POINTER = re.compile(r"\]\(|`bot-orch |`python |`tests/|the example of that page")
+
+
+def rows_without_pointer(text):
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.endswith("| shown by |")]
+    return rows, [row for row in rows if not POINTER.search(row.rstrip(" |").rpartition(" | ")[2])]
+
+
+def test_every_choice_is_shown_by_something():
+    rows, wrong = rows_without_pointer((DOCS / "choosing.md").read_text())
+    assert len(rows) > 50 and wrong == []
+
+
+def test_control_a_choice_without_a_pointer_is_found():
+    assert rows_without_pointer("| job | shown by |\n| a | `python x.py` |\n| b | trust us |")[1] == [
+        "| b | trust us |"
+    ]
