@@ -170,8 +170,10 @@ def test_spending_is_spread_over_the_window(start, pace):
         minutes.append(dear)
     tenths = [sum(minutes[start : start + 6]) for start in range(0, 60, 6)]
     assert sum(minutes) <= 10
-    assert (max(tenths) <= 2) == pace
-    assert (sum(tenths[5:]) >= 3) == pace, "there is money left for the second half"
+    assert tenths[0] >= 4, "half of the money may go at once"
+    assert (tenths[0] <= 6) == pace
+    assert (sum(tenths[2:]) >= 2) == pace, "there is money left for later"
+    assert max(tenths[1:]) <= 1
 
 
 def part(**fields):
@@ -207,3 +209,21 @@ def test_what_a_request_asks_for_counts(start):
     assert service.post("/v1/chat/completions", {**CHAT, "max_completion_tokens": 5000}).status == 200
     answer = service.post("/v1/chat/completions", {**CHAT, "max_completion_tokens": 5000, "n": 3})
     assert answer.status == 503 and answer.json()["error"]["details"]["excluded"] == {"only": "over budget"}
+
+
+@pytest.mark.parametrize("pace", [True, False])
+def test_people_are_not_the_cheapest_agent_that_is_left(start, pace):
+    """A person costs nothing here: without money all tasks would go to the person, whatever share was agreed."""
+    more = f", on_exhausted: cheapest, pace: {str(pace).lower()}"
+    person = "  - {{id: person, kind: human, price: {{per_call_usd: 0}}}}\n"
+    limit = "policy: bot\n  subject_to: {{shares: {{person: 0.2}}}}"
+    service = start(text(more, CHEAP + person).replace("policy: bot", limit))
+    service.post("/v1/decisions", {"eligible": ["only"]})
+    for _ in range(12):
+        made = service.post("/v1/decisions", {"eligible": ["only", "cheap"]}).json()
+        service.post("/v1/feedback", {"decision_id": made["id"], "reward": 0.5, "cost_usd": 0.1})
+    for _ in range(5):
+        made = service.post("/v1/decisions", {}).json()
+        drawn = {name for name, share in made["propensities"].items() if share > 0}
+        assert drawn == {"cheap", "person"}, "the policy decides, under the person's share"
+        service.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0, "cost_usd": 0.0})

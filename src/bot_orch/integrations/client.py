@@ -100,6 +100,13 @@ class _Requests:
         body = {"id": uuid.uuid4().hex, "session": session, "reward": reward, "last": last}
         return self._send("POST", "/v1/feedback", body=_said(body), answer=SessionView)
 
+    def _claim(self, ticket_id: str) -> Steps[dict[str, Any]]:
+        return self._send("POST", f"/v1/queue/{ticket_id}/claim", body={}, answer=dict[str, Any])
+
+    def _reply(self, ticket_id: str, text: str) -> Steps[dict[str, Any]]:
+        body = {"action": "answer", "text": text}
+        return self._send("POST", f"/v1/queue/{ticket_id}/answer", body=body, answer=dict[str, Any])
+
     def _do(self, task: Mapping[str, Any], fields: Mapping[str, Any]) -> Steps[TaskView]:
         body = {"task": task, **fields}
         return self._send("POST", "/v1/tasks", body=_said(body), key=uuid.uuid4().hex, answer=TaskView)
@@ -193,6 +200,16 @@ class Client(_Requests):
         """Where the log stands; needs the scope ``admin``."""
         return self._carry_out(self._send("GET", "/v1/admin/state", answer=StateView))
 
+    def queue(self) -> list[dict[str, Any]]:
+        """Tickets that wait for people; needs the scope ``queue``."""
+        found: dict[str, Any] = self._carry_out(self._send("GET", "/v1/queue", answer=dict[str, Any]))
+        return list(found["tickets"])
+
+    def answer(self, ticket_id: str, text: str) -> dict[str, Any]:
+        """Claim a ticket and answer it."""
+        self._carry_out(self._claim(ticket_id))
+        return self._carry_out(self._reply(ticket_id, text))
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -278,6 +295,16 @@ class AsyncClient(_Requests):
     async def state(self) -> StateView:
         """Where the log stands; needs the scope ``admin``."""
         return await self._carry_out(self._send("GET", "/v1/admin/state", answer=StateView))
+
+    async def queue(self) -> list[dict[str, Any]]:
+        """Tickets that wait for people; needs the scope ``queue``."""
+        found: dict[str, Any] = await self._carry_out(self._send("GET", "/v1/queue", answer=dict[str, Any]))
+        return list(found["tickets"])
+
+    async def answer(self, ticket_id: str, text: str) -> dict[str, Any]:
+        """Claim a ticket and answer it."""
+        await self._carry_out(self._claim(ticket_id))
+        return await self._carry_out(self._reply(ticket_id, text))
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -88,7 +88,8 @@ class BudgetConfig(_Part, frozen=True, kw_only=True):
     """Spending limits; agents whose expected price would exceed one are not eligible.
 
     If the window's money is used up for all of them, ``on_exhausted`` refuses the request or leaves the cheapest one.
-    ``pace`` leaves the cheapest one already when a tenth of the window has used a tenth of its money.
+    ``pace`` leaves the cheapest one already when half of the money is used, while a fifth of the window has used a
+    fifth of the other half.
     """
 
     per_request_usd: float | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from bot_orch.agents.guard import Guard
 from bot_orch.eventlog.ledger import Ledger
@@ -13,16 +13,19 @@ from bot_orch.service.routing.estimates import RequestSize
 __all__ = ["Affordable", "affordable", "expected_usd"]
 
 _SLACK_USD = 1e-9  # rounding of sums
-_SLICES = 10
+_SLICES = 5
 _SHORTEST_S = 60.0  # spending is known by the minute
 
 
 @dataclass(frozen=True, slots=True)
 class Affordable:
-    """Agents to exclude, with the reason; ``cheapest`` says that only the cheapest one is left for want of money."""
+    """Agents to exclude, with the reason; ``cheapest`` says that only the cheapest one is left for want of money,
+    ``beside`` that people are too.
+    """
 
     excluded: dict[str, str]
     cheapest: bool = False
+    beside: bool = False
 
 
 def expected_usd(names: Iterable[str], guards: Mapping[str, Guard], size: RequestSize) -> dict[str, float]:
@@ -31,10 +34,13 @@ def expected_usd(names: Iterable[str], guards: Mapping[str, Guard], size: Reques
     return {name: guards[name].price.cost(usage) if name in guards else 0.0 for name in names}
 
 
-def affordable(budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, *, now_us: int) -> Affordable:
+def affordable(
+    budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger, *, now_us: int, people: Collection[str] = ()
+) -> Affordable:
     """What the budget says about agents with these expected prices.
 
-    What is left of the window is what was neither spent nor set aside for calls under way.
+    What is left of the window is what was neither spent nor set aside for calls under way. ``people`` are never the
+    cheapest agent that is left, however little they cost: they would get all the traffic. They stay eligible beside it.
     """
     excluded: dict[str, str] = {}
     if budget.per_request_usd is not None:
@@ -45,6 +51,10 @@ def affordable(budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger,
         return Affordable(excluded)
     window_usd = _left(ledger, now_us, budget.window_usd, window_s=budget.window_s)
     over = [name for name, cost in left.items() if cost > window_usd]
+    free = {name for name in left if name in people and name not in over}
+    if free and len(free) < len(left):
+        rest = {name: cost for name, cost in costs.items() if name not in free}
+        return replace(affordable(budget, rest, ledger, now_us=now_us), beside=bool(free))
     least = min(left.values())
     if len(over) == len(left) and budget.on_exhausted == "cheapest":
         dear = {name: "over budget" for name, cost in left.items() if cost > least}
@@ -57,9 +67,15 @@ def affordable(budget: BudgetConfig, costs: Mapping[str, float], ledger: Ledger,
 
 
 def _in_pace(budget: BudgetConfig, window_usd: float, ledger: Ledger, *, now_us: int) -> bool:
-    """Whether the last tenth of the window has used less than its share."""
+    """Whether half of the money is left, or the last fifth of the window has used less than a fifth of that half.
+
+    The first half is for bursts: an hour of work in the morning is not slowed down because the day is long.
+    """
+    half = window_usd / 2.0
+    if _left(ledger, now_us, half, window_s=budget.window_s) > _SLACK_USD:
+        return True
     slice_s = min(max(budget.window_s / _SLICES, _SHORTEST_S), budget.window_s)
-    return _left(ledger, now_us, window_usd * slice_s / budget.window_s, window_s=slice_s) > _SLACK_USD
+    return _left(ledger, now_us, half * slice_s / budget.window_s, window_s=slice_s) > _SLACK_USD
 
 
 def _left(ledger: Ledger, now_us: int, usd: float, *, window_s: float) -> float:

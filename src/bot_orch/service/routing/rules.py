@@ -238,10 +238,11 @@ def _narrow(
         found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
     if settings.budget != _NO_BUDGET:
         costs = expected_usd(found.left, guards, constraints.size)
-        can = affordable(settings.budget, costs, ledger, now_us=now_us)
+        people = [name for name in found.left if _is_person(guards.get(name))]
+        can = affordable(settings.budget, costs, ledger, now_us=now_us, people=people)
         for name, why in can.excluded.items():
             found.drop([name], why)
-        if can.cheapest:
+        if can.cheapest and not can.beside:
             found.by = "budget"
     if constraints.made_by in found.left:
         found.keep([constraints.made_by], "tool loop")
