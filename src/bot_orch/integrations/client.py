@@ -58,10 +58,26 @@ class UnreachableError(BotOrchError):
 
 
 class _Requests:
-    """What is sent and how answers are read, the same for both clients: steps that a driver carries out."""
+    """What is sent and how answers are read, the same for both clients: steps that a driver carries out.
 
-    def __init__(self, http: Any, *, router: str | None, retries: int, wait_s: float) -> None:
-        self._http = http
+    ``transport`` is one of httpx, for proxies and tests.
+    """
+
+    _http_class: Any
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        router: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 3,
+        wait_s: float = 0.2,
+        transport: Any = None,
+    ) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = self._http_class(base_url=base_url, headers=headers, timeout=timeout_s, transport=transport)
         self._prefix = "" if router is None else f"/r/{router}"
         self._retries, self._wait_s = retries, wait_s
 
@@ -116,10 +132,6 @@ def _said(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _headers(token: str | None) -> dict[str, str]:
-    return {} if token is None else {"Authorization": f"Bearer {token}"}
-
-
 class Client(_Requests):
     """A client of one router of a service; safe to use from several threads.
 
@@ -128,19 +140,7 @@ class Client(_Requests):
     ...     client.observe(decision.id, reward=0.8, elapsed_s=2.5)
     """
 
-    def __init__(
-        self,
-        base_url: str = "http://127.0.0.1:8080",
-        *,
-        token: str | None = None,
-        router: str | None = None,
-        timeout_s: float = 30.0,
-        retries: int = 3,
-        wait_s: float = 0.2,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        http = httpx.Client(base_url=base_url, headers=_headers(token), timeout=timeout_s, transport=transport)
-        super().__init__(http, router=router, retries=retries, wait_s=wait_s)
+    _http_class = httpx.Client
 
     def _carry_out(self, steps: Steps[T]) -> T:
         got: Any = None
@@ -224,19 +224,7 @@ class Client(_Requests):
 class AsyncClient(_Requests):
     """:class:`Client` for asyncio."""
 
-    def __init__(
-        self,
-        base_url: str = "http://127.0.0.1:8080",
-        *,
-        token: str | None = None,
-        router: str | None = None,
-        timeout_s: float = 30.0,
-        retries: int = 3,
-        wait_s: float = 0.2,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        http = httpx.AsyncClient(base_url=base_url, headers=_headers(token), timeout=timeout_s, transport=transport)
-        super().__init__(http, router=router, retries=retries, wait_s=wait_s)
+    _http_class = httpx.AsyncClient
 
     async def _carry_out(self, steps: Steps[T]) -> T:
         got: Any = None
