@@ -1,0 +1,85 @@
+"""Tables as ``pandas.DataFrame`` (extra ``notebook``): decisions, evaluations, spending, an arena's results.
+
+A router's recent rounds are ``router.history().frame()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bot_orch.display import data_frame
+from bot_orch.evaluation.evaluate import Evaluation, collect, evaluate_log
+from bot_orch.evaluation.export import COLUMNS, decision_rows
+from bot_orch.evaluation.logged import logged_means
+from bot_orch.evaluation.offpolicy import ThinSupportError
+from bot_orch.evaluation.spend import SpentKey, spent
+from bot_orch.eventlog.log import Log
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.experiments.arena.frames import league_frame, results_frame
+
+__all__ = [
+    "decisions_frame",
+    "evaluation_frame",
+    "league_frame",
+    "logged_frame",
+    "opened",
+    "results_frame",
+    "spend_frame",
+]
+
+
+@contextmanager
+def opened(log: Log | str | Path) -> Iterator[Log]:
+    """The log itself, or the one behind a path or a URL, closed at the end."""
+    if not isinstance(log, str | Path):
+        yield log
+        return
+    found = open_log(log)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def decisions_frame(log: Log | str | Path) -> Any:
+    """One row per decision, with the columns of ``bot-orch export``."""
+    with opened(log) as source:
+        return data_frame([{name: line.get(name) for name in COLUMNS} for line in decision_rows(source)])
+
+
+def evaluation_frame(log: Log | str | Path, targets: Sequence[str], **settings: Any) -> Any:
+    """Off-policy estimates, one row per target and estimator; a target without support has one row and ``refused``.
+
+    ``settings`` are ``confidence``, ``min_effective``, ``max_missing``, ``audited`` and ``paths``, as for
+    ``bot-orch evaluate``.
+    """
+    rows: list[dict[str, Any]] = []
+    with opened(log) as source:
+        for target in targets:
+            try:
+                rows += _lines(evaluate_log(source, target, **settings))
+            except ThinSupportError as error:
+                rows.append({"target": target, "refused": str(error)})
+    return data_frame(rows)
+
+
+def logged_frame(log: Log | str | Path, *, confidence: float = 0.95) -> Any:
+    """Mean reward of all decisions and of each agent's own, without weights."""
+    with opened(log) as source:
+        return data_frame([asdict(each) for each in logged_means(collect(source), confidence=confidence)])
+
+
+def spend_frame(log: Log | str | Path, by: SpentKey = "token") -> Any:
+    """Requests, tokens and dollars by ``token``, ``tag``, ``agent`` or ``day``, as ``bot-orch spend`` prints them."""
+    with opened(log) as source:
+        return data_frame([asdict(each) for each in spent(source, by)])
+
+
+def _lines(found: Evaluation) -> Iterator[dict[str, Any]]:
+    about = {"decisions": found.decisions, "missing": found.missing, "logged_mean": found.logged_mean}
+    for each in found.estimates:
+        yield {"target": found.target, **asdict(each), **about, "learned": found.learned, "refused": None}
