@@ -256,3 +256,12 @@ def test_a_browser_is_opened_where_there_is_one(start, monkeypatch):
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     assert not run._has_browser() or sys.platform != "linux"
+
+
+def test_without_the_extra_nothing_is_written(tmp_path):
+    code = "import sys; sys.modules['aiohttp'] = None; from bot_orch.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", code, "quickstart", *QUICK]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("pip install 'bot-orchestrator[service]'\n") and done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

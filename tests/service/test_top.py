@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from service_running import BASE, PATIENCE_S
+from service_running import BASE, PATIENCE_S, until
 
 from bot_orch.cli import frames, main
 
@@ -71,6 +71,7 @@ def test_a_token_is_needed_where_there_are_tokens(start, capsys, monkeypatch):
 
 def test_one_of_several_routers(start, capsys):
     service = start(BASE + "routers:\n  support:\n    agents: [{{id: helper, kind: simulated}}]\n")
+    until(lambda: service.get("/r/support/health/ready").status == 200)
     assert main(["top", url(service) + "/r/support", "--once"]) == 0
     frame = capsys.readouterr().out
     assert "helper" in frame and "quick" not in frame
@@ -141,6 +142,15 @@ def test_a_frame_fits_the_terminal_and_has_no_control_characters():
     assert max(map(len, lines)) <= 60 and not any("\x1b" in line for line in lines)
     assert any("drift: the outputs of b changed" in line for line in lines)
     assert any("\x1b[31m" in line for line in frames.draw(glance, 60, color=True))
+
+
+def test_a_low_terminal_keeps_the_head_and_the_alarms():
+    from bot_orch.cli.top import _fitted
+
+    lines = [f"line {number}" for number in range(50)]
+    assert _fitted(lines, 50) == lines
+    shown = _fitted(lines, 20)
+    assert len(shown) == 20 and shown[:5] == lines[:5] and shown[-5:] == lines[-5:]
 
 
 def test_another_service_is_recognised(capsys):

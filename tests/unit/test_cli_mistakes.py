@@ -119,7 +119,10 @@ def test_options_of_the_queue_are_understood_after_the_action(capsys):
     assert "--url: is here" in refused(capsys, "queue", "list", "--url", "here")
 
 
-@pytest.mark.parametrize("words", [["serve", "c.yaml"], ["demo"], ["validate", "c.yaml"], ["replay", "a.sqlite"]])
+@pytest.mark.parametrize(
+    "words",
+    [["serve", "c.yaml"], ["demo"], ["validate", "c.yaml"], ["replay", "a.sqlite"], ["quickstart"], ["doctor"]],
+)
 def test_without_the_extra_it_is_named(words):
     code = "import sys; sys.modules['msgspec'] = None; from bot_orch.cli import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)

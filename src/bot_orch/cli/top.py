@@ -60,9 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     problem = ""
     try:
         while True:
-            width = shutil.get_terminal_size((110, 40)).columns
-            lines = draw(seen, width, color=color)
-            _show([*lines, problem] if problem else lines, live=live)
+            size = shutil.get_terminal_size((110, 40))
+            lines = draw(seen, size.columns, color=color)
+            lines += [problem[: size.columns]] if problem else []
+            _show(_fitted(lines, size.lines - 1) if live else lines, live=live)
             if arguments.once:
                 return 0
             time.sleep(arguments.every)
@@ -75,6 +76,14 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         if live:
             sys.stdout.write("\x1b[?25h")
+
+
+def _fitted(lines: list[str], most: int) -> list[str]:
+    """The frame without the agents that a low terminal has no room for; alarms stay."""
+    if len(lines) <= most:
+        return lines
+    keep = max(most // 2, 5)
+    return [*lines[:keep], *lines[len(lines) - max(most - keep, 1) :]]
 
 
 def _show(lines: list[str], *, live: bool) -> None:
