@@ -140,6 +140,7 @@ def test_a_frame_fits_the_terminal_and_has_no_control_characters():
     )
     lines = frames.draw(glance, 60)
     assert max(map(len, lines)) <= 60 and not any("\x1b" in line for line in lines)
+    assert not any(line.endswith("~") for line in frames.draw(glance, 80)), "all columns fit 80 characters"
     assert any("drift: the outputs of b changed" in line for line in lines)
     assert any("\x1b[31m" in line for line in frames.draw(glance, 60, color=True))
 

@@ -58,8 +58,9 @@ def look(service: ServiceAddress, last: str) -> Glance:
 def draw(glance: Glance, width: int, *, color: bool = False) -> list[str]:
     """The frame as lines of at most ``width`` characters."""
     ink = _Ink(color)
-    rows = [_row(each, glance.rows.get(each["id"], {})) for each in glance.agents]
-    widths = [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
+    rows, widths = _table(glance, _BAR)
+    if (excess := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
+        rows, widths = _table(glance, max(_BAR - excess, 0))
     lines = [
         ink("bold", _cut(f"bot-orch  {_plain(glance.url)}  {time.strftime('%H:%M:%S')}  last {glance.last}", width)),
         _cut(_summary(glance), width),
@@ -72,6 +73,12 @@ def draw(glance: Glance, width: int, *, color: bool = False) -> list[str]:
         lines.append(ink(tone, line))
     lines += ["", *(ink(tone, _cut(text, width)) for tone, text in _alarms(glance))]
     return lines
+
+
+def _table(glance: Glance, bar: int) -> tuple[list[tuple[str, ...]], list[int]]:
+    """The rows of the agents, with bars of this width, and the widths of the columns."""
+    rows = [_row(each, glance.rows.get(each["id"], {}), bar) for each in glance.agents]
+    return rows, [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
 
 
 class _Ink:
@@ -96,16 +103,16 @@ def _summary(glance: Glance) -> str:
     return said + (f"   multipliers: {', '.join(active)}" if active else "")
 
 
-def _row(agent: Mapping[str, Any], sums: Mapping[str, str]) -> tuple[str, ...]:
+def _row(agent: Mapping[str, Any], sums: Mapping[str, str], bar: int) -> tuple[str, ...]:
     def known(name: str) -> float | None:
         return float(sums[name]) if sums.get(name) else None
 
     share, usd, seconds, cost = known("share"), known("usd"), known("seconds"), known("cost_usd")
-    filled = round(_BAR * min(max(share or 0.0, 0.0), 1.0))
+    filled = round(bar * min(max(share or 0.0, 0.0), 1.0))
     failed, ended = sums.get("failed") or "0", sums.get("ended") or "0"
     return (
         _plain(agent["id"])[:28],
-        "#" * filled + "." * (_BAR - filled) + f" {100 * (share or 0.0):3.0f} %",
+        "#" * filled + "." * (bar - filled) + f" {100 * (share or 0.0):3.0f} %",
         _number(known("propensity")),
         _number(known("reward")),
         "-" if usd is None else f"{usd:.4f}",

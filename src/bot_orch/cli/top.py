@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         while True:
             size = shutil.get_terminal_size((110, 40))
             lines = draw(seen, size.columns, color=color)
-            lines += [problem[: size.columns]] if problem else []
+            lines += [problem[: size.columns] if live else problem] if problem else []
             _show(_fitted(lines, size.lines - 1) if live else lines, live=live)
             if arguments.once:
                 return 0
