@@ -9,7 +9,7 @@ import nbclient
 import nbformat
 from jupyter_client.manager import AsyncKernelManager
 
-STYLE = re.compile(r"<style.*?</style>|^\s+", re.DOTALL | re.MULTILINE)
+STYLE = re.compile(r'<style.*?</style>|^\s+| border="1" class="dataframe"| style="[^"]*"', re.DOTALL | re.MULTILINE)
 
 
 def executed(path: Path) -> tuple[str, dict[str, bytes]]:
