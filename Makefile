@@ -55,7 +55,7 @@ lint: $(VENV)/.dev ## style, types, import contracts
 docs: $(VENV)/.docs ## build the documentation site into out/site/index.html
 	@echo "== documentation"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	@echo "== open out/site/index.html"
+	@echo "== open out/site/index.html; search needs a server: python -m http.server -d out/site"
 
 bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: soak.py, long_stream.py and members.py, 20, 4 and 8 minutes, and arena.py, tables)
 	@for script in $(filter-out benchmarks/arena.py benchmarks/members.py benchmarks/long_stream.py benchmarks/soak.py benchmarks/_harness.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
