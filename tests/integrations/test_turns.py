@@ -105,3 +105,27 @@ def test_a_name_given_later():
     turn.answered("x")
     own.feedback("call-2", 0.5)
     assert turn.outcome.reward == 0.5
+
+
+def test_watchers_are_told_in_order():
+    class Diary:
+        def __init__(self):
+            self.lines = []
+
+        def decided(self, turn):
+            self.lines.append(("decided", turn.id))
+
+        def awaiting(self, turn):
+            self.lines.append(("awaiting", turn.ended))
+
+        def observed(self, turn, outcome):
+            self.lines.append(("observed", outcome.reward, turn.id in own.router.pending))
+
+    diary = Diary()
+    own = turns(success_reward=None, watchers=[diary])
+    turn = own.begin(Task())
+    turn.answered("x")
+    turn.feedback(0.25)
+    own.begin(Task()).failed(ValueError())
+    assert [line[0] for line in diary.lines] == ["decided", "awaiting", "observed", "decided", "observed"]
+    assert diary.lines[1:3] == [("awaiting", True), ("observed", 0.25, False)] and diary.lines[0][1] == turn.id

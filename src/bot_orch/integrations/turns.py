@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.functions import ending_of, outcome_of
@@ -19,6 +19,19 @@ from bot_orch.types import Decision, Outcome, Task
 __all__ = ["Turn", "TurnBook", "token_cost", "turn_ending"]
 
 TurnJudge = Callable[[Task, Any], "float | None"]
+
+
+class TurnWatcher(Protocol):
+    """Is told what happens to the turns of a book, to trace, count or score them."""
+
+    def decided(self, turn: Turn) -> None:
+        """An agent was chosen; its call begins."""
+
+    def awaiting(self, turn: Turn) -> None:
+        """An answer came; its reward will be told later."""
+
+    def observed(self, turn: Turn, outcome: Outcome) -> None:
+        """The outcome is in the log."""
 
 
 class Turn:
@@ -71,6 +84,9 @@ class Turn:
             reward = self._turns.success_reward
         if reward is not None:
             self._complete(reward)
+            return
+        for watcher in self._turns.watchers:
+            watcher.awaiting(self)
 
     def feedback(self, reward: float) -> None:
         """Report the reward of an answer that was not judged."""
@@ -110,6 +126,8 @@ class Turn:
     def _observe(self, outcome: Outcome) -> None:
         self.outcome = outcome
         self._turns.router.observe(self.id, outcome)
+        for watcher in self._turns.watchers:
+            watcher.observed(self, outcome)
 
     def __enter__(self) -> Self:
         return self
@@ -129,10 +147,12 @@ class TurnBook:
         judge: TurnJudge | None = None,
         success_reward: float | None = 1.0,
         remembered: int = 10_000,
+        watchers: Iterable[TurnWatcher] = (),
     ) -> None:
         if success_reward is not None:
             check_number("success_reward", success_reward, "pass a reward in [0, 1], or None to wait for feedback")
         self.router, self.judge, self.success_reward = router, judge, success_reward
+        self.watchers = list(watchers)
         self._most, self._lock = remembered, Lock()
         self._turns: OrderedDict[str, Turn] = OrderedDict()
 
@@ -145,6 +165,8 @@ class TurnBook:
                 self._turns[call_id] = turn
             while len(self._turns) > self._most:
                 self._turns.popitem(last=False)
+        for watcher in self.watchers:
+            watcher.decided(turn)
         return turn
 
     def name(self, turn: Turn, call_id: str) -> None:
