@@ -67,6 +67,34 @@ def serve_many(database, count, clock=None):
     return running
 
 
+def serve_priced(database, dear_usd=0.02):
+    """A service with a cheap and a dear agent and two limits."""
+    qualities = {"small": (0.5, 0.002), "large": (0.9, dear_usd)}
+    document = {
+        "version": 1,
+        "database": str(database),
+        "listen": {"host": "127.0.0.1", "port": 0},
+        "router": {
+            "policy": "bot",
+            "floor": 0.3,
+            "seed": 5,
+            "subject_to": {"usd_per_task": dear_usd / 2, "shares": {"large": 0.6}},
+        },
+        "agents": [
+            {
+                "id": name,
+                "kind": "simulated",
+                "price": {"per_call_usd": usd},
+                "settings": {"seed": 1, "median_s": 0.0, "quality": quality},
+            }
+            for name, (quality, usd) in qualities.items()
+        ],
+    }
+    running = Running(parse_config(json.dumps(document)))
+    running.url = f"http://127.0.0.1:{running.port}"
+    return running
+
+
 def submit(running, text="Is it?", **params):
     body = {"task": {"id": "t", "kind": "review", "text": text}, "eligible": ["person"], "background": True}
     task = running.post("/v1/tasks", {**body, "params": params}).json()["id"]

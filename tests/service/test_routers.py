@@ -175,6 +175,9 @@ def test_links_of_a_router_s_pages_stay_with_it(begin):
     assert f'href=\\"/r/support/decisions/{answer.headers["x-bot-orch-decision-id"]}\\"' in live
     assert service.get("/dashboard").status == 200
     assert 'aria-label="Routers"' in service.get("/").body.decode()
+    page = service.get("/r/support/dashboard?last=1h&kind=chat").body.decode()
+    assert 'href="/r/code/dashboard?last=1h"' in page, "the same range of another router"
+    assert 'data-live="/r/support/dashboard/live?last=1h&amp;kind=chat"' in page
 
 
 def test_signing_in_leads_back_to_the_router(begin):

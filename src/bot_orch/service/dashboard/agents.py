@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from io import StringIO
+from typing import Any
 
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.timeline import Timeline
@@ -23,7 +25,11 @@ _TONES = {"closed": "good", "half_open": "warn", "open": "bad"}
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """What one agent did in a range of time; ``None`` where nothing is known. Dollars are per decision."""
+    """What one agent did in a range of time; ``None`` where nothing is known. Dollars are per decision.
+
+    ``judged`` and ``truth`` are means over the ``audited`` answers; ``gap_error`` is the standard error of their
+    difference.
+    """
 
     index: int
     agent: str
@@ -37,6 +43,10 @@ class AgentRow:
     usd: float | None
     seconds: float | None
     distance: float | None
+    audited: int
+    judged: float | None
+    truth: float | None
+    gap_error: float | None
     alarms: int
     failed: int
     ended: int
@@ -44,11 +54,16 @@ class AgentRow:
     cost_usd: float
     rollout: str = ""
 
+    @property
+    def gap(self) -> float | None:
+        """Judge minus truth on audited answers."""
+        return None if self.judged is None or self.truth is None else self.judged - self.truth
+
 
 def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[AgentRow]:
     """One row per agent, in the order of the settings."""
     kinds = {agent.id: agent.kind for agent in runtime.config.agents}
-    known = runtime.ledger.router.drift_alarms()
+    known = {} if timeline.kind else runtime.ledger.router.drift_alarms()
     caps = caps_now(runtime.on_trial, runtime.ledger, runtime.writer.now_us())
     sums = {name: view.total(name).tolist() for name in _USED}
     made = sum(sums["decisions"])
@@ -70,6 +85,7 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
                 usd=_ratio(sums["cost_usd"][index], n),
                 seconds=_ratio(sums["seconds"][index], sums["completed"][index]),
                 distance=_ratio(sums["distance"][index], made),
+                **_audit(sums, index),
                 alarms=max(known.get(name, 0), sum(alarm.agent == name for alarm in timeline.alarms)),
                 failed=round(sums["failed"][index]),
                 ended=round(sums["ended"][index]),
@@ -81,6 +97,14 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
     return rows
 
 
+def _audit(sums: Mapping[str, Sequence[float]], index: int) -> dict[str, Any]:
+    """The judge's values against the truth, where both are known."""
+    n, judged, truth, squares = (sums[name][index] for name in _AUDITS)
+    gap = judged - truth
+    error = math.sqrt(max(0.0, squares - gap * gap / n) / (n - 1) / n) if n > 1 else None
+    return {"audited": round(n), "judged": _ratio(judged, n), "truth": _ratio(truth, n), "gap_error": error}
+
+
 def _rollout(runtime: Runtime, name: str, caps: Mapping[str, float]) -> str:
     """What limits an agent's traffic, in a few words."""
     if name in runtime.ledger.rollout.drained:
@@ -90,6 +114,7 @@ def _rollout(runtime: Runtime, name: str, caps: Mapping[str, float]) -> str:
     return f"canary, {100 * caps[name]:g} % at most" if name in caps else ""
 
 
+_AUDITS = ("audited", "judged", "truth", "gap_squares")
 _USED = (
     "decisions",
     "propensity",
@@ -101,6 +126,7 @@ _USED = (
     "distance",
     "failed",
     "ended",
+    *_AUDITS,
 )
 
 
@@ -118,6 +144,7 @@ SORTS: dict[str, tuple[str, _Key]] = {
     "usd": ("$ each", lambda row: row.usd),
     "seconds": ("Seconds", lambda row: row.seconds),
     "distance": ("W", lambda row: row.distance),
+    "audit": ("Judge, truth", lambda row: None if (gap := row.gap) is None else -gap),
     "drift": ("Drift", lambda row: -row.alarms),
     "failed": ("Failed", lambda row: None if not row.ended else -row.failed / row.ended),
     "calls": ("Calls", lambda row: row.calls),
@@ -141,7 +168,8 @@ _ROW = (
     '<td data-label="Circuit"><span class="state {tone}">{circuit}</span></td>'
     '<td data-label="Decisions">{decisions}<small class="muted">{share}</small></td><td data-label="p">{p}</td>'
     '<td data-label="Reward">{reward}</td><td data-label="$ each">{usd}</td><td data-label="Seconds">{seconds}</td>'
-    '<td data-label="W">{distance}</td><td data-label="Drift">{alarms}</td><td data-label="Failed">{failed}</td>'
+    '<td data-label="W">{distance}</td><td data-label="Judge, truth">{audit}</td>'
+    '<td data-label="Drift">{alarms}</td><td data-label="Failed">{failed}</td>'
     '<td data-label="Calls">{calls}</td><td data-label="Cost">{cost}</td></tr>'
 )
 
@@ -173,11 +201,22 @@ def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
         usd=_bar(row.usd, _dollars(row.usd), most["usd"]),
         seconds=_bar(row.seconds, _seconds(row.seconds), most["seconds"]),
         distance=_known(row.distance),
+        audit=_against(row),
         alarms=html('<span class="state bad">{n}</span>', n=row.alarms) if row.alarms else "–",
         failed=f"{row.failed:,} / {row.ended:,}" if row.ended else "–",
         calls=row.calls or "–",
         cost=f"${row.cost_usd:,.2f}",
     )
+
+
+def _against(row: AgentRow) -> Safe | str:
+    """The judge's mean and the truth; marked where they differ by more than two standard errors."""
+    if row.gap is None or row.judged is None or row.truth is None:
+        return "–"
+    text = f"{row.judged:.2f}, {row.truth:.2f}"
+    if row.gap_error is None or abs(row.gap) <= 2.0 * row.gap_error:
+        return text
+    return html('<span class="state {tone}">{text}</span>', tone="bad" if row.gap > 0 else "warn", text=text)
 
 
 def swatch(index: int | None) -> Safe:
@@ -210,14 +249,15 @@ def _seconds(value: float | None) -> str:
     return f"{value:,.1f} s" if value < 600 else f"{value / 60:,.0f} min"
 
 
-_FIELDS = ("agent", "kind", "decisions", "share", "propensity", "reward", "usd", "seconds", "distance", "failed")
+_FIELDS = ("agent", "kind", "decisions", "share", "propensity", "reward", "usd", "seconds", "distance")
+_MORE = ("audited", "judged", "truth", "failed", "ended", "cost_usd")
 
 
 def agents_csv(rows: Sequence[AgentRow]) -> str:
     """The table as a CSV file; empty where nothing is known, ``usd`` per decision."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_FIELDS, "ended", "cost_usd"])
+    writer.writerow([*_FIELDS, *_MORE])
     for row in rows:
-        writer.writerow([getattr(row, name) for name in (*_FIELDS, "ended", "cost_usd")])
+        writer.writerow([getattr(row, name) for name in (*_FIELDS, *_MORE)])
     return out.getvalue()

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.service.dashboard.named import NamedSums
 
 __all__ = ["Bucket", "BucketSeries", "BucketView"]
 
@@ -31,6 +32,19 @@ _SUMS = (
     "failed",
     "completed",
     "seconds",
+    "dr_reward",
+    "weight",
+    "weight_usd",
+    "spread",
+    "spread_usd",
+    "spread_usd2",
+    "earned",
+    "spent",
+    "drawn",
+    "audited",
+    "judged",
+    "truth",
+    "gap_squares",
 )
 
 
@@ -56,8 +70,14 @@ class Bucket:
         Attempts that ended, and those of them that did not complete.
     completed, seconds
         Number of tasks completed, and the sum of their durations.
+    dr_reward, weight, weight_usd, spread, spread_usd, spread_usd2, earned, spent, drawn
+        Sums of :data:`~bot_orch.service.dashboard.plane.PLANE` over rewarded decisions.
+    audited, judged, truth, gap_squares
+        Number of audited answers, sums of the judge's values and of the truth, and of their squared differences.
     settled
         Number of rewarded decisions of the router.
+    kinds, multipliers
+        Decisions by kind of task, and multipliers by constraint.
     """
 
     start_us: int
@@ -77,7 +97,22 @@ class Bucket:
     failed: Floats
     completed: Floats
     seconds: Floats
+    dr_reward: Floats
+    weight: Floats
+    weight_usd: Floats
+    spread: Floats
+    spread_usd: Floats
+    spread_usd2: Floats
+    earned: Floats
+    spent: Floats
+    drawn: Floats
+    audited: Floats
+    judged: Floats
+    truth: Floats
+    gap_squares: Floats
     settled: float
+    kinds: NamedSums = field(init=False, default_factory=NamedSums)
+    multipliers: NamedSums = field(init=False, default_factory=NamedSums)
 
     @classmethod
     def empty(cls, start_us: int, n: int) -> Bucket:
@@ -89,6 +124,8 @@ class Bucket:
         """Add the sums of another bucket."""
         self.sums += other.sums
         self.settled += other.settled
+        self.kinds.add(other.kinds)
+        self.multipliers.add(other.multipliers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +143,13 @@ class BucketView:
         """The sum of one field over the range, per agent."""
         total: Floats = sum((getattr(bucket, name) for bucket in self.buckets), start=np.zeros(self.n))
         return total
+
+    def kinds(self) -> NamedSums:
+        """Decisions of the range by kind of task."""
+        found = NamedSums()
+        for bucket in self.buckets:
+            found.add(bucket.kinds)
+        return found
 
 
 @dataclass(slots=True)

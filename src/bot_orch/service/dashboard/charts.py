@@ -9,6 +9,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.service.dashboard.buckets import Bucket, BucketView
+from bot_orch.service.dashboard.plane import plane_of
 from bot_orch.service.dashboard.regret import regret_line
 from bot_orch.service.dashboard.timeline import Ended, Timeline
 from bot_orch.survival.models.kaplan_meier import completion_survival, life_table
@@ -43,8 +44,23 @@ def chart_data(timeline: Timeline, view: BucketView) -> dict[str, Any]:
         "regret": regret_line(buckets),
         "cost": _cumulated([b.cost_usd for b in buckets]),
         "survival": [_survival(timeline, name, view) for name in timeline.agents],
+        "plane": plane_of(view, timeline.agents).to_dict(),
+        "multipliers": _multipliers(timeline, buckets),
         "alarms": [{"t": a.time_us / 1e6, "agent": a.agent} for a in timeline.alarms if _within(a.time_us, view)],
     }
+
+
+def _multipliers(timeline: Timeline, buckets: Sequence[Bucket]) -> list[dict[str, Any]]:
+    """The mean multiplier of every constraint per interval, in reward per unit."""
+    names = dict.fromkeys(name for bucket in buckets for name in bucket.multipliers.values)
+    return [
+        {
+            "constraint": name,
+            "unit": timeline.units[name],
+            "values": [None if (mean := b.multipliers.mean(name)) is None else round(mean, 6) for b in buckets],
+        }
+        for name in names
+    ]
 
 
 def complete(view: BucketView) -> list[Bucket]:

@@ -21,6 +21,7 @@ from bot_orch.service.routing.why import why_view
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.pages import Safe, document, html, join, moment, render
+from bot_orch.service.web.paging import link
 from bot_orch.service.web.terms import number, terms_table
 
 __all__ = ["decision_page"]
@@ -47,7 +48,7 @@ async def decision_page(request: Request) -> Reply:
         lambda_=number(event.lambda_, 2),
         at=f"{moment(row.time_us, runtime.writer.now_us())} UTC",
         task=event.task.id or "–",
-        kind=event.task.kind or "–",
+        kind=_kind(event.task.kind),
         state_seq=event.state_seq,
         terms=terms_table(why, event.agent),
         history=_history(told, runtime.writer.now_us()),
@@ -55,6 +56,11 @@ async def decision_page(request: Request) -> Reply:
         waiting="An outcome is still due." if decision_id in runtime.ledger.pending else "",
     )
     return document("Decision", body, here="/decisions", caller=request.caller)
+
+
+def _kind(kind: str) -> Safe | str:
+    """A link to the dashboard of that kind alone."""
+    return html('<a href="{href}">{kind}</a>', href=link("/", {"kind": kind}), kind=kind) if kind else "–"
 
 
 _STEP = "<li><time>{at}</time> <b>{what}</b> {detail}</li>"

@@ -24,41 +24,51 @@ class DecisionPage(NamedTuple):
     older: int | None
 
 
-def decisions_page(log: Log, count: int, *, before: int | None = None, after: int | None = None) -> DecisionPage:
-    """The ``count`` decisions next to a number in the log; the newest ones without one.
+def decisions_page(
+    log: Log, count: int, *, before: int | None = None, after: int | None = None, kind: str = ""
+) -> DecisionPage:
+    """The ``count`` decisions (of one kind of tasks) next to a number in the log; the newest ones without one.
 
     A bounded number of rows is read, so that a long stretch without decisions cannot hold up the service.
     """
     end = log.last()[0] + 1
     if after is not None:
-        found = _after(log, after, count)
+        found = _after(log, after, count, kind=kind)
         if len(found) < count:  # fill up the newest page
-            found = _before(log, end, count)
+            found = _before(log, end, count, kind=kind)
     else:
-        found = _before(log, end if before is None else min(before, end), count)
+        found = _before(log, end if before is None else min(before, end), count, kind=kind)
     if not found:
         return DecisionPage([], None, None)
     oldest, newest = found[0].seq, found[-1].seq
-    newer = newest if _after(log, newest, 1) else None
-    older = oldest if _before(log, oldest, 1) else None
+    newer = newest if _after(log, newest, 1, kind=kind) else None
+    older = oldest if _before(log, oldest, 1, kind=kind) else None
     return DecisionPage([_entry(log, row) for row in reversed(found)], newer, older)
 
 
-def _before(log: Log, seq: int, count: int) -> list[Row]:
+def _before(log: Log, seq: int, count: int, *, kind: str) -> list[Row]:
     """The last decisions with numbers below ``seq``, in the order of the log."""
     found: list[Row] = []
     end = seq
     while end > 1 and len(found) < count and seq - end < _MOST_READ:
         begin = max(1, end - _STEP)
         rows = islice(log.read(begin - 1), end - begin)
-        found[:0] = [row for row in rows if row.seq < end and row.holds(DecisionMade)]
+        found[:0] = [row for row in rows if row.seq < end and _wanted(row, kind)]
         end = begin
     return found[-count:]
 
 
-def _after(log: Log, seq: int, count: int) -> list[Row]:
+def _after(log: Log, seq: int, count: int, *, kind: str) -> list[Row]:
     rows = islice(log.read(seq), _MOST_READ)
-    return list(islice((row for row in rows if row.holds(DecisionMade)), count))
+    return list(islice((row for row in rows if _wanted(row, kind)), count))
+
+
+def _wanted(row: Row, kind: str) -> bool:
+    """Whether a row is a decision (of that kind); only then it is decoded."""
+    if not row.holds(DecisionMade) or not kind:
+        return row.holds(DecisionMade)
+    event = row.event()
+    return isinstance(event, DecisionMade) and event.task.kind == kind
 
 
 def _entry(log: Log, row: Row) -> Recent:

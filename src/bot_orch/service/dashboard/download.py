@@ -1,4 +1,4 @@
-"""The data of one chart as a CSV file: one row per time and agent."""
+"""The data of one chart as a CSV file: one row per time and agent, or constraint."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ CHARTS = {
     "distance": "distance",
     "survival": "not_completed",
     "cost": "usd",
+    "multipliers": "multiplier",
 }
 """Charts, and the name of their value in a file."""
+
+_KEYS = {"regret": (), "multipliers": ("constraint", "unit")}
 
 
 def chart_csv(name: str, data: dict[str, Any]) -> str:
@@ -35,7 +38,7 @@ def chart_csv(name: str, data: dict[str, Any]) -> str:
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     first = "seconds" if name == "survival" else "time"
-    writer.writerow([first, *(["agent"] if name != "regret" else []), CHARTS[name]])
+    writer.writerow([first, *_KEYS.get(name, ("agent",)), CHARTS[name]])
     writer.writerows(_rows(name, data))
     return out.getvalue()
 
@@ -43,6 +46,11 @@ def chart_csv(name: str, data: dict[str, Any]) -> str:
 def _rows(name: str, data: dict[str, Any]) -> Iterator[list[object]]:
     if name == "regret":
         yield from ([_time(t), value] for t, value in zip(data["t"], data["regret"], strict=False))
+        return
+    if name == "multipliers":
+        for each in data["multipliers"]:
+            points = zip(data["t"], each["values"], strict=True)
+            yield from ([_time(t), each["constraint"], each["unit"], v] for t, v in points if v is not None)
         return
     for index, agent in enumerate(data["agents"]):
         if name == "survival":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+from io import StringIO
+
+from bot_orch.eventlog.judgements import Judgements
 from bot_orch.service.judging.views import JudgeAgentView, JudgeView, judge_views
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join
 from bot_orch.service.web.terms import number
 
-__all__ = ["judges_part"]
+__all__ = ["judges_csv", "judges_part"]
 
 _NONE = Safe('<p class="muted">Nothing was judged yet. <code>judges</code> in the configuration names judges.</p>')
 _TABLE = (
@@ -22,9 +26,9 @@ _ROW = (
 )
 
 
-def judges_part(runtime: Runtime) -> Safe:
+def judges_part(runtime: Runtime, judgements: Judgements | None = None) -> Safe:
     """A row per judge and agent; a bias whose interval leaves zero out is marked."""
-    rows = [_row(view, each) for view in judge_views(runtime) for each in view.agents]
+    rows = [_row(view, each) for view in judge_views(runtime, judgements) for each in view.agents]
     return html(_TABLE, rows=join(rows)) if rows else _NONE
 
 
@@ -49,3 +53,17 @@ def _bias(each: JudgeAgentView) -> Safe | str:
     tone = "" if each.low <= 0 <= each.high else "bad" if each.bias > 0 else "warn"
     text = f"{each.bias:+.2f} ({each.low:+.2f} to {each.high:+.2f})"
     return html('<span class="state {tone}">{text}</span>', tone=tone, text=text) if tone else text
+
+
+def judges_csv(runtime: Runtime, judgements: Judgements | None = None) -> str:
+    """The table as a CSV file; empty where nothing is known."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["judge", "kind", *_FIELDS])
+    for view in judge_views(runtime, judgements):
+        for each in view.agents:
+            writer.writerow([view.name, view.kind, *(getattr(each, name) for name in _FIELDS)])
+    return out.getvalue()
+
+
+_FIELDS = ("agent", "count", "mean", "audited", "bias", "low", "high")

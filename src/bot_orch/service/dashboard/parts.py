@@ -22,20 +22,27 @@ _LONGEST_TASK = 40
 _TILE = '<div class="tile"><dt>{name}</dt><dd>{value}<small>{unit}</small></dd></div>'
 
 
-def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView) -> Safe:
-    """Key figures at the top of the page; counts are those of the whole log, means those of the range."""
+def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, timeline: Timeline) -> Safe:
+    """Key figures at the top of the page; counts are those of the whole log, means those of the range.
+
+    For one kind of tasks all figures are those of the range and of this kind.
+    """
     made = float(view.total("decisions").sum())
     rewards = float(view.total("rewarded").sum())
     mean = float(view.total("reward").sum()) / rewards if rewards else None
-    spent = runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0)
-    waiting, oldest = _queue(runtime)
+    waiting, oldest = _queue(runtime, timeline.kind)
+    spent, when = runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0), "last 24 h"
+    count, told, due = f"{reader.decisions:,}", f"{made:,.0f} in this range", len(runtime.ledger.pending)
+    if timeline.kind:
+        spent, when = float(view.total("cost_usd").sum()), "in this range"
+        count, told, due = f"{made:,.0f}", f"of {timeline.kind}, in this range", timeline.due
     tiles: list[tuple[str, str, str]] = [
-        ("Decisions", f"{reader.decisions:,}", f"{made:,.0f} in this range"),
+        ("Decisions", count, told),
         ("Mean reward", "–" if mean is None else number(mean, 2), "in this range"),
-        ("Regret", *_regret(reader.timeline, view)),
-        ("Spent", f"${spent:,.2f}", "last 24 h"),
+        ("Regret", *_regret(timeline, view)),
+        ("Spent", f"${spent:,.2f}", when),
         ("For people", str(waiting), f"oldest {oldest}" if waiting else "nobody waits"),
-        ("Outcomes due", f"{len(runtime.ledger.pending):,}", reader.progress or f"event {runtime.ledger.seq:,}"),
+        ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or f"event {runtime.ledger.seq:,}"),
     ]
     return join(html(_TILE, name=name, value=value, unit=unit) for name, value, unit in tiles)
 
@@ -48,10 +55,10 @@ def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
     return number(found.total, 1), f"± {number(found.error, 1)}, against {timeline.agents[found.agent]}"
 
 
-def _queue(runtime: Runtime) -> tuple[int, str]:
+def _queue(runtime: Runtime, kind: str) -> tuple[int, str]:
     if not isinstance(runtime.queue, Desk):
         return 0, ""
-    live = runtime.queue.state.live()
+    live = [ticket for ticket in runtime.queue.state.live() if not kind or ticket.kind == kind]
     if not live:
         return 0, ""
     age_s = (runtime.writer.now_us() - min(ticket.opened_us for ticket in live)) / 1e6

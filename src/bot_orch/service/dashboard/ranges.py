@@ -70,12 +70,13 @@ def _moment(name: str, text: str) -> int:
 
 
 _CHOICE = '<a href="{href}"{current}>{text}</a>'
+_KEPT = '<input type="hidden" name="{name}" value="{value}">'
 _CURRENT = Safe(' aria-current="true"')
 
 
 def range_part(shown: TimeRange, query: Mapping[str, str]) -> Safe:
     """Links to the usual ranges, and a form for others."""
-    rest = {name: value for name, value in query.items() if name in ("agents",)}
+    rest = {name: value for name, value in query.items() if name in ("agents", "kind", "sort")}
     choices = join(
         html(
             _CHOICE,
@@ -87,4 +88,7 @@ def range_part(shown: TimeRange, query: Mapping[str, str]) -> Safe:
     )
     begin, end = shown.query.get("from", ""), shown.query.get("to", "")
     state = Safe(" open") if begin or end else Safe("")
-    return render("range.html", choices=choices, begin=begin, end=end, state=state, agents=rest.get("agents", ""))
+    kept = join(html(_KEPT, name=name, value=rest[name]) for name in ("kind", "sort") if name in rest)
+    return render(
+        "range.html", choices=choices, begin=begin, end=end, state=state, agents=rest.get("agents", ""), kept=kept
+    )

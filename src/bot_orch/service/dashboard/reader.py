@@ -16,10 +16,13 @@ __all__ = ["TimelineReader"]
 _HISTORY = 200_000
 _AT_ONCE = 5_000
 _COUNTED_AT_ONCE = 50_000
+_KINDS_KEPT = 3
 
 
 class TimelineReader:
     """Keeps a timeline of the newest events and counts the decisions of the whole log.
+
+    For the kinds of tasks that were last looked at it keeps timelines of these tasks alone.
 
     Each look reads a bounded number of rows. Under heavy traffic the timeline skips rows instead of falling behind;
     ``skipped`` counts them.
@@ -30,24 +33,42 @@ class TimelineReader:
         self._reading = asyncio.Lock()
         self._counted_seq = 0
         self._last = 0
+        self._kinds: dict[str, Timeline] = {}
         self.timeline = Timeline(())
         self.decisions = 0
         self.skipped = 0
 
     @asynccontextmanager
-    async def current(self) -> AsyncIterator[Timeline]:
-        """The timeline after reading on in the log; nobody else reads on meanwhile."""
+    async def current(self, kind: str = "") -> AsyncIterator[Timeline]:
+        """The timeline (of one kind of tasks) after reading on in the log; nobody else reads on meanwhile."""
         async with self._reading:
             agents, (self._last, _) = self._runtime.ledger.router.agents, self._runtime.writer.log.last()
             if agents != self.timeline.agents or self._last < self.timeline.seq:
-                self.timeline = Timeline(agents, seq=max(0, self._last - _HISTORY))
+                self.timeline = self._begin()
+                self._kinds.clear()
             if self._last < self._counted_seq:
                 self._counted_seq = self.decisions = 0
-            await asyncio.to_thread(self._read)
-            if self._last - self.timeline.seq > _HISTORY:
-                self.skipped += self._last - _AT_ONCE - self.timeline.seq
-                self.timeline.seq = self._last - _AT_ONCE
-            yield self.timeline
+            found = self._of_kind(kind) if kind else self.timeline
+            await asyncio.to_thread(self._read, found)
+            self._skip(found)
+            yield found
+
+    def _of_kind(self, kind: str) -> Timeline:
+        """The timeline of a kind; those that nobody looked at for longest are dropped."""
+        self._kinds[kind] = self._kinds.pop(kind) if kind in self._kinds else self._begin(kind)
+        while len(self._kinds) > _KINDS_KEPT:
+            del self._kinds[next(iter(self._kinds))]
+        return self._kinds[kind]
+
+    def _begin(self, kind: str = "") -> Timeline:
+        return Timeline(self._runtime.ledger.router.agents, kind, seq=max(0, self._last - _HISTORY))
+
+    def _skip(self, found: Timeline) -> None:
+        """Leave out rows if there are too many to catch up with."""
+        for timeline in {id(each): each for each in (self.timeline, found)}.values():
+            if self._last - timeline.seq > _HISTORY:
+                self.skipped += self._last - _AT_ONCE - timeline.seq if timeline is self.timeline else 0
+                timeline.seq = self._last - _AT_ONCE
 
     async def advance(self) -> Timeline:
         """The timeline, after reading on in the log by a bounded number of rows."""
@@ -57,14 +78,23 @@ class TimelineReader:
     @property
     def progress(self) -> str:
         """What has not been read or was left out, in words; empty if everything was read."""
-        left = max(self._last - self.timeline.seq, self._last - self._counted_seq)
+        return self.progress_of(self.timeline)
+
+    def progress_of(self, timeline: Timeline) -> str:
+        """The same for the timeline of a kind."""
+        left = max(self._last - timeline.seq, self._last - self._counted_seq)
         if left > 0:
             return f"reading {left:,} events"
         return f"{self.skipped:,} events skipped" if self.skipped else ""
 
-    def _read(self) -> None:
-        for row in islice(self._runtime.writer.log.read(self.timeline.seq), _AT_ONCE):
-            self.timeline.take(row)
+    def _read(self, found: Timeline) -> None:
+        self._take(self.timeline)
+        if found is not self.timeline:
+            self._take(found)
         for row in islice(self._runtime.writer.log.read(self._counted_seq), _COUNTED_AT_ONCE):
             self._counted_seq = row.seq
             self.decisions += row.holds(DecisionMade)
+
+    def _take(self, timeline: Timeline) -> None:
+        for row in islice(self._runtime.writer.log.read(timeline.seq), _AT_ONCE):
+            timeline.take(row)

@@ -24,9 +24,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Bools, Floats
 
-__all__ = ["DIFFERENCES", "Offer", "RegretEstimate", "Rewards", "best_agent", "regret_line"]
+__all__ = ["DIFFERENCES", "Offer", "RegretEstimate", "Rewards", "best_agent", "comparable", "regret_line"]
 
 _FEWEST = 10  # decisions that an agent must have been drawable in; a standard error of fewer says nothing
 _PRIOR_VARIANCE = 0.25  # of a reward in [0, 1] of which nothing is known, counted like one reward
@@ -41,19 +41,24 @@ DIFFERENCES = ("difference", "expected_variance", "seen_variance", "drawable")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A decision that waits for its reward: the chosen agent, its propensity, mean m and penalty c.
+    """A decision that waits for its reward: the chosen agent, its propensity and penalty c.
 
-    ``others`` holds the m - c of all agents, NaN for those that could not be drawn, and ``variances`` those of their
-    differences.
+    ``means`` holds the m and ``others`` the m - c of all agents, NaN for those that could not be drawn, and
+    ``variances`` those of their differences.
     """
 
     agent: int
     propensity: float
     others: Floats
     _: KW_ONLY
-    mean: float
+    means: Floats
     penalty: float
     variances: Floats
+
+    @property
+    def mean(self) -> float:
+        """The mean m of the chosen agent."""
+        return float(self.means[self.agent])
 
     def differences(self, reward: float) -> Floats:
         """What the decision says of every agent, one row for each of ``DIFFERENCES``."""
@@ -61,9 +66,19 @@ class Offer:
         found[0, drawable] = self.others[drawable] - (reward - self.penalty)
         found[0, self.agent] += (reward - self.mean) / self.propensity
         found[1] = self.variances
-        found[2, self.agent] = (1.0 - self.propensity) * ((reward - self.mean) / self.propensity) ** 2
+        found[2, self.agent] = self.seen_variance(reward)
         found[3] = drawable
         return found
+
+    def values(self, reward: float) -> Floats:
+        """The doubly robust reward of every agent; zero for those that could not be drawn."""
+        found: Floats = np.where(np.isfinite(self.means), self.means, 0.0)
+        found[self.agent] += (reward - self.mean) / self.propensity
+        return found
+
+    def seen_variance(self, reward: float) -> float:
+        """The variance of the chosen agent's value, as its reward says it."""
+        return (1.0 - self.propensity) * ((reward - self.mean) / self.propensity) ** 2
 
 
 class Rewards:
@@ -94,7 +109,7 @@ class Rewards:
             agent,
             float(propensities[agent]),
             np.where(drawable, means - penalties, np.nan),
-            mean=float(means[agent]),
+            means=np.where(drawable, means, np.nan),
             penalty=float(penalties[agent]),
             variances=weights * self._squares,
         )
@@ -118,6 +133,12 @@ class RegretEstimate(NamedTuple):
     error: float
 
 
+def comparable(drawable: Floats, settled: float) -> Bools:
+    """Which agents could be drawn often enough, given the number of rewarded decisions."""
+    found: Bools = (drawable >= _FEWEST) & (drawable >= _LEAST_SHARE * settled)
+    return found
+
+
 def best_agent(intervals: Sequence[Sums]) -> RegretEstimate | None:
     """The regret over all intervals; None if no two agents can be compared."""
     if not intervals:
@@ -126,7 +147,7 @@ def best_agent(intervals: Sequence[Sums]) -> RegretEstimate | None:
     total, expected, seen, drawable = (
         np.sum([getattr(each, name) for each in intervals], axis=0) for name in DIFFERENCES
     )
-    known = (drawable >= _FEWEST) & (drawable >= _LEAST_SHARE * settled)
+    known = comparable(drawable, settled)
     if known.sum() < 2:
         return None
     best = int(np.argmax(np.where(known, total, -np.inf)))

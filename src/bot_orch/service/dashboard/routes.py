@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from starlette.routing import BaseRoute
@@ -16,8 +18,10 @@ from bot_orch.service.dashboard.comparing import comparison_part
 from bot_orch.service.dashboard.decision import decision_page
 from bot_orch.service.dashboard.decisions import DecisionPage, decisions_page
 from bot_orch.service.dashboard.download import CHARTS, chart_csv
-from bot_orch.service.dashboard.judges import judges_part
+from bot_orch.service.dashboard.judges import judges_csv, judges_part
+from bot_orch.service.dashboard.kinds import kind_counts, kinds_csv, kinds_part
 from bot_orch.service.dashboard.parts import alarms_part, decisions_part, tiles_part
+from bot_orch.service.dashboard.plane import plane_csv, plane_of
 from bot_orch.service.dashboard.ranges import TimeRange, parse_range, range_part
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.timeline import Timeline
@@ -32,15 +36,21 @@ __all__ = ["dashboard_pages"]
 
 _RECENT_SHOWN = 12
 _PER_PAGE = 50
-_KNOWN_FIELDS = ("last", "from", "to", "sort", "agents")
+_KNOWN_FIELDS = ("last", "from", "to", "kind", "sort", "agents")
+_TABLES = ("plane", "kinds", "judges", "agents")
 
 
-class _Look(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Look:
     """Everything that one request shows."""
 
     parts: dict[str, Safe]
     charts: dict[str, Any]
     agents: list[AgentRow]
+    _: KW_ONLY
+    kinds: list[tuple[str, int]]
+    view: BucketView
+    timeline: Timeline
 
 
 def dashboard_pages(site: Site) -> list[BaseRoute]:
@@ -69,10 +79,11 @@ class _Dashboard:
             **parts,
             ranges=range_part(shown, query),
             head=agents_head(query),
-            routers=join((_routers(self._runtime), comparison_part(await compare(self._runtime)))),
+            routers=join((_routers(self._runtime, query), comparison_part(await compare(self._runtime)))),
             connection=CONNECTION,
             live=link("/dashboard/live", query),
             query=link("", query),
+            all_decisions=link("/decisions", {"kind": query.get("kind", "")}),
         )
         return document("Dashboard", body, here="/", script="dashboard.js", caller=request.caller)
 
@@ -85,53 +96,69 @@ class _Dashboard:
     async def download(self, request: Request) -> Reply:
         """``GET /dashboard/{chart}.csv``."""
         name = request.params["chart"]
-        if name not in CHARTS and name != "agents":
-            raise Problem(404, "unknown_path", f"there is no such chart; there are: {', '.join(CHARTS)}, agents")
+        if name not in (*CHARTS, *_TABLES):
+            known = ", ".join((*CHARTS, *_TABLES))
+            raise Problem(404, "unknown_path", f"there is no such chart; there are: {known}")
         look = await self._look(request, self._range(request))
-        text = agents_csv(look.agents) if name == "agents" else chart_csv(name, look.charts)
+        text = chart_csv(name, look.charts) if name in CHARTS else self._table(name, look)
         disposition = f'attachment; filename="bot-orch-{name}.csv"'
         return reply(text.encode(), media="text/csv; charset=utf-8", headers={"content-disposition": disposition})
+
+    def _table(self, name: str, look: _Look) -> str:
+        if name == "plane":
+            return plane_csv(plane_of(look.view, look.timeline.agents))
+        if name == "kinds":
+            return kinds_csv(look.kinds)
+        if name == "judges":
+            return judges_csv(self._runtime, look.timeline.judgements if look.timeline.kind else None)
+        return agents_csv(look.agents)
 
     async def decisions(self, request: Request) -> Reply:
         """``GET /decisions``: a page of decisions before or after a number of the log."""
         log, now_us = self._runtime.writer.log, self._runtime.writer.now_us()
-        before, after = _seq(request, "before"), _seq(request, "after")
-        found = await asyncio.to_thread(decisions_page, log, _PER_PAGE, before=before, after=after)
+        before, after, kind = _seq(request, "before"), _seq(request, "after"), request.query.get("kind", "")
+        found = await asyncio.to_thread(decisions_page, log, _PER_PAGE, before=before, after=after, kind=kind)
         timeline = await self._reader.advance()
         body = render(
             "decisions.html",
             total=f"{self._reader.decisions:,}",
             rows=decisions_part(found.entries, timeline.agents, now_us),
-            pager=_pager(found),
+            pager=_pager(found, kind),
+            kind=html(' · of the kind <b>{kind}</b>, <a href="/decisions">all</a>', kind=kind) if kind else "",
         )
         return document("Decisions", body, here="/decisions", caller=request.caller)
 
     async def _look(self, request: Request, shown: TimeRange) -> _Look:
-        now_us = self._runtime.writer.now_us()
-        async with self._reader.current() as timeline:
+        now_us, query = self._runtime.writer.now_us(), _query(request)
+        async with self._reader.current(query.get("kind", "")) as timeline:
+            every = self._reader.timeline.series.view(shown.from_us, shown.to_us)
+            kinds = kind_counts(every.kinds())
             view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
             agents = agent_rows(self._runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
             parts = {
-                "tiles": tiles_part(self._runtime, self._reader, view),
+                "tiles": tiles_part(self._runtime, self._reader, view, timeline=timeline),
+                "kinds": kinds_part(kinds, query),
                 "agents": agents_part(agents, request.query.get("sort", "")),
                 "recent": decisions_part(newest, timeline.agents, now_us),
                 "alarms": alarms_part(timeline, now_us),
-                "judges": judges_part(self._runtime),
+                "judges": judges_part(self._runtime, timeline.judgements if timeline.kind else None),
             }
-            return _Look(parts, charts, agents)
+            return _Look(parts, charts, agents, kinds=kinds, view=view, timeline=timeline)
 
     def _range(self, request: Request) -> TimeRange:
         return parse_range(request.query, self._runtime.writer.now_us())
 
 
-def _routers(runtime: Runtime) -> Safe:
-    """Links to the dashboards of all routers, if there are several."""
+def _routers(runtime: Runtime, query: Mapping[str, str]) -> Safe:
+    """Links to the dashboards of all routers over the same range, if there are several."""
     if not runtime.peers:
         return Safe("")
+    kept = {name: query[name] for name in ("last", "from", "to") if name in query}
     links = join(
         html(
-            ' <a href="/r/{name}/dashboard"{here}>{name}</a>',
+            ' <a href="{href}"{here}>{name}</a>',
+            href=link(f"/r/{name}/dashboard", kept),
             name=name,
             here=Safe(' aria-current="page"') if each is runtime else Safe(""),
         )
@@ -154,12 +181,20 @@ def _seq(request: Request, name: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 18 else None
 
 
-def _pager(shown: DecisionPage) -> Safe:
+def _pager(shown: DecisionPage, kind: str) -> Safe:
     if shown.newer is None and shown.older is None:
         return Safe("")
+    newest, newer, older = (
+        None if seq is None else link("/decisions", {"kind": kind}, **field)
+        for seq, field in (
+            (shown.newer, {}),
+            (shown.newer, {"after": shown.newer}),
+            (shown.older, {"before": shown.older}),
+        )
+    )
     return html(
         '<nav class="pager" aria-label="Pages of decisions">{newest}{newer}{older}</nav>',
-        newest=step("Newest", None if shown.newer is None else "/decisions", "first"),
-        newer=step("Newer", None if shown.newer is None else f"/decisions?after={shown.newer}", "prev"),
-        older=step("Older", None if shown.older is None else f"/decisions?before={shown.older}", "next"),
+        newest=step("Newest", newest, "first"),
+        newer=step("Newer", newer, "prev"),
+        older=step("Older", older, "next"),
     )

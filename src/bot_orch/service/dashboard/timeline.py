@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,11 @@ from bot_orch.agents.endings import Ending
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.core.alignment import Alignment
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
+from bot_orch.eventlog.judgements import Judgements
 from bot_orch.eventlog.log import Row
 from bot_orch.service.dashboard.buckets import Bucket, BucketSeries
+from bot_orch.service.dashboard.named import Names
+from bot_orch.service.dashboard.plane import PLANE, plane_sums
 from bot_orch.service.dashboard.regret import DIFFERENCES, Offer, Rewards
 from bot_orch.survival.causes import REASONS, Cause
 from bot_orch.transport.drift import DriftMonitor
@@ -27,6 +30,7 @@ _MOST_PENDING = 20_000
 _MOST_GIVEN = 4096  # more than the router can still revise
 _RECENT, _OLDER = 16, 48
 _SHADOW = "shadow"
+_AUDITS = ("audited", "judged", "truth", "gap_squares")
 
 
 class Ended(NamedTuple):
@@ -68,12 +72,16 @@ def outcome_words(event: FeedbackGiven | Censored) -> str:
     return f"reward {event.reward:.2f}" if event.reward is not None else (event.reason or "completed")
 
 
-class _Given(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Given:
     """A reward that counts, until another one takes its place."""
 
     offer: Offer
     reward: float
+    _: KW_ONLY
     routed: bool
+    usd: float
+    audit: bool
 
 
 class _Open(NamedTuple):
@@ -91,10 +99,19 @@ class Timeline:
     ----------
     agents
         Names of agents; events of others are ignored.
+    kind
+        Only tasks of this kind count; empty: all do.
+    judgements
+        What judges said about tasks of the kind; empty without one, because the ledger knows it of all.
+    units
+        What each multiplier is per, by constraint.
     """
 
     agents: tuple[str, ...]
+    kind: str = ""
     _: KW_ONLY
+    judgements: Judgements = field(default_factory=Judgements)
+    units: dict[str, str] = field(default_factory=dict)
     series: BucketSeries = field(init=False)
     times: dict[str, deque[Ended]] = field(default_factory=dict)
     recent: deque[Recent] = field(default_factory=lambda: deque(maxlen=_KEPT_DECISIONS))
@@ -107,6 +124,9 @@ class Timeline:
     _silent: dict[str, _Open] = field(default_factory=dict)
     _given: dict[str, _Given] = field(default_factory=dict)
     _rewards: Rewards = field(init=False)
+    _paid: dict[str, float] = field(default_factory=dict)
+    _ours: dict[str, None] = field(default_factory=dict)
+    _kinds: Names = field(default_factory=Names)
     _attempted: set[str] = field(default_factory=set)
     _shown: set[str] = field(default_factory=set)
     _monitor: DriftMonitor | None = None
@@ -116,6 +136,11 @@ class Timeline:
         self.series = BucketSeries(len(self.agents))
         self._rewards = Rewards(len(self.agents))
 
+    @property
+    def due(self) -> int:
+        """How many outcomes are due."""
+        return len(self._open)
+
     def take(self, row: Row) -> None:
         """Apply one row."""
         self.seq = row.seq
@@ -123,6 +148,8 @@ class Timeline:
 
     def apply(self, time_us: int, event: Event) -> None:
         """Apply one event."""
+        if self.kind and not self._of_kind(event):
+            return
         match event:
             case DecisionMade():
                 self._decide(time_us, event)
@@ -132,6 +159,22 @@ class Timeline:
                 self._settle(time_us, event.decision_id, reward=None, said=outcome_words(event))
             case AttemptEnded():
                 self._attempt(time_us, event)
+
+    def _of_kind(self, event: Event) -> bool:
+        """Whether an event is about a task of the kind; judges' values of those that are get counted."""
+        if isinstance(event, DecisionMade):
+            if event.task.kind != self.kind:
+                return False
+            self._ours[event.id] = None
+            _bound(self._ours, _MOST_PENDING)
+            if event.audit:
+                self.judgements.mark(event.id, event.agent)
+            return True
+        if not isinstance(event, FeedbackGiven | Censored | AttemptEnded) or event.decision_id not in self._ours:
+            return False
+        if isinstance(event, FeedbackGiven) and event.reward is not None and (event.judge or event.audit):
+            self.judgements.take(event)
+        return True
 
     def _decide(self, time_us: int, event: DecisionMade) -> None:
         p, distance, alignment, cost = map(event.column, ("propensity", "distance", "alignment", "cost"))
@@ -148,6 +191,10 @@ class Timeline:
             bucket = self._bucket(time_us)
             bucket.propensity += p
             bucket.distance += distance
+            bucket.kinds.see(self._kinds.known(event.task.kind))
+            for name, value, unit in event.multipliers:
+                bucket.multipliers.see(name, value)
+                self.units[name] = unit
             if chosen is not None:
                 bucket.decisions[chosen] += 1
         if chosen is not None:
@@ -170,6 +217,7 @@ class Timeline:
         if waiting is not None:
             if event.cost_usd:
                 self._bucket(time_us).cost_usd[waiting.offer.agent] += event.cost_usd
+                self._pay(event.decision_id, event.cost_usd)
             if event.output is not None and event.decision_id not in self._shown:
                 self._see_output(time_us, waiting.offer.agent, event)
             if event.effect == "shown":  # the outcome is still due
@@ -180,9 +228,11 @@ class Timeline:
                 self._time(time_us, waiting.offer.agent, Ended(event.elapsed_s, cause, time_us))
         if event.effect == "replaced" and event.reward is not None:
             self._replace(time_us, event.decision_id, event.reward)
-        self._settle(time_us, event.decision_id, reward=event.reward, said=outcome_words(event))
+        if event.effect == "audited" and event.reward is not None:
+            self._compare(time_us, event.decision_id, event.reward, audit=event.audit)
+        self._settle(time_us, event.decision_id, reward=event.reward, said=outcome_words(event), audit=event.audit)
 
-    def _settle(self, time_us: int, decision_id: str, *, reward: float | None, said: str) -> None:
+    def _settle(self, time_us: int, decision_id: str, *, reward: float | None, said: str, audit: bool = False) -> None:
         for entry in self.recent:
             if entry.id == decision_id:
                 entry.outcome = said
@@ -195,16 +245,32 @@ class Timeline:
             self._silent[decision_id] = waiting  # a reward may come after all
             _bound(self._silent, _MOST_GIVEN)
         else:
-            self._count(time_us, _Given(waiting.offer, reward, waiting.routed), 1.0)
+            usd = self._paid.pop(decision_id, 0.0)
+            given = _Given(waiting.offer, reward, routed=waiting.routed, usd=usd, audit=audit)
+            self._count(time_us, given, 1.0)
             self._rewards.see(waiting.offer, reward)
-            self._given[decision_id] = _Given(waiting.offer, reward, waiting.routed)
+            self._given[decision_id] = given
             _bound(self._given, _MOST_GIVEN)
+
+    def _compare(self, time_us: int, decision_id: str, reward: float, *, audit: bool) -> None:
+        """The second of two verdicts: what the judge said, and the truth."""
+        first = self._given.get(decision_id)
+        if first is None or first.audit == audit:
+            return
+        judged, truth = (first.reward, reward) if audit else (reward, first.reward)
+        bucket, index = self._bucket(time_us), first.offer.agent
+        for name, value in zip(_AUDITS, (1.0, judged, truth, (judged - truth) ** 2), strict=True):
+            getattr(bucket, name)[index] += value
+
+    def _pay(self, decision_id: str, usd: float) -> None:
+        self._paid[decision_id] = self._paid.get(decision_id, 0.0) + usd
+        _bound(self._paid, _MOST_PENDING)
 
     def _replace(self, time_us: int, decision_id: str, reward: float) -> None:
         """A reward takes the place of an earlier one."""
         before = self._given.get(decision_id)
         if before is not None:
-            after = self._given[decision_id] = before._replace(reward=reward)
+            after = self._given[decision_id] = replace(before, reward=reward)
             self._count(time_us, before, -1.0)
             self._count(time_us, after, 1.0)
 
@@ -215,6 +281,10 @@ class Timeline:
         bucket.rewarded[index] += sign
         if given.routed:
             for name, values in zip(DIFFERENCES, given.offer.differences(given.reward), strict=True):
+                total = getattr(bucket, name)
+                total += sign * values
+            said = plane_sums(given.offer, given.reward, given.usd)
+            for name, values in zip(PLANE, said, strict=True):
                 total = getattr(bucket, name)
                 total += sign * values
             bucket.settled += sign
@@ -232,6 +302,7 @@ class Timeline:
             self._time(time_us, index, Ended(event.elapsed_s, meaning.cause, time_us))
         if event.decision_id in self._open:
             self._attempted.add(event.decision_id)
+            self._pay(event.decision_id, event.cost_usd)
 
     def _time(self, time_us: int, index: int, ended: Ended) -> None:
         self.times.setdefault(self.agents[index], deque(maxlen=_KEPT_TIMES)).append(ended)

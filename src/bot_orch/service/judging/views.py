@@ -7,7 +7,7 @@ import math
 import msgspec
 from scipy.stats import t as student
 
-from bot_orch.eventlog.judgements import AUDIT, JudgeTally
+from bot_orch.eventlog.judgements import AUDIT, Judgements, JudgeTally
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.runtime import Runtime
 
@@ -42,9 +42,10 @@ class JudgeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     agents: list[JudgeAgentView]
 
 
-def judge_views(runtime: Runtime) -> list[JudgeView]:
-    """Judges by rank, then the agents' own rewards, judges of the past, and the truth."""
-    tallies, audit = runtime.ledger.judgements.tallies, runtime.config.audit
+def judge_views(runtime: Runtime, judgements: Judgements | None = None) -> list[JudgeView]:
+    """Judges by rank, then the agents' own rewards, judges of the past, and the truth; of the whole log by default."""
+    tallies = (runtime.ledger.judgements if judgements is None else judgements).tallies
+    audit = runtime.config.audit
     rates = 0.0 if audit is None else audit.rate
     found = [
         _view(tallies, judge.name, kind=judge.kind, rank=rank, rate=judge.rate)

@@ -3,11 +3,11 @@
 import { dateOf, fixed, labels, logTicks, niceTicks, short, spansDays, timeLabels, timeOf, timeTicks } from "./ticks.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const PAD = { left: 46, right: 10, top: 10, bottom: 34 };
+export const PAD = { left: 46, right: 10, top: 10, bottom: 34 };
 const LABEL_HEIGHT = 13;
 const MOST_ROWS = 10;
 
-function node(name, attributes, parent) {
+export function node(name, attributes, parent) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   if (parent) parent.append(element);
@@ -81,28 +81,38 @@ function areaPath(points, x, y, options) {
 }
 
 // Names of agents often differ at their ends only: leave out the middle.
-function cut(name, most) {
+export function cut(name, most) {
   const tail = Math.floor(most / 2) - 1;
   return name.length > most ? `${name.slice(0, most - tail - 1)}…${name.slice(-tail)}` : name;
 }
 
-export function draw(figure, data, options = {}) {
+// An empty drawing in a figure; `pointed` is called with the figure, its tip and a pointer's event.
+export function canvas(figure, pointed) {
   const width = Math.max(figure.clientWidth - 28, 200);
   const height = 212;
   let svg = figure.querySelector("svg");
   if (!svg) {
     svg = node("svg", { role: "img", preserveAspectRatio: "none" });
     figure.append(svg);
-    watchPointer(figure, svg);
+    watchPointer(figure, svg, pointed);
   }
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("aria-label", figure.querySelector("figcaption").firstChild.textContent.trim());
   svg.replaceChildren();
+  return { svg, width, height };
+}
+
+export function nothing(figure, { svg, width, height }, text = "nothing in this range") {
+  node("text", { class: "none", x: width / 2, y: height / 2, "text-anchor": "middle" }, svg).textContent = text;
+  figure.chart = null;
+}
+
+export function draw(figure, data, options = {}) {
+  const { svg, width, height } = canvas(figure, show);
   const series = options.stacked ? stack(data) : data;
   const box = bounds(series, options);
   if (!box) {
-    node("text", { class: "none", x: width / 2, y: height / 2, "text-anchor": "middle" }, svg).textContent = "nothing in this range";
-    figure.chart = null;
+    nothing(figure, { svg, width, height }, options.none);
     return;
   }
   const letters = width < 340 ? 11 : 14;
@@ -147,7 +157,7 @@ function nameLines(svg, series, { x, y, letters, low, high, stacked }) {
   }
 }
 
-function axes(svg, box, x, y, options) {
+export function axes(svg, box, x, y, options) {
   const { plotRight, height } = options;
   const levels = niceTicks(box.y0, box.y1, 4);
   const texts = labels(levels, options.yFormat || fixed);
@@ -156,8 +166,8 @@ function axes(svg, box, x, y, options) {
     node("text", { class: "axis y", x: PAD.left - 7, y: y(tick) + 4, "text-anchor": "end" }, svg).textContent = texts[k];
   });
   const room = Math.max(2, Math.min(5, Math.floor((plotRight - PAD.left) / 58)));
-  const ticks = options.logX ? logTicks(box.x0, box.x1) : timeTicks(box.x0, box.x1, room);
-  const lines = options.logX ? ticks.map((t) => [options.xFormat(t)]) : timeLabels(ticks, box.x0, box.x1);
+  const ticks = options.xTicks || (options.logX ? logTicks(box.x0, box.x1) : timeTicks(box.x0, box.x1, room));
+  const lines = options.xLabels || (options.logX ? ticks.map((t) => [options.xFormat(t)]) : timeLabels(ticks, box.x0, box.x1));
   ticks.forEach((tick, k) => {
     const at = x(tick);
     const anchor = at > plotRight - 12 ? "end" : at < PAD.left + 12 ? "start" : "middle";
@@ -168,12 +178,12 @@ function axes(svg, box, x, y, options) {
 }
 
 // A vertical line under the pointer, and the values it meets.
-function watchPointer(figure, svg) {
+function watchPointer(figure, svg, pointed) {
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
   figure.append(tip);
-  svg.addEventListener("pointermove", (event) => show(figure, tip, event));
+  svg.addEventListener("pointermove", (event) => pointed(figure, tip, event));
   svg.addEventListener("pointerleave", () => { tip.hidden = true; svg.querySelector(".cross.hover")?.remove(); });
 }
 
@@ -207,7 +217,7 @@ function show(figure, tip, event) {
     mark.className = `swatch ${each.className}`;
     name.append(mark, each.name);
     const number = document.createElement("span");
-    number.textContent = format(value);
+    number.textContent = (each.format || format)(value);
     row.append(name, number);
     return row;
   });
@@ -217,9 +227,13 @@ function show(figure, tip, event) {
     rows.push(rest);
   }
   tip.replaceChildren(head, ...rows);
+  place(figure, tip, event.clientX - rect.left, rect.width);
+}
+
+// Show a tip beside the pointer, inside the figure.
+export function place(figure, tip, left, width) {
   tip.hidden = false;
-  const left = event.clientX - rect.left;
   const room = figure.clientWidth - tip.offsetWidth - 4;
-  tip.style.left = `${Math.max(4, Math.min(room, left > rect.width / 2 ? left - tip.offsetWidth : left + 28))}px`;
+  tip.style.left = `${Math.max(4, Math.min(room, left > width / 2 ? left - tip.offsetWidth : left + 28))}px`;
   tip.style.top = "3rem";
 }

@@ -1,7 +1,8 @@
 // Asks for new numbers every second while somebody looks, and draws them.
 import { draw, look } from "./charts.js";
 import { ask, keepAsking } from "./connection.js";
-import { duration, fixed } from "./ticks.js";
+import { drawPlane } from "./plane.js";
+import { duration, fixed, short } from "./ticks.js";
 
 const MOST_IN_COLOUR = 8;
 const root = document.getElementById("dashboard");
@@ -58,6 +59,21 @@ function survival(charts, bright) {
   return { low, curves: curves.map((c) => ({ ...c, points: [[low, 1], ...c.steps, [high, c.steps[c.steps.length - 1][1]]] })) };
 }
 
+// A line per limit. Units differ, so several limits are drawn as shares of their largest values; tips have the values.
+function multipliers(charts) {
+  const several = charts.multipliers.length > 1;
+  return charts.multipliers.map((each, i) => {
+    const most = several ? Math.max(...each.values.filter((v) => v !== null)) || 1 : 1;
+    return {
+      name: each.constraint,
+      label: true,
+      className: look(i),
+      points: charts.t.map((t, k) => [t, each.values[k] === null ? null : each.values[k] / most]),
+      format: (value) => `${short(value * most)} per ${each.unit}`,
+    };
+  });
+}
+
 function paint(charts) {
   const bright = prominent(charts);
   const first = charts.t.length ? Math.min(charts.from, charts.t[0] - charts.width_s / 2) : charts.from;
@@ -71,6 +87,10 @@ function paint(charts) {
   draw(figure("regret"), [{ name: "regret", label: true, className: "c4", points: charts.t.map((t, k) => [t, charts.regret[k] ?? null]) }], { ...time, fill: true, ySpan: 1 });
   lines("distance", { ySpan: 0.1, marks });
   draw(figure("cost"), banded(charts, charts.cost, bright), { ...time, stacked: true, ySpan: 0.01, yFormat: dollars, tipFormat: (v) => dollars(v, v < 1 ? 4 : 2) });
+  const several = charts.multipliers.length > 1;
+  figure("multipliers").querySelector("small").textContent = several ? "of each limit, largest = 1" : "reward per unit of the limit";
+  draw(figure("multipliers"), multipliers(charts), { ...time, ySpan: several ? 1 : 0.1, none: "no limits in this range" });
+  drawPlane(figure("plane"), charts.plane, charts.agents, bright);
   const { curves, low } = survival(charts, bright);
   draw(figure("survival"), curves, { xFormat: duration, logX: true, xMin: low, step: true, yMax: 1, yFormat: percent, tipFormat: percent });
 }

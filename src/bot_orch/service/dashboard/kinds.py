@@ -1,0 +1,65 @@
+"""Kinds of tasks: a list with counts, each a link to the dashboard of that kind alone."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from io import StringIO
+
+from bot_orch.service.dashboard.named import OTHERS, NamedSums
+from bot_orch.service.web.pages import Safe, html, join
+from bot_orch.service.web.paging import link
+
+__all__ = ["kind_counts", "kinds_csv", "kinds_part"]
+
+_SHOWN = 24
+_KIND = '<li><a href="{href}"{current}>{kind} <small>{count}</small></a></li>'
+_UNNAMED = "<li><span>{kind} <small>{count}</small></span></li>"
+_CURRENT = Safe(' aria-current="true"')
+
+
+def kind_counts(kinds: NamedSums) -> list[tuple[str, int]]:
+    """Kinds and their decisions, the commonest first.
+
+    Examples
+    --------
+    >>> sums = NamedSums(); sums.see("refund"); sums.see("order"); sums.see("order")
+    >>> kind_counts(sums)
+    [('order', 2), ('refund', 1)]
+    """
+    return sorted(((name, number) for name, (_, number) in kinds.values.items()), key=lambda each: (-each[1], each[0]))
+
+
+def kinds_part(counts: Sequence[tuple[str, int]], query: Mapping[str, str]) -> Safe:
+    """Links to all kinds; nothing if tasks have none."""
+    chosen = query.get("kind", "")
+    if not chosen and not any(name for name, _ in counts):
+        return Safe("")
+    shown = list(counts[:_SHOWN])
+    if chosen and chosen not in dict(shown):
+        shown.append((chosen, dict(counts).get(chosen, 0)))
+    left = len({name for name, _ in counts} - {name for name, _ in shown})
+    every = _link("all", sum(number for _, number in counts), link("/", query, kind=None), current=not chosen)
+    items = [every, *(_item(name, number, query) for name, number in shown)]
+    if left:
+        items.append(html('<li class="muted">{n} more: see the CSV</li>', n=left))
+    return join(items)
+
+
+def _item(name: str, number: int, query: Mapping[str, str]) -> Safe:
+    if name in ("", OTHERS):
+        return html(_UNNAMED, kind=name or "(none)", count=f"{number:,}")
+    return _link(name, number, link("/", query, kind=name), current=query.get("kind") == name)
+
+
+def _link(text: str, number: int, href: str, *, current: bool) -> Safe:
+    return html(_KIND, href=href, kind=text, count=f"{number:,}", current=_CURRENT if current else Safe(""))
+
+
+def kinds_csv(counts: Sequence[tuple[str, int]]) -> str:
+    """The counts as a CSV file."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["kind", "decisions"])
+    writer.writerows(counts)
+    return out.getvalue()
