@@ -11,7 +11,18 @@ SRC = ROOT / "src"
 ROW = re.compile(r"^\| (\w+) \| `([\w.]+)` \| `(\w+)(?:\.(\w+))?` \|", re.MULTILINE)
 NOUNS = (
     *("policy", "reference", "claim", "penalty", "cost", "floor", "reward", "outcome", "decision", "event", "store"),
-    *("agent", "guard", "judge", "ticket", "environment", "experiment", "entrant", "encoder", "constraint"),
+    *(
+        "agent",
+        "guard",
+        "judge",
+        "ticket",
+        "environment",
+        "experiment",
+        "entrant",
+        "condition",
+        "encoder",
+        "constraint",
+    ),
 )
 
 

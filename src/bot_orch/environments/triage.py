@@ -22,8 +22,8 @@ __all__ = [
     "AI",
     "HUMAN",
     "PAPER_SPLIT",
-    "Condition",
     "DeployableAlignment",
+    "TriageCondition",
     "TriageData",
     "TriageEpisodes",
     "episodes",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 AI, HUMAN = 0, 1
-Condition = Literal["iid", "noniid"]
+TriageCondition = Literal["iid", "noniid"]
 
 #: The first split whose classifier is right on 56 of 57 and 46 of 57 patients, the paper's 98.2 % and 80.7 %.
 PAPER_SPLIT = 24
@@ -100,7 +100,7 @@ def load_triage(split_seed: int = PAPER_SPLIT) -> TriageData:
     )
 
 
-def episodes(data: TriageData, condition: Condition, seeds: Ints, *, label: Ints | None = None) -> TriageEpisodes:
+def episodes(data: TriageData, condition: TriageCondition, seeds: Ints, *, label: Ints | None = None) -> TriageEpisodes:
     """Patient orders and clinician's answers for every seed.
 
     ``iid`` shuffles all patients together; ``noniid`` puts the shifted ones after round 57. ``label`` (T, seeds)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.environments.triage import HUMAN, Condition, episodes, load_triage, paper_alignment
+from bot_orch.environments.triage import HUMAN, TriageCondition, episodes, load_triage, paper_alignment
 from bot_orch.experiments.harness.experiment import Results, Scale, Unit
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.harness.tables import ResultRow, rows_from_seeds
@@ -24,7 +24,7 @@ __all__ = ["ID", "LARGE", "MARKS", "rows", "run", "units"]
 ID = "claims"
 #: Rounds at which cumulative net utility is taken: a quarter, the shift, the end.
 MARKS = (28, 57, 114)
-_CONDITIONS: tuple[Condition, ...] = ("iid", "noniid")
+_CONDITIONS: tuple[TriageCondition, ...] = ("iid", "noniid")
 _SMALL = (0.0, 0.5, 1.0, 1.25)
 #: Lambdas at which BOT-Orch is compared with itself without learning.
 LARGE = (3.0, 5.0, 10.0)
@@ -83,7 +83,7 @@ def _metric(mark: int) -> str:
     return "net_utility" if mark == MARKS[-1] else f"net_utility_{mark}"
 
 
-def _policy(name: str, condition: Condition, lambda_: float) -> tuple[Policy, float]:
+def _policy(name: str, condition: TriageCondition, lambda_: float) -> tuple[Policy, float]:
     """A policy and the lambda it chooses with; without f is Algorithm 1 whatever the condition."""
     if name in ("random", "ucb1"):
         return make_policy(name), 0.0

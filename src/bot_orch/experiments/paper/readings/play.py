@@ -11,7 +11,7 @@ from bot_orch.environments.stream import GivenAlignment
 from bot_orch.environments.synthetic.episodes import episodes as synthetic_episodes
 from bot_orch.environments.synthetic.noise import with_noise
 from bot_orch.environments.synthetic.settings import ABLATION, ENVIRONMENTS, SETTINGS
-from bot_orch.environments.triage import PAPER_SPLIT, Condition, episodes, load_triage, paper_alignment
+from bot_orch.environments.triage import PAPER_SPLIT, TriageCondition, episodes, load_triage, paper_alignment
 from bot_orch.experiments.harness.paper_metrics import scores, triage_scores
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.experiments.harness.tables import rows_from_seeds
@@ -20,7 +20,7 @@ from bot_orch.rng import derive_keys
 
 __all__ = ["run_reading"]
 
-_CONDITIONS: tuple[Condition, ...] = ("iid", "noniid")
+_CONDITIONS: tuple[TriageCondition, ...] = ("iid", "noniid")
 _TRIAGE_LAMBDA = 3.0
 _TRIAGE_LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0)
 _ABLATION_LAMBDAS = (0.0, 0.5, 1.0, 2.0, 5.0, 13.0)

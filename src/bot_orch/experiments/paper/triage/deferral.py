@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.triage import HUMAN, Condition, episodes, load_triage, stated_claims
+from bot_orch.environments.triage import HUMAN, TriageCondition, episodes, load_triage, stated_claims
 from bot_orch.experiments.harness.simulate import simulate
 from bot_orch.policies.base import Policy
 from bot_orch.rng import derive_keys
@@ -49,7 +49,7 @@ def play_splits(
     splits: Sequence[int] = SPLITS,
     *,
     seeds: int = 30,
-    condition: Condition = "noniid",
+    condition: TriageCondition = "noniid",
     claims: bool = True,
 ) -> Deferral:
     """Play every split with every seed; ``claims`` False hides the classifier's confidence from the policy."""
@@ -69,7 +69,7 @@ def threshold_rule(
     splits: Sequence[int] = SPLITS,
     *,
     seeds: int = 30,
-    condition: Condition = "noniid",
+    condition: TriageCondition = "noniid",
     threshold: float = THRESHOLD,
     escalation: float | None = None,
 ) -> Deferral:
@@ -107,7 +107,7 @@ def table(
     splits: Sequence[int] = SPLITS,
     *,
     seeds: int = 30,
-    condition: Condition = "noniid",
+    condition: TriageCondition = "noniid",
 ) -> str:
     """A text table of the policies and of the fixed threshold."""
     head = f"{'policy':<24}{'accuracy':>17}{'escalated':>11}{'minus threshold at equal escalation':>38}"
@@ -126,7 +126,7 @@ def table(
 
 
 @lru_cache(maxsize=8)
-def _rules(splits: tuple[int, ...], seeds: int, condition: Condition, grid: tuple[float, ...]) -> Deferral:
+def _rules(splits: tuple[int, ...], seeds: int, condition: TriageCondition, grid: tuple[float, ...]) -> Deferral:
     """Accuracy and escalation of every threshold, (thresholds, splits)."""
     accuracy, escalation = np.empty((len(grid), len(splits))), np.empty((len(grid), len(splits)))
     for column, split in enumerate(splits):

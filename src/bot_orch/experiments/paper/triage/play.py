@@ -12,8 +12,8 @@ from bot_orch.arrays import Floats
 from bot_orch.environments.triage import (
     HUMAN,
     PAPER_SPLIT,
-    Condition,
     DeployableAlignment,
+    TriageCondition,
     TriageEpisodes,
     episodes,
     load_triage,
@@ -44,7 +44,7 @@ __all__ = [
     "run_triage",
 ]
 
-CONDITIONS: tuple[Condition, ...] = ("iid", "noniid")
+CONDITIONS: tuple[TriageCondition, ...] = ("iid", "noniid")
 PROTOCOLS = ("paper", "deployable")
 LAMBDA = 3.0
 LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0)
@@ -63,7 +63,7 @@ class TriageEntrant:
     score_lambda: float
 
 
-def entrant(name: str, condition: Condition, protocol: str, *, lambda_: float = LAMBDA) -> TriageEntrant:
+def entrant(name: str, condition: TriageCondition, protocol: str, *, lambda_: float = LAMBDA) -> TriageEntrant:
     """The entrant of that name.
 
     Under ``paper``, BOT-Orch runs with the paper's constants and is scored with its own lambda, No-OT with 0, the

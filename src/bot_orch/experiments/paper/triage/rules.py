@@ -16,8 +16,8 @@ from bot_orch.arrays import Arrays, Field, Floats, Schema
 from bot_orch.environments.triage import (
     AI,
     HUMAN,
-    Condition,
     DeployableAlignment,
+    TriageCondition,
     TriageData,
     TriageEpisodes,
     episodes,
@@ -103,7 +103,7 @@ class LearnedThreshold(Policy):
         return np.where(np.isnan(given), self.prior, given)
 
 
-def play_rule(name: str, split: int, *, seeds: int, condition: Condition) -> tuple[Floats, Floats]:
+def play_rule(name: str, split: int, *, seeds: int, condition: TriageCondition) -> tuple[Floats, Floats]:
     """Accuracy and share of patients escalated of one entrant on one split, one value per seed."""
     data = load_triage(split)
     cases = episodes(data, condition, np.arange(seeds))
@@ -115,7 +115,7 @@ def play_rule(name: str, split: int, *, seeds: int, condition: Condition) -> tup
     return trace.pick(stream.reward).mean(axis=0), (trace.agent == HUMAN).mean(axis=0)
 
 
-def _policy(name: str, condition: Condition) -> tuple[Policy, float]:
+def _policy(name: str, condition: TriageCondition) -> tuple[Policy, float]:
     """The policy of that name and its lambda."""
     if name in ("claim-threshold", "told-of-shift"):
         return ClaimThreshold(), 0.0

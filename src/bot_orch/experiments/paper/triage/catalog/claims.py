@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.environments.triage import PAPER_SPLIT, Condition
+from bot_orch.environments.triage import PAPER_SPLIT, TriageCondition
 from bot_orch.experiments.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.experiments.paper.triage.deferral import SPLITS, threshold_rule
@@ -66,21 +66,23 @@ def _by_split(results: Results, condition: str, name: str) -> dict[int, dict[str
     return {int(key.removeprefix(start)): payload for key, payload in results.items() if key.startswith(start)}
 
 
-def _over_splits(condition: Condition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
+def _over_splits(condition: TriageCondition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
     """One value per split, each a mean over seeds."""
     names = ("team_accuracy", "escalation_rate")
     metric = {name: [float(np.mean(each[name])) for each in by_split.values()] for name in names}
     return {**metric, "above_threshold": _above(condition, metric, by_split).tolist()}
 
 
-def _on_one_split(condition: Condition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
+def _on_one_split(condition: TriageCondition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
     """One value per seed on the paper's split."""
     one = {PAPER_SPLIT: by_split[PAPER_SPLIT]}
     metric = {name: list(one[PAPER_SPLIT][name]) for name in ("team_accuracy", "escalation_rate")}
     return {**metric, "above_threshold": _above(condition, metric, one).tolist()}
 
 
-def _above(condition: Condition, metric: Mapping[str, list[float]], by_split: Mapping[int, Mapping[str, Any]]) -> Any:
+def _above(
+    condition: TriageCondition, metric: Mapping[str, list[float]], by_split: Mapping[int, Mapping[str, Any]]
+) -> Any:
     share, seeds = float(np.mean(metric["escalation_rate"])), next(iter(by_split.values()))["seeds"]
     rule = threshold_rule(list(by_split), seeds=seeds, condition=condition, escalation=share)
     return np.array(metric["team_accuracy"]) - rule.accuracy
