@@ -186,7 +186,7 @@ LITELLM = [
         "startTime": "2026-01-01 00:00:05",
         "endTime": "2026-01-01 00:00:07.5",
         "status": "success",
-        "metadata": {"rating": 4},
+        "metadata": {"requester_metadata": {"rating": 4, "status": "of the caller"}},
         "api_key": "hashed",
     },
     {

@@ -30,8 +30,8 @@ def read_litellm(path: Path, options: ImportOptions, reader: Reader) -> Iterator
     """Spend logs (``/spend/logs``, or ``StandardLoggingPayload`` of a callback), one object per line or in a list."""
     for place, record in json_records(path):
         reader.ignore(name for name in record if name not in _LITELLM)
-        failed = _litellm_failed(place, record)
-        metadata = place.object("metadata", record.get("metadata"))
+        metadata = _litellm_metadata(place, record)
+        failed = _litellm_failed(place, record, metadata)
         began, ended = (place.time_us(name, record.get(name)) for name in ("startTime", "endTime"))
         cost = record.get("response_cost")
         yield Foreign(
@@ -85,13 +85,18 @@ def _model(place: ImportPlace, record: Mapping[str, Any], column: str) -> str:
     return name
 
 
-def _litellm_failed(place: ImportPlace, record: Mapping[str, Any]) -> bool:
-    status = place.text("status", record.get("status")) or place.text(
-        "metadata.status", place.object("metadata", record.get("metadata")).get("status")
-    )
+def _litellm_failed(place: ImportPlace, record: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    status = place.text("status", record.get("status"))
     if status not in ("", "success", "failure"):
         raise place.error("status", f"is {status[:40]!r}", "write success or failure")
-    return status == "failure" or bool(record.get("exception") or record.get("error_str"))
+    older = metadata.get("status") == "failure"  # where releases without the field kept it
+    return status == "failure" or (not status and older) or bool(record.get("exception") or record.get("error_str"))
+
+
+def _litellm_metadata(place: ImportPlace, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys that the caller gave, which the proxy keeps apart, and those of the proxy."""
+    found = dict(place.object("metadata", record.get("metadata")))
+    return found | dict(place.object("metadata.requester_metadata", found.get("requester_metadata")))
 
 
 def _reward(

@@ -17,32 +17,31 @@ _LABEL = "write action:cost:probability"
 
 def read_vw(path: Path, options: ImportOptions, reader: Reader) -> Iterator[Foreign]:
     """The lines of a file: dsjson where they begin with a brace, else text."""
-    block: list[tuple[ImportPlace, str]] = []
+    group: list[tuple[ImportPlace, str]] = []
     for place, line in lines_of(path):
         if line.lstrip().startswith("{"):
             yield from _dsjson(place, line, options, reader=reader)
         elif line.strip():
-            block.append((place, line))
-            if not (block[0][1].startswith("shared") or _label(line) == ""):
-                yield from _lone(block, options)
-                block = []
-        elif block:
-            yield from _block(block, options)
-            block = []
-    if block:
-        yield from _block(block, options)
+            group.append((place, line))
+        else:
+            yield from _group(group, options)
+            group = []
+    yield from _group(group, options)
+
+
+def _group(group: list[tuple[ImportPlace, str]], options: ImportOptions) -> Iterator[Foreign]:
+    """Lines between blank ones: the actions of one decision, or a decision each if all of them have a label."""
+    if group and (group[0][1].startswith("shared") or not all(_label(line) for _, line in group)):
+        yield _block(group, options)
+    else:
+        yield from (_lone(place, line, options) for place, line in group)
 
 
 def _label(line: str) -> str:
     return line.partition("|")[0].strip()
 
 
-def _lone(block: list[tuple[ImportPlace, str]], options: ImportOptions) -> Iterator[Foreign]:
-    """One line is one decision, unless it ends a block whose first action has no label."""
-    if len(block) > 1:
-        yield from _block(block, options)
-        return
-    place, line = block[0]
+def _lone(place: ImportPlace, line: str, options: ImportOptions) -> Foreign:
     label, bar, rest = line.partition("|")
     if not bar:
         raise place.error("features", "no '|' in the line", "write action:cost:probability | features")
@@ -55,10 +54,10 @@ def _lone(block: list[tuple[ImportPlace, str]], options: ImportOptions) -> Itera
     reward, p = _cost(place, costs[0], options)
     action = _name(place, costs[0].partition(":")[0], options)
     eligible = tuple(_name(place, word.partition(":")[0], options) for word in words) if len(words) > 1 else ()
-    yield Foreign(place, action, reward=reward, propensity=p, eligible=eligible, features=_features(place, rest))
+    return Foreign(place, action, reward=reward, propensity=p, eligible=eligible, features=_features(place, rest))
 
 
-def _block(block: list[tuple[ImportPlace, str]], options: ImportOptions) -> Iterator[Foreign]:
+def _block(block: list[tuple[ImportPlace, str]], options: ImportOptions) -> Foreign:
     """One line per action, with an optional line ``shared`` before; actions are numbered from 1 by their order."""
     place, first = block[0]
     shared = first.partition("|")[2] if first.startswith("shared") else ""
@@ -70,7 +69,9 @@ def _block(block: list[tuple[ImportPlace, str]], options: ImportOptions) -> Iter
     words = _label(line).split()
     reward, p = _cost(at, words[0], options)
     names = tuple(_name(at, str(each), options) for each in range(1, len(actions) + 1))
-    yield Foreign(at, names[number - 1], reward=reward, propensity=p, eligible=names, features=_features(place, shared))
+    return Foreign(
+        at, names[number - 1], reward=reward, propensity=p, eligible=names, features=_features(place, shared)
+    )
 
 
 def _cost(place: ImportPlace, label: str, options: ImportOptions) -> tuple[float | None, float]:
