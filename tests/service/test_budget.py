@@ -57,6 +57,8 @@ def test_many_calls_at_once_do_not_overdraw_the_window(start):
     refused = next(each for each in answers if each.status == 503)
     assert refused.json()["error"]["details"]["excluded"] == {"only": "over budget"}
     assert refused.headers["retry-after"] == "60"
+    assert refused.headers["x-should-retry"] == "false", "an official client would wait a minute, twice"
+    assert "raise router.budget.window_usd" in refused.json()["error"]["message"]
     assert sum(each.status == 200 for each in answers) == 10
     assert until(lambda: spent(service) >= 0.99) and spent(service) <= 1.0 + 1e-9
     assert service.call(lambda: len(service.runtime.ledger.reserved)) == 0

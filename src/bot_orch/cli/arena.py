@@ -159,7 +159,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _report(out: Path, page: Path) -> None:
     """The verdicts in words, then where to look further."""
-    for each in json.loads((out / "verdict.json").read_text())["verdicts"]:
+    verdicts = json.loads((out / "verdict.json").read_text())["verdicts"]
+    if not verdicts:
+        _note("no verdict: rounds of several attempts are not compared with what is done now; see the table")
+    for each in verdicts:
         print(f"{textwrap.fill(each['text'], 110, subsequent_indent='  ')}\n")  # noqa: T201
     lines = [f"report:  {page}"] if page.suffix == ".html" else []
     print("\n".join([*lines, f"verdict: {out / 'verdict.json'}", f"table:   {out / 'arena.csv'}"]))  # noqa: T201

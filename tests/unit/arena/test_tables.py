@@ -235,6 +235,14 @@ def test_a_signal_for_runtimes_is_told_to_do_nothing_for_rewards(write, tmp_path
     assert "table.csv: has rewards, so --signal does nothing there" in capsys.readouterr().err
 
 
+def test_several_attempts_say_that_there_is_no_verdict(write, tmp_path, capsys):
+    rows = "".join(f"{t},{agent},{1 + t % 9},1,10\n" for t in range(25) for agent in "ab")
+    path = write("task,agent,seconds,event,cutoff_s\n" + rows)
+    words = ["--attempts", "2", "--policies", "auto", "--seeds", "1", "--jobs", "1", "--quiet", "--rounds", "5"]
+    assert main(["arena", str(path), *words, "--out", str(tmp_path / "out")]) == 0
+    assert "note: no verdict: rounds of several attempts" in capsys.readouterr().err
+
+
 def test_a_saved_matrix_keeps_its_seconds_and_texts(write, tmp_path):
     want = load(write(LONG))
     write_npz(tmp_path / "saved.npz", want)

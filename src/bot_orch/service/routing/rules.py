@@ -201,7 +201,12 @@ def _drop_unable(found: Eligibility, constraints: RoutingConstraints, guards: Ma
 def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
     if not found.left:
         message = "no agent may take this task now; details.excluded says why for each"
-        headers = {"retry-after": str(_retry_after_s(found, guards))}
+        wait_s = _retry_after_s(found, guards)
+        headers = {"retry-after": str(wait_s)}
+        if "over budget" in found.excluded.values():
+            message += "; raise router.budget.window_usd, or set router.budget.on_exhausted to cheapest"
+            if wait_s >= _RETRY_S["over budget"]:
+                headers["x-should-retry"] = "false"  # official clients would wait for minutes, in vain
         raise Problem(503, "no_agent", message, headers=headers, details={"excluded": found.excluded})
     return found
 
