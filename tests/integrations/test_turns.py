@@ -6,7 +6,7 @@ import pytest
 
 from bot_orch import InvalidInputError, Router, Task
 from bot_orch.errors import UnknownDecisionError
-from bot_orch.integrations.turns import TurnBook
+from bot_orch.integrations.turns import TurnBook, user_text
 
 
 def turns(**options):
@@ -129,3 +129,14 @@ def test_watchers_are_told_in_order():
     own.begin(Task()).failed(ValueError())
     assert [line[0] for line in diary.lines] == ["decided", "awaiting", "observed", "decided", "observed"]
     assert diary.lines[1:3] == [("awaiting", True), ("observed", 0.25, False)] and diary.lines[0][1] == turn.id
+
+
+def test_the_text_of_the_user():
+    parts = [{"type": "input_text", "text": "one"}, {"type": "input_image", "image_url": "x"}, {"text": "two"}]
+    asked = [
+        {"role": "user", "content": "before"},
+        {"role": "user", "content": parts},
+        {"role": "tool", "content": "t"},
+    ]
+    assert user_text(asked) == "one\ntwo" and user_text(asked[:1]) == "before" and user_text("plain") == "plain"
+    assert user_text([]) == user_text([{"role": "user", "content": None}]) == user_text([{"role": "system"}]) == ""

@@ -16,7 +16,7 @@ from bot_orch.errors import InvalidInputError, UnknownDecisionError
 from bot_orch.router import Router
 from bot_orch.types import Decision, Outcome, Task
 
-__all__ = ["Turn", "TurnBook", "token_cost", "turn_ending"]
+__all__ = ["Turn", "TurnBook", "token_cost", "turn_ending", "user_text"]
 
 TurnJudge = Callable[[Task, Any], "float | None"]
 
@@ -212,3 +212,18 @@ def token_cost(prices: Mapping[str, tuple[float, float]], agent: str, tokens: tu
     if agent not in prices:
         return None
     return sum(price * count for price, count in zip(prices[agent], tokens, strict=True)) / 1e6
+
+
+def user_text(messages: Any) -> str:
+    """The text of the last message of a user, of messages in the forms of OpenAI's interfaces.
+
+    >>> user_text([{"role": "user", "content": [{"type": "text", "text": "hi"}]}])
+    'hi'
+    """
+    if isinstance(messages, str):
+        return messages
+    asked = [each.get("content") for each in messages if isinstance(each, dict) and each.get("role") == "user"]
+    content = (asked[-1] if asked else None) or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str))

@@ -1,0 +1,147 @@
+"""OpenAI Agents SDK: a provider that chooses the model of every call, and handoffs of which one is offered per run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from bot_orch.agents.endings import Ending
+from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.integrations.turns import Turn, TurnBook, TurnJudge, token_cost, user_text
+from bot_orch.router import Router
+from bot_orch.types import Task
+
+try:
+    from agents import Model, ModelProvider, RunHooks, handoff
+except ImportError as _error:  # pragma: no cover
+    raise MissingExtraError("the adapter of the OpenAI Agents SDK", "agents-sdk") from _error
+
+__all__ = ["RoutedHandoffs", "RoutedModels"]
+
+
+class RoutedModels(ModelProvider):  # type: ignore[misc]
+    """Chooses one of ``models`` for every call of an agent without a model of its own: ``RunConfig(model_provider=)``.
+
+    ``judge(task, response)`` returns a reward in [0, 1], or ``None`` to wait for :meth:`feedback`; without a judge an
+    answer earns ``success_reward``, an exception 0. ``prices`` are dollars per million tokens read and written.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Any],
+        router: Router | None = None,
+        *,
+        judge: TurnJudge | None = None,
+        success_reward: float | None = 1.0,
+        prices: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        self.models, self.prices = dict(models), dict(prices or {})
+        self.router = router or Router(list(models))
+        self.turns = TurnBook(self.router, judge=judge, success_reward=success_reward)
+
+    def get_model(self, model_name: str | None) -> Any:
+        """For the SDK: the routed model, or the one that an agent asks for by name."""
+        if model_name is None:
+            return _RoutedModel(self)
+        if model_name not in self.models:
+            raise InvalidInputError("model", f"{model_name} is not among {list(self.models)}", "name one, or none")
+        return self.models[model_name]
+
+    def feedback(self, response_id: str, reward: float) -> None:
+        """Report a reward by ``result.last_response_id``, or by the id of the decision."""
+        self.turns.feedback(response_id, reward)
+
+    def answered(self, turn: Turn, response: Any, response_id: str | None) -> None:
+        """Report an answer of a model."""
+        if response_id:
+            self.turns.name(turn, response_id)
+        tokens = (response.usage.input_tokens, response.usage.output_tokens) if response.usage else (0, 0)
+        turn.answered(response, cost_usd=token_cost(self.prices, turn.agent, tokens))
+
+
+class _RoutedModel(Model):  # type: ignore[misc]
+    def __init__(self, provider: RoutedModels) -> None:
+        self._provider = provider
+
+    def _begin(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> Turn:
+        task = Task(text=user_text(named["input"] if "input" in named else given[1]))
+        return self._provider.turns.begin(task, list(self._provider.models))
+
+    async def get_response(self, *given: Any, **named: Any) -> Any:
+        with self._begin(given, named) as turn:
+            response = await self._provider.models[turn.agent].get_response(*given, **named)
+        self._provider.answered(turn, response, response.response_id)
+        return response
+
+    async def stream_response(self, *given: Any, **named: Any) -> AsyncIterator[Any]:
+        with self._begin(given, named) as turn:
+            async for event in self._provider.models[turn.agent].stream_response(*given, **named):
+                if event.type == "response.completed":
+                    self._provider.answered(turn, event.response, event.response.id)
+                yield event
+        turn.failed()  # if the stream ended before its last event
+
+
+class RoutedHandoffs(RunHooks):  # type: ignore[misc]
+    """Offers an agent one of several handoffs, chosen anew for every run; also the hooks of the run.
+
+    >>> choice = RoutedHandoffs([refunds, sales])  # doctest: +SKIP
+    >>> triage = Agent(name="triage", handoffs=choice.handoffs)  # doctest: +SKIP
+    >>> with choice.routed(question):  # doctest: +SKIP
+    ...     result = await Runner.run(triage, question, hooks=choice)
+
+    The outcome is that of the agent that took over; ``judge(task, output)`` and ``success_reward`` as above.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[Any],
+        router: Router | None = None,
+        *,
+        judge: TurnJudge | None = None,
+        success_reward: float | None = 1.0,
+    ) -> None:
+        self.router = router or Router([agent.name for agent in agents])
+        self.turns = TurnBook(self.router, judge=judge, success_reward=success_reward)
+        self.handoffs = [handoff(agent, is_enabled=partial(self._enabled, agent.name)) for agent in agents]
+        self._names = [agent.name for agent in agents]
+        self._run: ContextVar[dict[str, Any] | None] = ContextVar("routed_run", default=None)
+
+    @contextmanager
+    def routed(self, text: str = "") -> Iterator[dict[str, Any]]:
+        """Runs inside are one decision; yields what is known of it: ``turn``, and ``began`` once it has taken over."""
+        run: dict[str, Any] = {"text": text}
+        token = self._run.set(run)
+        try:
+            yield run
+        finally:
+            self._run.reset(token)
+            if "began" in run:
+                run["turn"].failed(sys.exception(), elapsed_s=time.monotonic() - run["began"])
+            elif "turn" in run:  # offered, not taken: says nothing about the agent
+                run["turn"].failed(ending=Ending.CANCELLED_BY_CALLER)
+
+    def _enabled(self, name: str, _context: Any, _agent: Any) -> bool:
+        run = self._run.get()
+        if run is None:
+            raise InvalidInputError("run", "is not routed", "run the agent inside `with choice.routed(text):`")
+        if "turn" not in run:
+            run["turn"] = self.turns.begin(Task(text=run["text"]), self._names)
+        return bool(run["turn"].agent == name)
+
+    async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
+        """For the SDK: the chosen agent takes over."""
+        run = self._run.get()
+        if run and "turn" in run and run["turn"].agent == to_agent.name:
+            run.setdefault("began", time.monotonic())
+
+    async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+        """For the SDK: the run has its output."""
+        run = self._run.get()
+        if run and "began" in run:
+            run["turn"].answered(output, elapsed_s=time.monotonic() - run["began"])
