@@ -73,6 +73,14 @@ def test_path_and_model_choose_the_router(begin):
     assert service.post("/v1/chat/completions", {**CHAT, "model": "auto:none"}).status == 404
     assert service.get("/r/none/v1/agents").status == 404
     assert [each["id"] for each in service.get("/r/code/v1/agents").json()] == ["coder", "person"]
+    routers = ["auto:default", "auto:support", "auto:code"]
+    assert [each["id"] for each in service.get("/v1/models").json()["data"]] == ["auto", *routers, "general"]
+    assert service.get("/v1/models/auto:support").status == 200 and service.get("/v1/models/auto:none").status == 404
+    assert [each["id"] for each in service.get("/r/support/v1/models").json()["data"]] == [
+        "auto",
+        "auto:support",
+        "helper",
+    ]
     names = {each["name"]: each for each in service.get("/v1/routers").json()}
     assert list(names) == ["default", "support", "code"]
     assert names["support"] == {
@@ -94,6 +102,8 @@ def test_a_token_that_names_its_router_gets_that_one_alone(begin):
     assert service.post("/r/code/v1/chat/completions", CHAT, headers=HELP).status == 403
     assert service.post("/v1/chat/completions", {**CHAT, "model": "auto:code"}, headers=HELP).status == 403
     assert [each["name"] for each in service.get("/v1/routers", headers=HELP).json()] == ["support"]
+    listed = service.get("/v1/models", headers=HELP).json()["data"]
+    assert [each["id"] for each in listed] == ["auto", "auto:support", "helper"]
     assert service.get("/r/default/", headers=HELP).status == 403
     led = service.get("/decisions", headers=HELP)
     assert (led.status, led.headers["location"]) == (303, "/r/support/decisions")

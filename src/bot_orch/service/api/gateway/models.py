@@ -1,4 +1,4 @@
-"""``/v1/models``: ``auto`` and every agent."""
+"""``/v1/models``: ``auto``, the other routers of the service as ``auto:NAME``, and every agent."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ __all__ = ["models", "one_model"]
 
 async def models(request: Request) -> Reply:
     """``GET /v1/models``."""
-    names = ("auto", *request.runtime.ledger.router.agents)
+    names = ("auto", *_routers(request), *request.runtime.ledger.router.agents)
     return json_reply({"object": "list", "data": [_entry(name) for name in names]})
 
 
 async def one_model(request: Request) -> Reply:
     """``GET /v1/models/{id}``."""
     name = request.params["id"]
-    if name not in AUTO and name not in request.runtime.ledger.router.agents:
+    if name not in AUTO and name not in _routers(request) and name not in request.runtime.ledger.router.agents:
         raise unknown_model()
     return json_reply(_entry(name))
+
+
+def _routers(request: Request) -> list[str]:
+    """Models that choose a router: at the default router all that the caller may use, at another its own."""
+    runtime, only = request.runtime, request.caller.router
+    every = list(runtime.peers)
+    shown = every if only is None and every[:1] == [runtime.config.name] else [runtime.config.name]
+    return [f"auto:{name}" for name in shown if name in runtime.peers]
 
 
 def _entry(name: str) -> dict[str, Any]:
