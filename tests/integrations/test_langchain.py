@@ -91,3 +91,10 @@ def test_feedback_and_dollars():
     routing.feedback(decision_id, 0.75)
     (row,) = routing.router.history()
     assert row["reward"] == 0.75 and row["cost_usd"] == pytest.approx(0.002)
+
+
+def test_a_model_without_a_price_has_no_dollars():
+    routing = RoutingMiddleware({"a": fake("x")}, prices={"b": (1.0, 10.0)})
+    ask(create_agent(fake("unused"), middleware=[routing]))
+    (row,) = routing.router.history()
+    assert row["cost_usd"] is None

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.integrations.turns import Turn, TurnBook, TurnJudge
+from bot_orch.integrations.turns import Turn, TurnBook, TurnJudge, token_cost
 from bot_orch.router import Router
 from bot_orch.types import Task
 
@@ -77,13 +77,13 @@ class RoutingMiddleware(AgentMiddleware):  # type: ignore[misc]
 
     def _answered(self, turn: Turn, response: Any) -> Any:
         messages = [message for message in getattr(response, "result", [response]) if message.type == "ai"]
-        read, written = self.prices.get(turn.agent, (0.0, 0.0))
         usage = [message.usage_metadata or {} for message in messages]
-        dollars = (
-            sum(read * each.get("input_tokens", 0) + written * each.get("output_tokens", 0) for each in usage) / 1e6
+        tokens = (
+            sum(each.get("input_tokens", 0) for each in usage),
+            sum(each.get("output_tokens", 0) for each in usage),
         )
         for message in messages:
             told = {"decision_id": turn.id, "agent": turn.agent, "propensity": turn.propensity}
             message.response_metadata = {**message.response_metadata, "bot_orch": told}
-        turn.answered(response, cost_usd=dollars if self.prices else None)
+        turn.answered(response, cost_usd=token_cost(self.prices, turn.agent, tokens))
         return response
