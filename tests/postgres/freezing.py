@@ -45,7 +45,7 @@ def stop_within_the_lock(folder):
             return before(self)
         w = self._writing()
         with w.pipeline():
-            w.execute(QUERIES["lock"])
+            w.execute(QUERIES["lock"], (1,))
             w.pgconn.send_flush_request()
             w.pgconn.flush()
             time.sleep(0.2)  # the server has read it, and waits for the rest

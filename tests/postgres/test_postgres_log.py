@@ -10,7 +10,7 @@ import pytest
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.log import LogConflictError, Row
 from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError, connect, prepare
+from bot_orch.eventlog.stores.postgres.connect import MAIN_STREAM, LogUnavailableError, connect, prepare
 from bot_orch.eventlog.stores.postgres.follow import Follower
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.sqlfiles import migrations, queries
@@ -26,7 +26,7 @@ FROM information_schema.columns WHERE table_schema = 'bot_orch'
 UNION ALL SELECT 'index', tablename, indexname, indexdef, '', '', '', '', ''
 FROM pg_indexes WHERE schemaname = 'bot_orch'
 UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), '', '', '', '', ''
-FROM pg_constraint WHERE connamespace = 'bot_orch'::regnamespace
+FROM pg_constraint WHERE connamespace = 'bot_orch'::regnamespace AND contype <> 'n'
 UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname, pg_get_triggerdef(oid), '', '', '', '', ''
 FROM pg_trigger WHERE NOT tgisinternal
 UNION ALL SELECT 'function', proname, pg_get_functiondef(oid), '', '', '', '', '', ''
@@ -179,6 +179,9 @@ def test_a_log_that_lost_rows_is_not_gone_on_with(database):
     log.close()
 
 
+LOCK = queries("postgres")["lock"] % MAIN_STREAM
+
+
 def between_statements(log):
     log.begin(0)
     log.append([row(1)])
@@ -188,7 +191,7 @@ def while_it_sends(log):
     """The lock is asked for; the end of the statement stays unsent."""
     w = log._writing()
     w.pgconn.enter_pipeline_mode()
-    for statement in (b"BEGIN", queries("postgres")["lock"].encode()):
+    for statement in (b"BEGIN", LOCK.encode()):
         w.pgconn.send_query_params(statement, [])
     w.pgconn.send_flush_request()
     w.pgconn.flush()
@@ -196,8 +199,8 @@ def while_it_sends(log):
 
 def while_it_reads(log):
     """The server cannot get rid of an answer that nobody takes."""
-    lock, much = queries("postgres")["lock"], "SELECT repeat('x', 1000000) FROM generate_series(1, 100)"
-    log._writing().pgconn.send_query(f"BEGIN; {lock}; {much}".encode())
+    much = "SELECT repeat('x', 1000000) FROM generate_series(1, 100)"
+    log._writing().pgconn.send_query(f"BEGIN; {LOCK}; {much}".encode())
     log._w.pgconn.flush()
 
 
@@ -303,7 +306,7 @@ def write(url, number, groups, rng):
 
 def follow(url, found, done):
     log, awake = open_log(url), threading.Event()
-    follower = Follower(url, log.schema, awake.set, poll_s=0.2)
+    follower = Follower(url, log.channel, awake.set, poll_s=0.2)
     follower.start()
     after = 0
     while True:
@@ -349,7 +352,7 @@ def test_six_writers_and_two_followers_miss_nothing(database):
 
 def test_a_follower_hears_at_once_and_looks_now_and_then(database):
     log, awake = PostgresLog(database, writer=1), threading.Event()
-    follower = Follower(database, log.schema, awake.set, writer=2, poll_s=30)
+    follower = Follower(database, log.channel, awake.set, writer=2, poll_s=30)
     follower.start()
     assert follower.listening.wait(60) and awake.wait(60)
     awake.clear()
@@ -357,7 +360,7 @@ def test_a_follower_hears_at_once_and_looks_now_and_then(database):
     log.commit()
     assert awake.wait(20), "a commit is announced"
     follower.stop()
-    own = Follower(database, log.schema, awake.set, writer=1, poll_s=0.4)
+    own = Follower(database, log.channel, awake.set, writer=1, poll_s=0.4)
     own.start()
     own.listening.wait(60)
     awake.clear()

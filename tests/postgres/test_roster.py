@@ -9,7 +9,7 @@ from service_running import BASE, Running, free_port
 from bot_orch.clock import SystemClock
 from bot_orch.errors import StateFormatError
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.postgres.connect import SCHEMA, prepare
+from bot_orch.eventlog.stores.postgres.connect import MAIN_STREAM, prepare
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.roster import ReplicaRoster
 from bot_orch.service.config import parse_config
@@ -25,7 +25,7 @@ def roster(database):
     made = []
 
     def make():
-        made.append(ReplicaRoster(database, SCHEMA))
+        made.append(ReplicaRoster(database, MAIN_STREAM))
         return made[-1]
 
     yield make

@@ -1,4 +1,4 @@
-"""Several routers on PostgreSQL, each with a database of its own, at two replicas."""
+"""Several routers on PostgreSQL, each with a database or a stream of its own, at two replicas."""
 
 import json
 
@@ -26,10 +26,12 @@ routers:
 CHAT = {"model": "auto:support", "messages": [{"role": "user", "content": "x"}]}
 
 
-@pytest.fixture
-def pair(pg, tmp_path):
+@pytest.fixture(params=["database", "stream"])
+def pair(pg, tmp_path, request):
     """Two replicas of one file, which begins with one router; ``pair.write`` changes it."""
-    urls = {"first": json.dumps(pg.database()), "second": json.dumps(pg.database())}
+    first = pg.database()
+    second = pg.database() if request.param == "database" else f"{first}&stream=support"
+    urls = {"first": json.dumps(first), "second": json.dumps(second)}
     path = tmp_path / "c.yaml"
     path.write_text(TEXT.format(**urls))
     running = [Running(load_config(path), read=lambda: load_config(path)) for _ in range(2)]

@@ -301,10 +301,6 @@ def test_one_router_looks_as_before(start):
         ("routers: {default: {agents: [{id: a, kind: simulated}]}}", "config.routers.default: is the default router"),
         ("routers: {x: {agents: [{id: a, kind: simulated}], database: bot-orch.sqlite}}", "config.routers: share"),
         ("tokens: [{name: t, scopes: [decide], env: T, router: y}]", "config.tokens[0].router: 'y' is not a router"),
-        (
-            "database: postgresql://host/name\nrouters: {x: {agents: [{id: a, kind: simulated}]}}",
-            "config.routers.x.database: is needed on PostgreSQL",
-        ),
     ],
 )
 def test_mistakes_are_named(more, message):

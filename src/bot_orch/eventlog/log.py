@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from bot_orch.errors import BotOrchError, StateFormatError
 from bot_orch.eventlog.events import Event, decode_event
 
-__all__ = ["Log", "LogConflictError", "LogInUseError", "Row", "Snapshot"]
+__all__ = ["Log", "LogConflictError", "LogFencedError", "LogInUseError", "Row", "Snapshot"]
 
 
 class Row(NamedTuple):
@@ -63,6 +63,10 @@ class Snapshot(NamedTuple):
 
 class LogConflictError(BotOrchError):
     """A row does not continue the log: its number or its key is taken, or numbers are missing."""
+
+
+class LogFencedError(BotOrchError):
+    """Another process owns this log by now; what was staged here is not written."""
 
 
 class LogInUseError(BotOrchError):

@@ -157,7 +157,7 @@ def shared_logs(numbers=itertools.count()):  # noqa: B008  every example gets a 
 
     from bot_orch.eventlog.stores.postgres.log import PostgresLog
 
-    return [PostgresLog(server().uri, schema=f"machine_{next(numbers)}")]
+    return [PostgresLog(f"{server().uri}&schema=machine_{next(numbers)}")]
 
 
 class LogMachine(RuleBasedStateMachine):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.errors import MissingExtraError
+from bot_orch.eventlog.stores.postgres.timing import with_stream
 from bot_orch.service.trials import CanaryConfig, HealthConfig, ShadowConfig
 
 try:
@@ -373,11 +374,10 @@ class Config(_Part, frozen=True, kw_only=True):
 
 
 def _database_beside(database: str, name: str) -> str:
-    """The file of another router: ``bot-orch.support.sqlite`` beside ``bot-orch.sqlite``."""
+    """The log of another router: ``bot-orch.support.sqlite`` beside ``bot-orch.sqlite``, or a stream of PostgreSQL."""
     if database == ":memory:":
         return database
     if "://" in database:
-        remedy = "name a database of its own"
-        raise InvalidInputError(f"config.routers.{name}.database", "is needed on PostgreSQL", remedy)
+        return with_stream(database, name)
     file = Path(database)
     return str(file.with_name(f"{file.stem}.{name}{file.suffix}"))

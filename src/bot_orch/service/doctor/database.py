@@ -11,7 +11,8 @@ from pathlib import Path
 
 from bot_orch.errors import BotOrchError, MissingExtraError, StateFormatError
 from bot_orch.eventlog.stores.open import is_url, open_log
-from bot_orch.eventlog.stores.postgres.connect import SCHEMA, check_version, connect, hidden, reaching
+from bot_orch.eventlog.stores.postgres.connect import check_version, connect, hidden, reaching
+from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.service.doctor.disk import check_folder
 from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 
@@ -75,7 +76,7 @@ def _postgres(url: str) -> DatabaseSeen:
             (server_s,) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
             (known,) = connection.execute("SELECT to_regclass('version') IS NOT NULL").fetchone()
             if known:
-                check_version(connection, SCHEMA)
+                check_version(connection, split(url).schema)
         connection.close()
     except MissingExtraError as error:
         return DatabaseSeen((failed("database", f"{shown}: the driver is missing", str(error).partition("; ")[2]),))

@@ -57,7 +57,7 @@ def make_writer(log: Log, clock: Clock, *, grouped: bool = True, progress: Progr
     """A :class:`ReplicaWriter` for a log on PostgreSQL, a :class:`Writer` for others."""
     if not isinstance(log, PostgresLog):
         return Writer(log, clock, grouped=grouped, progress=progress)
-    roster = ReplicaRoster(log.url, log.schema)
+    roster = ReplicaRoster(log.url, log.stream)
     try:
         log.writer = roster.join(f"{socket.gethostname()}:{os.getpid()}", log.last()[0])
         return ReplicaWriter(log, clock, roster, grouped=grouped, progress=progress)
@@ -117,7 +117,7 @@ class ReplicaWriter(Writer):
             with suppress(RuntimeError):  # the loop has just been closed
                 loop.call_soon_threadsafe(self._wake.set)
 
-        self._follower = Follower(self.shared.url, self.shared.schema, wake, writer=self.shared.writer)
+        self._follower = Follower(self.shared.url, self.shared.channel, wake, writer=self.shared.writer)
         self._follower.start()
 
     async def turn(self) -> None:

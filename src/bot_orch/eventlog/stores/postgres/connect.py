@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -15,19 +14,20 @@ from bot_orch.eventlog.stores.postgres.url import check_password, hidden, unquot
 from bot_orch.eventlog.stores.sqlfiles import migrations, queries
 
 __all__ = [
-    "SCHEMA",
+    "MAIN_STREAM",
     "LogUnavailableError",
     "channel",
     "check_version",
     "connect",
     "driver",
+    "find_stream",
     "heed_the_driver",
     "hidden",
     "prepare",
     "reaching",
 ]
 
-SCHEMA = "bot_orch"
+MAIN_STREAM = 1
 _DEFAULTS = {
     "connect_timeout": "5",
     "application_name": "bot-orch",
@@ -37,7 +37,6 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
 }
-_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 
 
 class LogUnavailableError(BotOrchError):
@@ -73,12 +72,10 @@ def reaching() -> Iterator[None]:
         raise LogUnavailableError(f"log: PostgreSQL does not answer ({_first_line(error)})") from error
 
 
-def connect(url: str, schema: str = SCHEMA, *, autocommit: bool = False, read_only: bool = False) -> Any:
-    """A connection that sees ``schema`` only, notices a dead server, and waits for the disk at every commit."""
+def connect(url: str, *, autocommit: bool = False, read_only: bool = False) -> Any:
+    """A connection that sees one schema only, notices a dead server, and waits for the disk at every commit."""
     psycopg = driver()
-    if not _NAME.match(schema):
-        raise InvalidInputError("schema", f"is {schema!r}", "use lower case letters, digits and _")
-    plain, timing = split(url)
+    plain, timing, schema, _ = split(url)
     check_password(plain)
     try:
         given = psycopg.conninfo.conninfo_to_dict(plain)
@@ -100,9 +97,10 @@ def connect(url: str, schema: str = SCHEMA, *, autocommit: bool = False, read_on
     return connection
 
 
-def prepare(url: str, schema: str = SCHEMA) -> None:
+def prepare(url: str) -> None:
     """Bring the schema to this release's version; replicas that start together wait for each other."""
-    with reaching(), connect(url, schema) as connection:
+    schema = split(url).schema
+    with reaching(), connect(url) as connection:
         _insist_on_unicode(connection)
         connection.execute("SELECT pg_advisory_xact_lock(6451060, 0)")
         known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
@@ -121,18 +119,32 @@ def prepare(url: str, schema: str = SCHEMA) -> None:
     connection.close()
 
 
-def check_version(connection: Any, schema: str) -> None:
-    """Refuse a schema that holds no log, or one of a newer release."""
+def check_version(connection: Any, schema: str) -> int:
+    """The version of a schema; one that holds no log, or one of a newer release, is refused."""
     version, newest = _version(connection), len(migrations("postgres"))
     if version == 0:
         raise StateFormatError(f"log: schema {schema} is not a log, or this role may not see it; check URL and rights")
     if version > newest:
         raise StateFormatError(f"log: schema {schema} has version {version}, this release reads 1 to {newest}; upgrade")
+    return version
 
 
-def channel(schema: str) -> str:
-    """The NOTIFY channel of the schema."""
-    return f"{schema}_events"
+def channel(schema: str, stream: int) -> str:
+    """The NOTIFY channel of a stream."""
+    return f"{schema}_events" if stream == MAIN_STREAM else f"{schema}_events_{stream}"
+
+
+def find_stream(connection: Any, name: str, *, make: bool) -> int:
+    """The number of a stream, which is made if it is missing and may be."""
+    streams = {each: int(number) for number, each in connection.execute(QUERIES["streams"]).fetchall()}
+    if name in streams:
+        return streams[name]
+    if not make:
+        others = ", ".join(sorted(filter(None, streams))) or "no others"
+        raise InvalidInputError("database.stream", f"there is no {name!r}", f"there are the main one, and {others}")
+    found = connection.execute(QUERIES["make_stream"], (name,)).fetchone()
+    connection.commit()
+    return int(found[0])
 
 
 def _fresh() -> str:

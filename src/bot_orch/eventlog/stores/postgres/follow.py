@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError, channel, connect, driver
+from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError, connect, driver
 
 __all__ = ["Follower"]
 
@@ -20,7 +20,7 @@ class Follower(threading.Thread):
 
     Parameters
     ----------
-    url, schema
+    url, channel
         As those of :class:`bot_orch.eventlog.stores.postgres.log.PostgresLog`.
     wake
         Called in this thread.
@@ -31,10 +31,10 @@ class Follower(threading.Thread):
     """
 
     def __init__(
-        self, url: str, schema: str, wake: Callable[[], None], *, writer: int = -1, poll_s: float = 0.5
+        self, url: str, channel: str, wake: Callable[[], None], *, writer: int = -1, poll_s: float = 0.5
     ) -> None:
         super().__init__(name="follower", daemon=True)
-        self._url, self._schema, self._wake, self._writer, self._poll_s = url, schema, wake, writer, poll_s
+        self._url, self._channel, self._wake, self._writer, self._poll_s = url, channel, wake, writer, poll_s
         self._ending = threading.Event()
         self.listening = threading.Event()
 
@@ -54,8 +54,8 @@ class Follower(threading.Thread):
             self._ending.wait(self._poll_s)
 
     def _listen(self) -> None:
-        with connect(self._url, self._schema, autocommit=True, read_only=True) as connection:
-            connection.execute(f"LISTEN {channel(self._schema)}")
+        with connect(self._url, autocommit=True, read_only=True) as connection:
+            connection.execute(f"LISTEN {self._channel}")
             self.listening.set()
             self._wake()  # what was committed before we listened
             quiet_s = 0.0

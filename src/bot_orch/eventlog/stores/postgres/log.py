@@ -1,8 +1,11 @@
-"""A log in PostgreSQL, for any number of writers.
+"""A log in PostgreSQL, for any number of writers that take turns, or for one owner.
 
 A writer takes an advisory lock first, reads what others have appended, and only then numbers its rows; the lock
 goes with the commit. So numbers have no gaps, a smaller number is always visible before a larger one, and a follower
 that reads ``seq > last`` misses nothing.
+
+The owner of a log appends under its epoch, in one message for each commit: the fence refuses it as soon as another
+process has claimed the log.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ from contextlib import suppress
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
+from bot_orch.eventlog.log import LogConflictError, LogFencedError, Row, Snapshot
 from bot_orch.eventlog.stores.postgres.connect import (
+    MAIN_STREAM,
     QUERIES,
-    SCHEMA,
     LogUnavailableError,
     channel,
     check_version,
     connect,
     driver,
+    find_stream,
     prepare,
     reaching,
 )
@@ -35,6 +39,8 @@ _log = logging.getLogger("bot_orch.log")
 _BATCH = 1000
 _LOOKS = 6  # attempts to take the lock before we give up
 _LOOKS_PER_HOLD = 3
+_FIRST_WITH_STREAMS = 3
+_OWNED, _FENCED = "BO001", "BO002"  # raised by lock_stream and fence
 _Q = QUERIES
 
 
@@ -44,22 +50,23 @@ class PostgresLog:
     Parameters
     ----------
     url
-        ``postgresql://user:password@host:port/database``, or anything libpq takes; ``hold_s`` and ``lease_s`` among
-        its parameters are ours, see :class:`bot_orch.eventlog.stores.postgres.timing.Timing`.
-    schema
-        Where the tables are; made if missing, unless ``read_only``.
+        ``postgresql://user:password@host:port/database``, or anything libpq takes; ``schema``, ``stream``, ``hold_s``
+        and ``lease_s`` among its parameters are ours, see :func:`bot_orch.eventlog.stores.postgres.timing.split`.
+        Schema and stream are made if missing, unless ``read_only``.
     read_only
         Change nothing.
     writer
         Number of this replica, kept beside every row it appends.
+    epoch
+        Of the lease under which this process owns the log; without one it takes turns with others.
     """
 
     instant = False
     shared = True
 
-    def __init__(self, url: str, *, schema: str = SCHEMA, read_only: bool = False, writer: int = 0) -> None:
-        self.url, self.schema, self.writer = url, schema, writer
-        self.timing = split(url)[1]
+    def __init__(self, url: str, *, read_only: bool = False, writer: int = 0, epoch: int | None = None) -> None:
+        self.url, self.writer, self.epoch = url, writer, epoch
+        _, self.timing, self.schema, self.name = split(url)
         self._psycopg = driver()
         self._read_only = read_only
         self._w: Any = None
@@ -68,14 +75,21 @@ class PostgresLog:
         self._next = 0
         # Readers may be in several threads; the connection takes one at a time.
         self._reading = threading.RLock()
+        self._staged: list[Row] = []
+        self._staged_snapshot: Snapshot | None = None
         if not read_only:
-            prepare(url, schema)
+            prepare(url)
         try:
             with reaching():
-                check_version(self._reader(), schema)
+                self.stream = self._find_stream()
         except BaseException:
             self.close()
             raise
+
+    @property
+    def channel(self) -> str:
+        """Where commits are announced."""
+        return channel(self.schema, self.stream)
 
     def begin(self, after: int, time_us: int | None = None) -> list[Row]:
         """Take the lock, then read the rows after ``after``; no other writer appends until the next commit.
@@ -97,25 +111,27 @@ class PostgresLog:
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
+        if self.epoch is not None:
+            self._stage(rows, snapshot)
+            return
         with reaching():
             if not self._in_group:
                 self._begin_here()
-            for offset, row in enumerate(rows):
-                if row.seq != self._next + offset:
-                    raise LogConflictError(
-                        f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again"
-                    )
+            self._check_order(rows)
             try:
                 with self._w.pipeline():
                     self._insert(rows, snapshot)
                 # The last word must not be in a pipeline: the server would not notice if we hang from here on.
-                self._w.execute(_Q["notify"], (channel(self.schema), f"{self.writer}:{self._next + len(rows) - 1}"))
+                self._w.execute(_Q["notify"], (self.channel, f"{self.writer}:{self._next + len(rows) - 1}"))
             except self._psycopg.errors.UniqueViolation as error:
                 raise LogConflictError("log: a number or a key is taken; read the log again") from error
         self._next += len(rows)
 
     def commit(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
+        if self.epoch is not None:
+            self._commit_as_owner(self.epoch)
+            return
         if not self._in_group:
             return
         with reaching():
@@ -128,6 +144,7 @@ class PostgresLog:
     def rollback(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
         self._in_group = False
+        self._staged, self._staged_snapshot, self._next = [], None, 0
         if self._w is not None:
             try:
                 self._w.rollback()
@@ -139,7 +156,7 @@ class PostgresLog:
     def probe(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
         with reaching():
-            self._writing().execute(_Q["probe"])
+            self._writing().execute(_Q["probe"], (self.stream,))
             self._w.commit()
 
     def read(self, after: int = 0) -> Iterator[Row]:
@@ -198,24 +215,67 @@ class PostgresLog:
             w = self._writing()
             try:
                 with w.pipeline():  # BEGIN and the lock in one go
-                    w.execute(_Q["lock"])
+                    w.execute(_Q["lock"], (self.stream,))
             except self._psycopg.errors.LockNotAvailable:
                 w.rollback()
                 if look == _LOOKS:
                     raise
                 self._cut_off()
+            except self._psycopg.DatabaseError as error:
+                _heed_the_fence(error)
+                raise
             else:
                 break
         self._in_group = True
         return w
 
     def _cut_off(self) -> None:
-        for pid, _ in self._ask("cut_off", self.timing.hold_s):
+        for pid, _ in self._ask("cut_off", self.timing.hold_s):  # the lock of our stream
             _log.warning("cut off a writer that hangs", extra={"fields": {"backend": int(pid)}})
+
+    def _find_stream(self) -> int:
+        self._has_streams = check_version(self._reader(), self.schema) >= _FIRST_WITH_STREAMS
+        if not self.name:
+            return MAIN_STREAM
+        if not self._has_streams:
+            raise InvalidInputError("database.stream", f"there is no {self.name!r}", "this log is of an older release")
+        return find_stream(self._reader() if self._read_only else self._writing(), self.name, make=not self._read_only)
+
+    def _stage(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
+        """Keep rows for the owner's next commit; only the first asks the server where the log ends."""
+        if self._next == 0:
+            self._next = self.last()[0] + 1
+        self._check_order(rows)
+        self._next += len(rows)
+        self._staged += rows
+        self._staged_snapshot = snapshot or self._staged_snapshot
+
+    def _commit_as_owner(self, epoch: int) -> None:
+        """Everything staged, in one message: the fence, the rows, COMMIT."""
+        if not self._staged and self._staged_snapshot is None:
+            return
+        with reaching():
+            w = self._writing()
+            try:
+                with w.pipeline():
+                    w.execute(_Q["fence"], (self.stream, epoch))
+                    self._insert(self._staged, self._staged_snapshot)
+                    w.commit()
+            except self._psycopg.errors.UniqueViolation as error:
+                raise LogConflictError("log: a number or a key is taken; read the log again") from error
+            except self._psycopg.DatabaseError as error:
+                _heed_the_fence(error)
+                raise
+        self._staged, self._staged_snapshot = [], None
+
+    def _check_order(self, rows: Sequence[Row]) -> None:
+        for offset, row in enumerate(rows):
+            if row.seq != self._next + offset:
+                raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
 
     def _begin_here(self) -> None:
         w = self._locked()
-        found = w.execute(_Q["last"]).fetchone()
+        found = w.execute(_Q["last"], (self.stream,)).fetchone()
         self._next = 1 if found is None else int(found[0]) + 1
 
     def _insert(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
@@ -223,29 +283,29 @@ class PostgresLog:
         if rows:
             table = [(*row[:3], _escape(row.ref), row.body) for row in rows]
             columns = [list(column) for column in zip(*table, strict=True)]
-            w.execute(_Q["insert_events"], (self.writer, *columns))
+            w.execute(_Q["insert_events"], (self.stream, self.writer, *columns))
         keyed = [(_escape(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
         if keyed:
-            w.execute(_Q["insert_keys"], [list(column) for column in zip(*keyed, strict=True)])
+            w.execute(_Q["insert_keys"], [self.stream, *(list(column) for column in zip(*keyed, strict=True))])
         if snapshot is not None:
-            w.execute(_Q["insert_snapshot"], snapshot)
-            w.execute(_Q["drop_old_snapshots"])
+            w.execute(_Q["insert_snapshot"], (self.stream, *snapshot))
+            w.execute(_Q["drop_old_snapshots"], (self.stream, snapshot.seq))
 
     def _more(self, connection: Any, after: int) -> list[Row]:
-        return _rows(connection.cursor(binary=True).execute(_Q["read"], (after, _BATCH)))
+        return _rows(connection.cursor(binary=True).execute(_Q["read"], (self.stream, after, _BATCH)))
 
     def _writing(self) -> Any:
         if self._read_only:
             raise InvalidInputError("log", "was opened to look at", "open it for writing")
         if self._w is None or self._w.closed:
-            self._w = connect(self.url, self.schema)
+            self._w = connect(self.url)
             self._w.execute(f"SET lock_timeout = {round(1000 * self.timing.hold_s / _LOOKS_PER_HOLD)}")
             self._w.commit()
         return self._w
 
     def _reader(self) -> Any:
         if self._r is None or self._r.closed:
-            self._r = connect(self.url, self.schema, autocommit=True, read_only=True)
+            self._r = connect(self.url, autocommit=True, read_only=True)
         return self._r
 
     def _ask(self, query: str, *arguments: Any) -> list[Any]:
@@ -259,8 +319,15 @@ class PostgresLog:
                 return self._fetch(query, arguments)
 
     def _fetch(self, query: str, arguments: tuple[Any, ...]) -> list[Any]:
-        found: list[Any] = self._reader().cursor(binary=True).execute(_Q[query], arguments).fetchall()
+        statement = _Q[query] if self._has_streams else _Q[query].replace("stream = %s", "%s = 1")
+        found: list[Any] = self._reader().cursor(binary=True).execute(statement, (self.stream, *arguments)).fetchall()
         return found
+
+
+def _heed_the_fence(error: Exception) -> None:
+    """Raise the reason if the server refused because of the log's owner."""
+    if getattr(error, "sqlstate", None) in (_OWNED, _FENCED):
+        raise LogFencedError("log: another process owns this log; ask that one") from error
 
 
 def _rows(cursor: Any) -> list[Row]:

@@ -18,7 +18,7 @@ _Q = QUERIES
 
 def check_unused(log: PostgresLog) -> None:
     """Refuse a log that a replica has used within its lease."""
-    with reaching(), connect(log.url, log.schema) as connection:
+    with reaching(), connect(log.url) as connection:
         _check_unused(connection, log)
 
 
@@ -27,24 +27,29 @@ def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]], snapshot: Sna
 
     Nobody can append meanwhile. The server's write-ahead log and backups still hold the old bodies.
     """
-    with reaching(), connect(log.url, log.schema) as connection:
-        connection.execute(_Q["lock"])
+    with reaching(), connect(log.url) as connection:
+        connection.execute(_Q["lock"], (log.stream,))
         _check_unused(connection, log)
-        connection.execute(_Q["open_events"])
+        connection.execute(_on(log, "open_events"))
         for start in range(0, len(bodies), _GROUP):
             numbers, written = zip(*bodies[start : start + _GROUP], strict=True)
-            connection.execute(_Q["update_bodies"], (list(numbers), list(written)))
-        connection.execute(_Q["close_events"])
-        connection.execute(_Q["drop_snapshots"])
+            connection.execute(_on(log, "update_bodies"), (list(numbers), list(written)))
+        connection.execute(_on(log, "close_events"))
+        connection.execute(_Q["drop_snapshots"], (log.stream,))
         if snapshot is not None:
-            connection.execute(_Q["insert_snapshot"], snapshot)
-    with reaching(), connect(log.url, log.schema, autocommit=True) as connection:
-        connection.execute(_Q["vacuum_events"])
+            connection.execute(_Q["insert_snapshot"], (log.stream, *snapshot))
+    with reaching(), connect(log.url, autocommit=True) as connection:
+        connection.execute(_on(log, "vacuum_events"))
         connection.execute(_Q["vacuum_snapshots"])
 
 
+def _on(log: PostgresLog, query: str) -> str:
+    """A query on the table of the stream itself."""
+    return _Q[query].format(stream=log.stream)
+
+
 def _check_unused(connection: Any, log: PostgresLog) -> None:
-    found = connection.execute(_Q["peers"], (log.timing.lease_s,)).fetchall()
+    found = connection.execute(_Q["peers"], (log.stream, log.timing.lease_s)).fetchall()
     if found:
         names = ", ".join(str(name) for _, name, *_ in found)
         remedy = f"stop the service; a replica that was killed counts for {log.timing.lease_s:g} seconds more"

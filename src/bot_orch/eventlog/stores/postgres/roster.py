@@ -38,25 +38,27 @@ class ReplicaRoster:
 
     Parameters
     ----------
-    url, schema
-        As those of :class:`bot_orch.eventlog.stores.postgres.log.PostgresLog`.
+    url
+        As that of :class:`bot_orch.eventlog.stores.postgres.log.PostgresLog`.
+    stream
+        The number of the log's stream.
     """
 
-    def __init__(self, url: str, schema: str) -> None:
-        self._url, self._schema = url, schema
+    def __init__(self, url: str, stream: int) -> None:
+        self._url, self._stream = url, stream
         self._connection: Any = None
         self.id, self._name = 0, ""
 
     def join(self, name: str, seq: int = 0) -> int:
         """Register this replica; returns its number, which is never reused."""
-        self.id, self._name = int(self._ask("join", name, seq)[0][0]), name
+        self.id, self._name = int(self._ask("join", self._stream, name, seq)[0][0]), name
         self._do("forget_replicas")
         return self.id
 
     def beat(self, seq: int, busy: Iterable[str], lease_s: float) -> list[Peer]:
         """Send a heartbeat, registering again if forgotten; returns all replicas with one within ``lease_s``."""
-        self._do("beat", self.id, self._name, seq, list(busy))
-        return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", lease_s)]
+        self._do("beat", self._stream, self.id, self._name, seq, list(busy))
+        return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", self._stream, lease_s)]
 
     def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> StateMismatch | None:
         """Publish state hashes; returns a mismatch with a live replica, if there is one.
@@ -64,8 +66,8 @@ class ReplicaRoster:
         Only states of the same engine are compared: another one may have learned otherwise from the same events.
         """
         for seq, hash_ in hashes:
-            self._do("publish", seq, self.id, f"{ENGINE}:{hash_}")
-            self._do("forget_checks", seq - _KEPT_CHECKS)
+            self._do("publish", self._stream, seq, self.id, f"{ENGINE}:{hash_}")
+            self._do("forget_checks", self._stream, seq - _KEPT_CHECKS)
         return next((StateMismatch(*found) for found in self._ask("mismatches", self.id, lease_s)), None)
 
     def agreed(self) -> int:
@@ -74,7 +76,7 @@ class ReplicaRoster:
 
     def drop_snapshots(self) -> None:
         """Drop all snapshots, as any may be wrong; the next start folds from the first event."""
-        self._do("drop_snapshots")
+        self._do("drop_snapshots", self._stream)
 
     def leave(self) -> None:
         """Remove this replica from the roster and close the connection."""
@@ -93,7 +95,7 @@ class ReplicaRoster:
 
     def _run(self, query: str, arguments: tuple[Any, ...]) -> Any:
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, self._schema, autocommit=True)
+            self._connection = connect(self._url, autocommit=True)
         try:
             return self._connection.execute(_Q[query], arguments)
         except driver().OperationalError:

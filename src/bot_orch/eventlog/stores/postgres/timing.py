@@ -1,17 +1,22 @@
-"""How long replicas wait for each other; set in the URL of the database, beside what libpq reads there."""
+"""What a database URL says beside what libpq reads: which log is meant, and how long replicas wait for each other."""
 
 from __future__ import annotations
 
 import math
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Timing", "split"]
+__all__ = ["SCHEMA", "LogAddress", "Timing", "split", "with_stream"]
 
-_SETTING = re.compile(r"(?<=[?&\s])(hold_s|lease_s)=([^&\s]*)(?:[&\s]|\Z)")
+SCHEMA = "bot_orch"
+_SETTING = re.compile(r"(?<=[?&\s])(hold_s|lease_s|schema|stream)=([^&\s]*)(?:[&\s]|\Z)")
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 _LEAST_S, _MOST_S = 0.5, 3600.0
+_LONGEST_STREAM = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +41,49 @@ class Timing:
                 raise InvalidInputError(f"database.{name}", f"is {value:g}", f"set {_LEAST_S:g} to {_MOST_S:g}")
 
 
-def split(url: str) -> tuple[str, Timing]:
+class LogAddress(NamedTuple):
+    """A log in PostgreSQL: what libpq reads, our deadlines, the schema of the service, the stream of the router."""
+
+    plain: str
+    timing: Timing = Timing()
+    schema: str = SCHEMA
+    stream: str = ""
+
+
+def split(url: str) -> LogAddress:
     """What libpq reads, and our own settings.
 
     Examples
     --------
-    >>> split("postgresql://bot@db/orch?hold_s=5&sslmode=require")
+    >>> found = split("postgresql://bot@db/orch?hold_s=5&sslmode=require&schema=shop&stream=support")
+    >>> found.plain, found.timing
     ('postgresql://bot@db/orch?sslmode=require', Timing(hold_s=5.0, lease_s=10.0))
-    >>> split("host=db dbname=orch lease_s=4")[0]
+    >>> found.schema, found.stream
+    ('shop', 'support')
+    >>> split("host=db dbname=orch lease_s=4").plain
     'host=db dbname=orch'
     """
     found: dict[str, str] = dict(_SETTING.findall(url))
     if not found:
-        return url, Timing()
-    rest = _SETTING.sub("", url).rstrip("?& ")
-    return rest, Timing(**{name: _number(name, text) for name, text in found.items()})
+        return LogAddress(url)
+    schema, stream = found.pop("schema", SCHEMA), unquote(found.pop("stream", ""))
+    if not _SCHEMA_NAME.match(schema):
+        raise InvalidInputError("database.schema", f"is {schema!r}", "use lower case letters, digits and _")
+    if len(stream) > _LONGEST_STREAM or "\0" in stream:
+        raise InvalidInputError("database.stream", f"is {stream[:40]!r}", f"use at most {_LONGEST_STREAM} characters")
+    timing = Timing(**{name: _number(name, text) for name, text in found.items()})
+    return LogAddress(_SETTING.sub("", url).rstrip("?& "), timing, schema, stream)
+
+
+def with_stream(url: str, stream: str) -> str:
+    """The URL of another log of the same service.
+
+    Examples
+    --------
+    >>> with_stream("postgresql://db/orch?hold_s=5", "support")
+    'postgresql://db/orch?hold_s=5&stream=support'
+    """
+    return f"{url}{'&' if '?' in url else '?'}stream={quote(stream, safe='')}"
 
 
 def _number(name: str, text: str) -> float:
