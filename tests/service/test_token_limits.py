@@ -10,7 +10,7 @@ from bot_orch.eventlog.events import AttemptEnded, TaskRecord, encode_event, kin
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.service.config import TokenConfig, TokenLimitsConfig, parse_config
-from bot_orch.service.operations.usage import TokenUsage
+from bot_orch.service.operations.usage import LimitKey, TokenUsage
 from bot_orch.service.problems import Problem
 from bot_orch.types import Task
 
@@ -126,12 +126,12 @@ def test_what_other_replicas_have_written_counts_too(tmp_path):
         made = record_decision(f"d{number}", router.decide(Task("t")), TaskRecord(), token="app")  # noqa: S106
         usage.follow(Row(number + 1, number, kind_of(made), made.id, encode_event(made)))
     with pytest.raises(Problem):
-        usage.admit("app", limits, 1_000_000)
-    assert usage.admit("app", limits, 62_000_000)["x-ratelimit-remaining-requests"] == "1"
+        usage.admit({LimitKey("", "app"): limits}, 1_000_000)
+    assert usage.admit({LimitKey("", "app"): limits}, 62_000_000)["x-ratelimit-remaining-requests"] == "1"
     paid = AttemptEnded("d1", "", "a", 1, "completed", 1.0, cost_usd=0.5)
     usage.follow(Row(3, 63_000_000, kind_of(paid), "d1", encode_event(paid)))
     with pytest.raises(Problem):
-        usage.admit("app", limits, 64_000_000)
+        usage.admit({LimitKey("", "app"): limits}, 64_000_000)
     assert told == [("app", "requests"), ("app", "usd")]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 _EXAMPLE = """\
 examples:
   bot-orch export bot-orch.sqlite decisions.csv
-  bot-orch export bot-orch.sqlite events.jsonl --events"""
+  bot-orch export bot-orch.sqlite events.jsonl --events
+  bot-orch export bot-orch.sqlite acme.csv --tenant acme"""
 
 
 def add(commands: Any) -> None:
@@ -25,6 +26,7 @@ def add(commands: Any) -> None:
     parser.add_argument("out", type=Path, metavar="FILE", help=".csv, .jsonl or .parquet")
     parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="overrides the suffix of FILE")
     parser.add_argument("--events", action="store_true", help="one line per event instead of per decision (jsonl)")
+    parser.add_argument("--tenant", metavar="NAME", help="only what is this tenant's, with the ids that it knows")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.set_defaults(run=run)
 
@@ -39,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ResultsExistError(f"{arguments.out}: exists; pass --force to overwrite it")
     log = open_log(arguments.log)
     try:
-        lines = export(log, arguments.out, form=arguments.format, events=arguments.events)
+        form, tenant = arguments.format, arguments.tenant
+        lines = export(log, arguments.out, form=form, events=arguments.events, tenant=tenant)
     finally:
         log.close()
     print(f"{lines} lines in {arguments.out}")  # noqa: T201

@@ -10,8 +10,8 @@ from typing import Any
 
 _COLUMNS = ("requests", "attempts", "errors", "input_tokens", "output_tokens", "cost_usd")
 _DESCRIPTION = """\
-Report requests, attempts, tokens and dollars of a log by token, tag, agent or day (UTC). With --by tag a request counts
-under each of its tags; the total counts every dollar once. Safe while the service is running."""
+Report requests, attempts, tokens and dollars of a log by token, tenant, tag, agent or day (UTC). With --by tag a
+request counts under each of its tags; the total counts every dollar once. Safe while the service is running."""
 _EXAMPLE = """\
 examples:
   bot-orch spend bot-orch.sqlite
@@ -23,13 +23,15 @@ def add(commands: Any) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "spend",
-        help="report tokens and dollars by token, tag, agent or day",
+        help="report tokens and dollars by token, tenant, tag, agent or day",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
-    parser.add_argument("--by", choices=("token", "tag", "agent", "day"), default="token", help="default: token")
+    keys = ("token", "tenant", "tag", "agent", "day")
+    parser.add_argument("--by", choices=keys, default="token", help="default: token")
+    parser.add_argument("--tenant", metavar="NAME", help="only what is this tenant's")
     parser.add_argument("--from", dest="since", metavar="TIME", help="first day or time, such as 2026-11-01")
     parser.add_argument("--to", dest="until", metavar="TIME", help="day or time after the last one (exclusive)")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="default: table")
@@ -47,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     to_us = None if arguments.until is None else time_of(arguments.until, "--to")
     log = open_log(arguments.log)
     try:
-        lines = spent(log, arguments.by, from_us=from_us, to_us=to_us)
-        total = total_usd(log, from_us=from_us, to_us=to_us)
+        lines = spent(log, arguments.by, from_us=from_us, to_us=to_us, tenant=arguments.tenant)
+        total = total_usd(log, from_us=from_us, to_us=to_us, tenant=arguments.tenant)
     finally:
         log.close()
     head, rows = (arguments.by, *_COLUMNS), rows_of(lines)

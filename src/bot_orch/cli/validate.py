@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     config = load_config(arguments.config)
     check(config)
-    Gate(config.tokens)
+    Gate(config.tokens, tenants=config.tenants)
     for name, part in config.split().items():
         names = ", ".join(f"{agent.id} ({agent.kind})" for agent in part.agents)
         which = f"; router: {name}" if config.routers else ""

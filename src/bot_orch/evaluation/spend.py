@@ -1,4 +1,4 @@
-"""What was spent, read from a log: by token, tag, agent or day."""
+"""What was spent, read from a log: by token, tenant, tag, agent or day."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Literal, get_args
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, FeedbackGiven
+from bot_orch.eventlog.ids import tenant_of
 from bot_orch.eventlog.log import Log, Row
 from bot_orch.eventlog.times import first_since
 
 __all__ = ["SPENT_KEYS", "Spent", "SpentKey", "rows_of", "spent", "time_of", "total_usd"]
 
-SpentKey = Literal["token", "tag", "agent", "day"]
+SpentKey = Literal["token", "tenant", "tag", "agent", "day"]
 SPENT_KEYS: tuple[str, ...] = get_args(SpentKey)
 
 
 @dataclass(slots=True)
 class Spent:
-    """What was used under one key: the name of a token, tag or agent, or a day in UTC. Empty for what has none."""
+    """What was used under one key: the name of a token, tenant, tag or agent, or a day in UTC; empty if none."""
 
     key: str
     requests: int = 0
@@ -36,16 +37,21 @@ class _Owner:
     token: str
     tags: tuple[str, ...]
     agent: str
+    tenant: str
 
 
-def spent(log: Log, by: SpentKey, *, from_us: int = 0, to_us: int | None = None) -> list[Spent]:
-    """Lines of a report, the dearest first (days in order); ``to_us`` is exclusive.
+def spent(
+    log: Log, by: SpentKey, *, from_us: int = 0, to_us: int | None = None, tenant: str | None = None
+) -> list[Spent]:
+    """Lines of a report, the dearest first (days in order); ``to_us`` is exclusive; of one ``tenant``, or of all.
 
     A request counts when it is decided, tokens and dollars when they are known. With ``tag`` a request counts under
     each of its tags, so lines may add up to more than was spent; :func:`total_usd` counts every dollar once.
     """
     lines: dict[str, Spent] = {}
     for row, owner, event in _events(log, from_us, to_us):
+        if tenant is not None and owner.tenant != tenant:
+            continue
         for key in _keys(by, row, owner):
             _add(lines.setdefault(key, Spent(key)), event)
     if by == "day":
@@ -53,9 +59,9 @@ def spent(log: Log, by: SpentKey, *, from_us: int = 0, to_us: int | None = None)
     return sorted(lines.values(), key=lambda line: (-line.cost_usd, -line.requests, line.key))
 
 
-def total_usd(log: Log, *, from_us: int = 0, to_us: int | None = None) -> float:
+def total_usd(log: Log, *, from_us: int = 0, to_us: int | None = None, tenant: str | None = None) -> float:
     """Dollars of attempts and reports."""
-    return sum(line.cost_usd for line in spent(log, "day", from_us=from_us, to_us=to_us))
+    return sum(line.cost_usd for line in spent(log, "day", from_us=from_us, to_us=to_us, tenant=tenant))
 
 
 def time_of(text: str, name: str) -> int:
@@ -88,7 +94,7 @@ def _events(
         if row.holds(DecisionMade):
             event = row.event()
             if isinstance(event, DecisionMade):
-                owners[event.id] = _Owner(event.token, event.tags, event.agent)
+                owners[event.id] = _Owner(event.token, event.tags, event.agent, tenant_of(event.id))
                 if not event.round:
                     yield row, owners[event.id], event
         elif row.holds(AttemptEnded) or row.holds(FeedbackGiven):
@@ -101,8 +107,9 @@ def _owner(log: Log, owners: dict[str, _Owner], decision_id: str) -> _Owner:
     """Who asked for a decision; it may have been made before the time of the report."""
     if decision_id not in owners:
         made = [row.event() for row in log.about(decision_id) if row.holds(DecisionMade)]
-        found = [_Owner(event.token, event.tags, event.agent) for event in made if isinstance(event, DecisionMade)]
-        owners[decision_id] = found[0] if found else _Owner("", (), "")
+        tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent
+        found = [_Owner(each.token, each.tags, each.agent, tenant) for each in made if isinstance(each, DecisionMade)]
+        owners[decision_id] = found[0] if found else _Owner("", (), "", tenant)
     return owners[decision_id]
 
 
@@ -111,7 +118,7 @@ def _keys(by: SpentKey, row: Row, owner: _Owner) -> tuple[str, ...]:
         return owner.tags or ("",)
     if by == "day":
         return (datetime.fromtimestamp(row.time_us / 1e6, UTC).date().isoformat(),)
-    return (owner.token if by == "token" else owner.agent,)
+    return (owner.token if by == "token" else owner.tenant if by == "tenant" else owner.agent,)
 
 
 def _add(line: Spent, event: DecisionMade | AttemptEnded | FeedbackGiven) -> None:

@@ -1,13 +1,23 @@
-"""Identifiers that sort by time: the shape of a version 7 UUID, so that an index grows at its end."""
+"""Identifiers that sort by time: the shape of a version 7 UUID, so that an index grows at its end.
+
+In the log, the ids of a tenant's decisions, tasks and tickets begin with its name: ``acme:018bcfe5-...``. The same id
+of another tenant is another one, so nobody finds what is not theirs.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 
-__all__ = ["is_id", "time_ordered_id"]
+__all__ = ["TENANT", "count_of", "inside", "is_id", "outside", "tenant_of", "time_ordered_id"]
+
+#: What the name of a tenant may be.
+TENANT = r"[a-z0-9][a-z0-9_-]{0,63}"
 
 _SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
+
+_OWNED = re.compile(rf"(?P<tenant>{TENANT}):{_SHAPE.pattern}")
 
 _pool = b""
 
@@ -51,3 +61,54 @@ def is_id(text: str) -> bool:
     (True, False)
     """
     return _SHAPE.match(text) is not None
+
+
+def inside(tenant: str, text: str) -> str:
+    """An id or a session of a tenant as the log has it; unchanged without a tenant.
+
+    Examples
+    --------
+    >>> inside("acme", "s-1"), inside("", "s-1")
+    ('acme:s-1', 's-1')
+    """
+    return f"{tenant}:{text}" if tenant else text
+
+
+def outside(text: str, tenant: str | None = None) -> str:
+    """An id as its tenant knows it, the inverse of :func:`inside`; of any tenant, or a text of this one.
+
+    Examples
+    --------
+    >>> outside("acme:018bcfe5-6800-707b-8000-000000000000"), outside("acme:s-1"), outside("acme:s-1", "acme")
+    ('018bcfe5-6800-707b-8000-000000000000', 'acme:s-1', 's-1')
+    """
+    owner = tenant_of(text) if tenant is None else tenant
+    return text.removeprefix(f"{owner}:") if owner else text
+
+
+def tenant_of(text: str) -> str:
+    """The tenant of a decision, task or ticket by its id in the log; empty if it has none.
+
+    Examples
+    --------
+    >>> tenant_of("acme:018bcfe5-6800-707b-8000-000000000000"), tenant_of("018bcfe5-6800-707b-8000-000000000000")
+    ('acme', '')
+    """
+    if ":" not in text:
+        return ""
+    found = _OWNED.match(text)
+    return "" if found is None else found["tenant"]
+
+
+def count_of(tenant: str, known: Collection[str]) -> int:
+    """How many of these ids are a tenant's, or without one of nobody.
+
+    Examples
+    --------
+    >>> known = ["acme:018bcfe5-6800-707b-8000-000000000000", "018bcfe5-6800-707b-8000-000000000000", "d-1"]
+    >>> count_of("acme", known), count_of("", known)
+    (1, 2)
+    """
+    if not tenant and not any(":" in each for each in known):
+        return len(known)
+    return sum(tenant_of(each) == tenant for each in known)

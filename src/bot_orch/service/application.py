@@ -91,7 +91,8 @@ def make_app(
             await asyncio.gather(*loading)
 
     limits = runtime.config.limits
-    site = Site(runtime, Gate(runtime.config.tokens, environment, limits), BodyRoom(limits.bodies_bytes))
+    gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants)
+    site = Site(runtime, gate, BodyRoom(limits.bodies_bytes))
     app = asgi_app(_routes(site), lifespan, runtime)
     doors = _Doors(app, site)
     doors.open()

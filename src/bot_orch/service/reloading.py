@@ -36,7 +36,7 @@ _FIXED = (
     "webhooks",
     "traces",
 )  # read once, at the start
-_LIVE = ("agents", "guards", "router", "judges", "audit", "tokens", "log_level")
+_LIVE = ("agents", "guards", "router", "judges", "audit", "tokens", "tenants", "log_level")
 _OF_ROUTER = ("agents", "router")  # the rest is usually the same for all routers
 _OF_ITS_OWN = ("database", "queue", "access_log")  # fixed at the start, but not the same for all routers
 _LOOK_S = 0.05
@@ -104,7 +104,7 @@ class Reloader:
             check_exposed(main)
             for name, part in new.items():
                 await asyncio.to_thread(check, msgspec.structs.replace(part, name=name))
-            gate = Gate(main.tokens, self._environment, main.limits)
+            gate = Gate(main.tokens, self._environment, main.limits, tenants=main.tenants)
             changed, after_restart = await self._change_routers(wanted, every)
             for name, part in new.items():
                 prefix = "" if every[name] is runtime else f"routers.{name}."

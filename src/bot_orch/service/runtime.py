@@ -153,11 +153,11 @@ class Runtime:
         """Whether the log is open and can be written."""
         return self.loaded and self._writer is not None and self._writer.failed is None
 
-    def check_loaded(self) -> None:
-        """Raise a :class:`Problem` with the progress while the log is being folded."""
+    def check_loaded(self, *, brief: bool = False) -> None:
+        """Raise a :class:`Problem` with the progress while the log is being folded; ``brief``: without numbers."""
         if not self.loaded:
-            message = f"not ready: {self._folded} of {self._to_fold} events folded"
-            details = {"folded": self._folded, "total": self._to_fold}
+            message = "not ready" if brief else f"not ready: {self._folded} of {self._to_fold} events folded"
+            details = {} if brief else {"folded": self._folded, "total": self._to_fold}
             raise Problem(503, "not_ready", message, headers={"retry-after": "1"}, details=details)
 
     async def start(self) -> None:
@@ -200,7 +200,7 @@ class Runtime:
         change = change_to(router, make_orchestrator(self.config), self.ledger.engine)
         if change is not None:
             await self.writer.stage(self.writer.stamp(), change, "").durable()
-        self.usage.track(self.config.tokens)
+        self.usage.track(self.config.tokens, self.config.tenants)
         await asyncio.to_thread(self.usage.recall, self._log, self.writer.now_us())
         self.writer.staged.subscribe(self.usage.take)
         self.writer.followed.subscribe(self.usage.follow)
@@ -228,7 +228,7 @@ class Runtime:
     def adopt(self, config: Config, guards: dict[str, Guard]) -> dict[str, Guard]:
         """Go on with other settings and guards; the guards so far."""
         before = dict(self.guards)
-        self.usage.track(config.tokens)
+        self.usage.track(config.tokens, config.tenants)
         if self.traces is not None:
             self.traces.know(config.name, config.agents)
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)

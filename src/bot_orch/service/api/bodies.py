@@ -166,7 +166,7 @@ class DecisionView(ResponseView, frozen=True, kw_only=True):
     propensities: dict[str, float]
     terms: dict[str, TermsView]
     policy: str
-    state_seq: int
+    state_seq: int | None
     by: str = "policy"
     audit: bool = False
     audit_probability: float = 0.0
@@ -265,16 +265,17 @@ class AgentView(ResponseView, frozen=True, kw_only=True):
 
     ``reason`` says why it takes no calls, ``retry_in_s`` for how long (0: not known). ``held_s`` is what is left of a
     ``Retry-After`` of its own; ``waiting`` calls wait for one of its slots. A ``draining`` agent gets no new work; the
-    propensity of one on trial is at most its ``canary_share``; one with a ``shadow_rate`` answers no client.
+    propensity of one on trial is at most its ``canary_share``; one with a ``shadow_rate`` answers no client. Tenants
+    are not told of calls, which may be those of others: ``in_flight`` and ``waiting`` are null.
     """
 
     id: str
     kind: str
     circuit: str
     available: bool
-    in_flight: int
+    in_flight: int | None
     concurrency: int
-    waiting: int = 0
+    waiting: int | None = 0
     held_s: float = 0.0
     reason: str = ""
     retry_in_s: float = 0.0
@@ -299,7 +300,7 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     minimise: str | None
     limits: list[LimitView]
     expected: dict[str, dict[str, float]]
-    spent_last_day_usd: float
+    spent_last_day_usd: float | None
     usd_per_day: float | None = None
 
 
@@ -322,7 +323,7 @@ class AbView(ResponseView, frozen=True, kw_only=True):
 
 
 class RouterView(ResponseView, frozen=True, kw_only=True):
-    """A router: paths that begin with ``path`` and the model ``model`` lead to it."""
+    """A router: paths that begin with ``path`` and the model ``model`` lead to it. Tenants get no counts."""
 
     name: str
     default: bool
@@ -330,8 +331,8 @@ class RouterView(ResponseView, frozen=True, kw_only=True):
     model: str
     agents: list[str]
     ready: bool
-    decisions: int = 0
-    pending: int = 0
+    decisions: int | None = 0
+    pending: int | None = 0
 
 
 class ReloadView(ResponseView, frozen=True, kw_only=True):
@@ -353,7 +354,7 @@ class StateView(ResponseView, frozen=True, kw_only=True):
 
 
 class SpendLineView(ResponseView, frozen=True, kw_only=True):
-    """What was used under one key: a token, tag, agent or day. The key is empty for what has none."""
+    """What was used under one key: a token, tenant, tag, agent or day. The key is empty for what has none."""
 
     key: str
     requests: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, FeedbackGiven, TaskRecord
-from bot_orch.eventlog.ids import is_id
+from bot_orch.eventlog.ids import is_id, tenant_of
 from bot_orch.eventlog.log import Row
 from bot_orch.service.api.bodies import (
     AttemptView,
@@ -26,7 +26,17 @@ from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
 from bot_orch.types import TERMS
 
-__all__ = ["KeySpace", "attempt_view", "create", "decision_view", "explain", "idempotency_key", "may_see", "record_of"]
+__all__ = [
+    "KeySpace",
+    "attempt_view",
+    "create",
+    "decision_view",
+    "explain",
+    "idempotency_key",
+    "may_see",
+    "record_of",
+    "session_of",
+]
 
 _LONGEST_KEY = 256
 
@@ -38,6 +48,16 @@ class KeySpace(StrEnum):
     FEEDBACK = "f"
     TASK = "t"
     CHAT = "c"
+
+    def of(self, tenant: str) -> str:
+        """The prefix of a tenant's keys: they are free for everybody else.
+
+        Examples
+        --------
+        >>> KeySpace.TASK.of("acme"), KeySpace.TASK.of("")
+        ('t@acme', 't')
+        """
+        return f"{self}@{tenant}" if tenant else str(self)
 
 
 async def create(request: Request) -> Reply:
@@ -52,15 +72,16 @@ async def create(request: Request) -> Reply:
             raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
         if group is not None:
             await group.durable()
-        return json_reply(decision_view(_decision(runtime.writer.log.row(seq))))
+        return json_reply(decision_view(request, _decision(runtime.writer.log.row(seq))))
     if body.id is not None:
         await _check_own_id(request, body.id)
     constraints = RoutingConstraints(
         body.task.kind,
         body.eligible,
-        body.session,
+        session_of(request, body.session),
         size=size_of({}, text=body.task.text),
         token=request.caller.name,
+        tenant=request.caller.tenant,
         tags=request.tags,
     )
     event, group = decide(
@@ -68,47 +89,61 @@ async def create(request: Request) -> Reply:
         record_of(body.task),
         constraints,
         text=body.task.text,
-        decision_id=body.id,
+        decision_id=None if body.id is None else request.inside(body.id),
         key=key,
         digest=digest,
     )
     request.noted |= {"x-bot-orch-decision-id": event.id, "x-bot-orch-agent": event.agent}
     await group.durable()
-    return json_reply(decision_view(event))
+    return json_reply(decision_view(request, event))
 
 
 async def explain(request: Request) -> Reply:
     """``GET /v1/decisions/{id}``."""
-    runtime, decision_id = request.runtime, request.params["id"]
+    runtime, decision_id = request.runtime, request.inside(request.params["id"])
     rows = runtime.writer.log.about(decision_id)
     made = next((row for row in rows if row.holds(DecisionMade)), None)
     if made is None:
         raise _unknown()
     event = _decision(made)
-    if not may_see(request.caller, event.token):
+    if not may_see(request.caller, event.id, event.token):
         raise _unknown()
     events = [(row, row.event()) for row in rows]
     asked = [each.event() for each in rows_of_round(runtime.writer.log, event)]
     return json_reply(
         Explanation(
-            decision=decision_view(event),
+            decision=decision_view(request, event),
             time_us=made.time_us,
             task_id=event.task.id,
             kind=event.task.kind,
-            session=event.session,
+            session=None if event.session is None else request.outside(event.session),
             excluded=event.excluded or {},
-            attempts=[attempt_view(each) for each in asked if isinstance(each, AttemptEnded)],
+            attempts=[attempt_view(request, each) for each in asked if isinstance(each, AttemptEnded)],
             outcomes=[_outcome(row, each) for row, each in events if isinstance(each, FeedbackGiven | Censored)],
             pending=decision_id in runtime.ledger.pending,
             why=event.decision().explain(),
-            round=[each.id for each in asked if isinstance(each, DecisionMade)],
+            round=[request.outside(each.id) for each in asked if isinstance(each, DecisionMade)],
         )
     )
 
 
-def may_see(caller: Caller, token: str) -> bool:
-    """Whether a caller may see what the caller ``token`` has asked for: its own, and an admin everything."""
+def may_see(caller: Caller, known_as: str, token: str) -> bool:
+    """Whether a caller may see what ``token`` has asked for: its own, and an admin everything of its tenant.
+
+    An admin without a tenant sees everything.
+    """
+    if caller.tenant != tenant_of(known_as):
+        return not caller.tenant and "admin" in caller.scopes
     return "admin" in caller.scopes or caller.name == token
+
+
+def session_of(request: Request, named: str | None) -> str | None:
+    """A session as the log has it; a caller without a tenant may not name one as those of a tenant are named."""
+    owner, sep, _ = (named or "").partition(":")
+    if sep and not request.caller.tenant and owner in request.runtime.config.tenants:
+        message = "session: begins like the sessions of a tenant; choose another name"
+        raise Problem(422, "invalid_value", message, param="session")
+    return None if named is None else request.inside(named)
 
 
 def _unknown() -> Problem:
@@ -117,14 +152,14 @@ def _unknown() -> Problem:
     return Problem(404, "unknown_decision", message, param="id")
 
 
-def decision_view(event: DecisionMade) -> DecisionView:
+def decision_view(request: Request, event: DecisionMade) -> DecisionView:
     """A decision as the caller sees it."""
     p = event.column("propensity").tolist()
     none = [0.0] * len(event.agents)
     columns = (event.column(name).tolist() if name in event.columns else none for name in TERMS)
     terms = zip(event.agents, *columns, strict=True)
     return DecisionView(
-        id=event.id,
+        id=request.outside(event.id),
         agent=event.agent,
         propensity=p[event.agents.index(event.agent)],
         propensities=dict(zip(event.agents, p, strict=True)),
@@ -133,7 +168,7 @@ def decision_view(event: DecisionMade) -> DecisionView:
             for agent, e, x, w, a, c, b in terms
         },
         policy=event.policy,
-        state_seq=event.state_seq,
+        state_seq=None if request.caller.tenant else event.state_seq,  # it counts what others have asked for
         by=event.by,
         audit=event.audit,
         audit_probability=event.audit_probability,
@@ -141,11 +176,11 @@ def decision_view(event: DecisionMade) -> DecisionView:
     )
 
 
-def attempt_view(event: AttemptEnded) -> AttemptView:
+def attempt_view(request: Request, event: AttemptEnded) -> AttemptView:
     """An attempt as the caller sees it."""
     return AttemptView(
         agent=event.agent,
-        decision_id=event.decision_id,
+        decision_id=request.outside(event.decision_id),
         number=event.number,
         ending=event.ending,
         elapsed_s=event.elapsed_s,
@@ -164,13 +199,13 @@ def record_of(task: TaskBody) -> TaskRecord:
 
 
 def idempotency_key(request: Request, space: KeySpace) -> str | None:
-    """The ``Idempotency-Key`` header as a key of the log, unique per kind of request and caller."""
+    """The ``Idempotency-Key`` header as a key of the log, unique per kind of request, tenant and caller."""
     header = request.headers.get(b"idempotency-key")
     if header is None:
         return None
     if not 1 <= len(header) <= _LONGEST_KEY:
         raise Problem(400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {_LONGEST_KEY} characters")
-    return f"{space}:{request.caller.name}:{header.decode('latin-1')}"
+    return f"{space.of(request.caller.tenant)}:{request.caller.name}:{header.decode('latin-1')}"
 
 
 async def _check_own_id(request: Request, decision_id: str) -> None:
@@ -178,7 +213,7 @@ async def _check_own_id(request: Request, decision_id: str) -> None:
         raise Problem(
             422, "invalid_value", "id: is not a UUID of version 7 in lower case; send one, or leave it out", param="id"
         )
-    rows = await request.runtime.writer.settled(decision_id)
+    rows = await request.runtime.writer.settled(request.inside(decision_id))
     if any(row.holds(DecisionMade) for row in rows):
         raise Problem(409, "id_taken", "this decision id is taken", param="id")
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import msgspec
 
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, measure_of
-from bot_orch.eventlog.ids import is_id
+from bot_orch.eventlog.ids import count_of, is_id
 from bot_orch.eventlog.log import Row
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
-from bot_orch.service.api.decisions import KeySpace
+from bot_orch.service.api.decisions import KeySpace, session_of
 from bot_orch.service.judging.completions import decision_of_completion
 from bot_orch.service.judging.sessions import credited
 from bot_orch.service.judging.verdicts import outranks, thumbs_of
@@ -31,8 +31,8 @@ async def create(request: Request) -> Reply:
     """``POST /v1/feedback``."""
     body: FeedbackRequest = request.body
     if body.session is not None:
-        return json_reply(await _credit(request.runtime, body))
-    view, group = await learn(request.runtime, _named(request.runtime, body))
+        return json_reply(await _credit(request, body))
+    view, group = await learn(request, _named(request, body))
     await _acknowledge(request.runtime, view, group)
     return json_reply(view)
 
@@ -43,39 +43,39 @@ async def _acknowledge(runtime: Runtime, view: FeedbackView, group: Group | None
     runtime.metrics.count("bot_orch_feedback_total", effect="duplicate" if view.duplicate else view.effect)
 
 
-async def _credit(runtime: Runtime, body: FeedbackRequest) -> SessionView:
+async def _credit(request: Request, body: FeedbackRequest) -> SessionView:
     """Report the reward of a session for each of its decisions."""
     if body.decision_id or body.completion_id or body.audit or body.shown or body.output is not None:
         message = "session: stands alone, with a reward; leave out decision_id, completion_id, audit, shown and output"
         raise Problem(422, "invalid_value", message, param="session")
     if body.reward is None:
         raise Problem(422, "invalid_value", "reward: is missing; a session is credited with a reward", param="reward")
-    session = body.session or ""
-    found = await credited(runtime, session, body.last or _MOST_CREDITED)
+    runtime, session = request.runtime, body.session or ""
+    found = await credited(runtime, session_of(request, session) or "", body.last or _MOST_CREDITED)
     if not found:
         message = "session: there are no decisions of this session; name it when you ask for decisions"
         raise Problem(404, "unknown_session", message, param="session")
     views = []
     for decision_id in found:
-        own = None if body.id is None else f"{body.id}/{decision_id}"
+        own = None if body.id is None else f"{body.id}/{request.outside(decision_id)}"
         plain = OutcomeReport(decision_id=decision_id, id=own, reward=body.reward)
-        view, group = await learn(runtime, plain)
+        view, group = await learn(request, plain)
         await _acknowledge(runtime, view, group)
         views.append(view)
     return SessionView(session=session, credited=views)
 
 
-def _named(runtime: Runtime, body: FeedbackRequest) -> OutcomeReport:
-    """The report with the id of its decision."""
+def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
+    """The report with the id of its decision in the log."""
     if not body.decision_id and body.completion_id is None:
         message = "decision_id: is missing; add it, or name a completion_id or a session"
         raise Problem(422, "invalid_value", message, param="decision_id")
     if body.decision_id and body.completion_id is not None:
         message = "decision_id: stands beside completion_id; leave one of them out"
         raise Problem(422, "invalid_value", message, param="decision_id")
-    decision_id: str | None = body.decision_id
+    decision_id: str | None = request.inside(body.decision_id)
     if body.completion_id is not None:
-        decision_id = decision_of_completion(runtime, body.completion_id)
+        decision_id = decision_of_completion(request.runtime, body.completion_id, request.caller.tenant)
     if decision_id is None:
         message = (
             "completion_id: is not known; ids that an endpoint gives are kept if a judge of kind thumbs is configured, "
@@ -86,15 +86,16 @@ def _named(runtime: Runtime, body: FeedbackRequest) -> OutcomeReport:
     return OutcomeReport(**{**values, "decision_id": decision_id})
 
 
-async def learn(runtime: Runtime, body: OutcomeReport) -> tuple[FeedbackView, Group | None]:
-    """Log a report; await the group before acknowledging it.
+async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Group | None]:
+    """Log a report, which names its decision as the log does; await the group before acknowledging it.
 
     A report without an id is identified by its content: the same content again counts once, another is a revision.
     """
+    runtime = request.runtime
     check_measure(body.output, "output", runtime.config.limits.points)
     digest = digest_of(_encoder.encode(body))
     known_as = body.id or feedback_id(ReportSource.CONTENT, digest.hex())
-    key = None if body.id is None else f"{KeySpace.FEEDBACK}:{body.id}"
+    key = None if body.id is None else f"{KeySpace.FEEDBACK.of(request.caller.tenant)}:{body.id}"
     judge = _judge_of(runtime, body)
     agent = await _agent_of(runtime, body.decision_id) if judge else ""
     rows: list[Row] | None = None
@@ -105,7 +106,7 @@ async def learn(runtime: Runtime, body: OutcomeReport) -> tuple[FeedbackView, Gr
                 raise Problem(409, "feedback_conflict", "this feedback id was used with another body", param="id")
             if group is not None:
                 await group.durable()
-            return _repeated(runtime, body.decision_id, known_as, seq=seq), None
+            return _repeated(request, body.decision_id, known_as, seq=seq), None
         if body.decision_id in runtime.ledger.pending:
             judged = _of_pending(runtime, body, known_as)
         elif _is_second(runtime, body):
@@ -114,9 +115,10 @@ async def learn(runtime: Runtime, body: OutcomeReport) -> tuple[FeedbackView, Gr
             rows = await runtime.writer.settled(body.decision_id)
             continue
         else:
-            judged = _judge(runtime, body, rows, known_as=known_as)
+            judged = _judge(request, body, rows, known_as=known_as)
         break
-    view = FeedbackView(id=known_as, decision_id=body.decision_id, effect=judged.effect, duplicate=judged.duplicate)
+    shown = request.outside(body.decision_id)
+    view = FeedbackView(id=known_as, decision_id=shown, effect=judged.effect, duplicate=judged.duplicate)
     if judged.duplicate:
         return view, None
     event = _event(body, known_as, judged.effect, judge=judge, agent=agent)
@@ -178,15 +180,16 @@ def _is_second(runtime: Runtime, body: OutcomeReport) -> bool:
     return known_as is not None and not body.shown and runtime.ledger.router.verdicts[known_as].audit != body.audit
 
 
-def _repeated(runtime: Runtime, decision_id: str, known_as: str, *, seq: int) -> FeedbackView:
-    row = runtime.writer.log.row(seq)
+def _repeated(request: Request, decision_id: str, known_as: str, *, seq: int) -> FeedbackView:
+    row = request.runtime.writer.log.row(seq)
     event = None if row is None else row.event()
     effect = event.effect if isinstance(event, FeedbackGiven) else "learned"
-    return FeedbackView(id=known_as, decision_id=decision_id, effect=effect, duplicate=True)
+    return FeedbackView(id=known_as, decision_id=request.outside(decision_id), effect=effect, duplicate=True)
 
 
-def _judge(runtime: Runtime, body: OutcomeReport, rows: list[Row], *, known_as: str) -> _Judgement:
+def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: str) -> _Judgement:
     """How a report counts whose decision is not pending, given all rows about that decision."""
+    runtime, tenant = request.runtime, request.caller.tenant
     events = [row.event() for row in rows]
     reports = [event for event in events if isinstance(event, FeedbackGiven) and event.effect != "shown"]
     same = next((event for event in reports if event.id == known_as), None)
@@ -204,13 +207,13 @@ def _judge(runtime: Runtime, body: OutcomeReport, rows: list[Row], *, known_as: 
     if made is not None:
         censored = any(isinstance(event, Censored) for event in events)
         return _Judgement("late" if censored and not reports else "revision")
-    if not is_id(body.decision_id):
+    if not is_id(request.outside(body.decision_id)):
         message = (
             "decision_id: there is no such decision; a report may come before its decision if the id is a UUID of "
             "version 7 in lower case, which the decision is then asked for with"
         )
         raise Problem(404, "unknown_decision", message, param="decision_id")
-    if len(runtime.ledger.early) >= runtime.config.limits.early_feedback:
+    if count_of(tenant, runtime.ledger.early) >= runtime.config.limits.early_feedback:
         raise Problem(
             429,
             "too_much_early",

@@ -26,7 +26,9 @@ async def show(request: Request) -> Reply:
             minimise=settings.minimise,
             limits=limits,
             expected=router.expected_usage(),
-            spent_last_day_usd=runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0),
+            spent_last_day_usd=None
+            if request.caller.tenant  # others spend, too
+            else runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0),
             usd_per_day=settings.subject_to.usd_per_day,
         )
     )

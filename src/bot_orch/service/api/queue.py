@@ -64,7 +64,7 @@ async def listing(request: Request) -> Reply:
 
 async def show(request: Request) -> Reply:
     """``GET /v1/queue/{id}``."""
-    return json_reply(await show_ticket(desk_of(request.runtime), request.params["id"], _who(request)))
+    return json_reply(await show_ticket(desk_of(request.runtime), request.inside(request.params["id"]), _who(request)))
 
 
 async def claim_next(request: Request) -> Reply:
@@ -107,7 +107,7 @@ async def answer(request: Request) -> Reply:
 async def draft(request: Request) -> Reply:
     """``POST /v1/queue/{id}/drafts``."""
     desk, body = desk_of(request.runtime), request.body
-    ticket = find_ticket(desk, request.params["id"])
+    ticket = find_ticket(desk, request.inside(request.params["id"]))
     try:
         await desk.add_draft(ticket.id, body.agent, body.text)
     except QueueError as error:
@@ -119,12 +119,13 @@ async def _do(
     request: Request, action: Action, *, number: int | None = None, reply: PersonReply | None = None
 ) -> Reply:
     desk, who = desk_of(request.runtime), _who(request)
-    ticket_id = await perform(desk, action, request.params.get("id", ""), who=who, number=number, reply=reply)
+    named = request.inside(request.params.get("id", ""))
+    ticket_id = await perform(desk, action, named, who=who, number=number, reply=reply)
     return json_reply(await show_ticket(desk, ticket_id, who))
 
 
 def _who(request: Request) -> Person:
-    return person(request.caller.name, request.caller.scopes)
+    return person(request.caller.name, request.caller.scopes, request.caller.tenant)
 
 
 _ONE = "/v1/queue/{id}"

@@ -43,7 +43,7 @@ async def answer_cached(request: Request, endpoint: str, handler: Handler) -> Re
     if cache is None:
         return await handler(request)
     digest = await asyncio.to_thread(digest_of, request.raw)
-    key = f"{endpoint}/{request.caller.name}/{digest.hex()}"
+    key = f"{endpoint}/{request.caller.key}/{digest.hex()}"
     kept = await cache.claim(key, digest)
     if kept is not None:
         request.headers_out[CACHED] = "hit"

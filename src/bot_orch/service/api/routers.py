@@ -17,14 +17,16 @@ __all__ = ["listing", "metrics_text"]
 
 async def listing(request: Request) -> Reply:
     """``GET /v1/routers``: those that the caller's token may use, the default one first."""
-    runtime, only = request.runtime, request.caller.router
+    runtime, caller = request.runtime, request.caller
     every = runtime.peers or {runtime.config.name: runtime}
     default = next(iter(every))
-    shown = {name: each for name, each in every.items() if only is None or name == only}
-    return json_reply([_view(name, each, default=name == default) for name, each in shown.items()])
+    shown = {name: each for name, each in every.items() if caller.may_use(name)}
+    views = [_view(name, each, default=name == default, counts=not caller.tenant) for name, each in shown.items()]
+    return json_reply(views)
 
 
-def _view(name: str, runtime: Runtime, *, default: bool) -> RouterView:
+def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> RouterView:
+    """One router; tenants are not told how much others use it."""
     several, loaded = bool(runtime.peers), runtime.loaded
     return RouterView(
         name=name,
@@ -33,8 +35,8 @@ def _view(name: str, runtime: Runtime, *, default: bool) -> RouterView:
         model=f"auto:{name}" if several else "auto",
         agents=[agent.id for agent in runtime.config.agents],
         ready=runtime.ready,
-        decisions=runtime.ledger.router.rounds if loaded else 0,
-        pending=len(runtime.ledger.pending) if loaded else 0,
+        decisions=None if not counts else runtime.ledger.router.rounds if loaded else 0,
+        pending=None if not counts else len(runtime.ledger.pending) if loaded else 0,
     )
 
 

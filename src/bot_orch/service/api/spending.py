@@ -19,7 +19,7 @@ _LATEST_US = 253_402_300_799_000_000  # the end of the year 9999
 
 
 async def report(request: Request) -> Reply:
-    """``GET /v1/spend?by=token|tag|agent|day&from=&to=``."""
+    """``GET /v1/spend?by=token|tenant|tag|agent|day&from=&to=``."""
     query, writer = request.query, request.runtime.writer
     by = query.get("by") or "token"
     if by not in SPENT_KEYS:
@@ -27,14 +27,16 @@ async def report(request: Request) -> Reply:
     from_us = time_of(query["from"], "from") if query.get("from") else 0
     to_us = time_of(query["to"], "to") if query.get("to") else writer.now_us() + 1
     await writer.barrier()
-    view = await asyncio.to_thread(_view, writer.log, cast(SpentKey, by), from_us=from_us, to_us=to_us)
+    only, key = request.caller.tenant or None, cast(SpentKey, by)
+    view = await asyncio.to_thread(_view, writer.log, key, from_us=from_us, to_us=to_us, tenant=only)
     return json_reply(view)
 
 
-def _view(log: Log, by: SpentKey, *, from_us: int, to_us: int) -> SpendView:
+def _view(log: Log, by: SpentKey, *, from_us: int, to_us: int, tenant: str | None) -> SpendView:
     """Two passes with tags, where a dollar may stand in several lines."""
-    lines = spent(log, by, from_us=from_us, to_us=to_us)
-    total = total_usd(log, from_us=from_us, to_us=to_us) if by == "tag" else sum(line.cost_usd for line in lines)
+    span = {"from_us": from_us, "to_us": to_us}
+    lines = spent(log, by, **span, tenant=tenant)
+    total = total_usd(log, **span, tenant=tenant) if by == "tag" else sum(line.cost_usd for line in lines)
     return SpendView(
         by=by,
         from_=_iso(from_us),

@@ -12,9 +12,9 @@ import msgspec
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
-from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.eventlog.ids import count_of, outside, tenant_of, time_ordered_id
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
-from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of
+from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of, session_of
 from bot_orch.service.api.tracing import trace_headers
 from bot_orch.service.problems import Problem, Reply, StorageError, json_reply, problem_of
 from bot_orch.service.routing.estimates import size_of
@@ -23,7 +23,6 @@ from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.writer import Group
-from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["create", "resume", "show"]
@@ -39,12 +38,12 @@ async def create(request: Request) -> Reply:
     digest = digest_of(request.raw) if key is not None else None
     if key is not None and (known := runtime.writer.find(key)) is not None:
         return await _known(request, known, digest)
-    if len(runtime.ledger.tasks) >= runtime.config.limits.open_tasks:
+    if count_of(request.caller.tenant, runtime.ledger.tasks) >= runtime.config.limits.open_tasks:
         raise Problem(429, "too_many_tasks", "too many tasks are open", headers={"retry-after": "5"})
     writer = runtime.writer
-    plan, time_us = _plan(body, request.tags), writer.stamp()
+    plan, time_us = _plan(request), writer.stamp()
     submitted = TaskSubmitted(
-        time_ordered_id(time_us),
+        request.inside(time_ordered_id(time_us)),
         record_of(body.task),
         msgspec.json.encode(plan if body.background else {}).decode(),  # nobody continues other rounds
         body.background,
@@ -57,17 +56,17 @@ async def create(request: Request) -> Reply:
     if body.background:
         await group.durable()
         _start(runtime, submitted, round_)
-        return json_reply(TaskView(id=submitted.id, status="running"), 202)
+        return json_reply(TaskView(id=request.outside(submitted.id), status="running"), 202)
     try:
-        view = await _finish(runtime, submitted, round_)
+        await _finish(runtime, submitted, round_)
     finally:
         request.headers_out |= round_.headers()
-    return json_reply(view)
+    return json_reply(_view(request, submitted.id))
 
 
 async def show(request: Request) -> Reply:
     """``GET /v1/tasks/{id}``."""
-    return json_reply(_view(request.runtime, request.params["id"], request.caller))
+    return json_reply(_view(request, request.inside(request.params["id"]), check=True))
 
 
 def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
@@ -92,12 +91,14 @@ def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
     return {event.task_ref: event for event in events if event.task_ref is not None}
 
 
-def _plan(body: TaskRequest, tags: tuple[str, ...]) -> dict[str, Any]:
+def _plan(request: Request) -> dict[str, Any]:
     """What a restart needs beside the task's record."""
+    body: TaskRequest = request.body
+    tags = request.tags
     return {
         "text": body.task.text,
         "eligible": body.eligible,
-        "session": body.session,
+        "session": session_of(request, body.session),
         "params": body.params,
         **({"tags": tags} if tags else {}),
     }
@@ -113,6 +114,7 @@ def _round(runtime: Runtime, submitted: TaskSubmitted, plan: dict[str, Any]) -> 
         size=(size := size_of(plan["params"], text=text)),
         calls=True,
         token=submitted.token,
+        tenant=tenant_of(submitted.id),
         tags=tuple(plan.get("tags", ())),
         needs=needs_of("chat", size, params=plan["params"]),
     )
@@ -129,7 +131,7 @@ def _round(runtime: Runtime, submitted: TaskSubmitted, plan: dict[str, Any]) -> 
 
 
 def _with_id(record: TaskRecord, task_id: str) -> TaskRecord:
-    return record if record.id else msgspec.structs.replace(record, id=task_id)
+    return record if record.id else msgspec.structs.replace(record, id=outside(task_id))
 
 
 def _start(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
@@ -143,7 +145,7 @@ def _start(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
     runtime.background.start(submitted.id, work())
 
 
-async def _finish(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> TaskView:
+async def _finish(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> None:
     """Run a round and log its end; a background round that is cancelled stays open, for the next start."""
     try:
         reply = await round_.run()
@@ -174,7 +176,6 @@ async def _finish(runtime: Runtime, submitted: TaskSubmitted, round_: Round) -> 
         decisions=tuple(round_.decisions),
     )
     await runtime.writer.stage(runtime.writer.stamp(), ended, submitted.id).durable()
-    return _view(runtime, submitted.id)
 
 
 def _end(runtime: Runtime, event: TaskEnded) -> None:
@@ -192,38 +193,38 @@ async def _known(request: Request, known: tuple[int, bytes, Group | None], diges
     event = None if row is None else row.event()
     if not isinstance(event, TaskSubmitted):
         raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used for something else")
-    view = _view(request.runtime, event.id)
+    view = _view(request, event.id)
     return json_reply(view, 202 if view.status == "running" else 200)
 
 
-def _view(runtime: Runtime, task_id: str, caller: Caller | None = None) -> TaskView:
-    """The task as its caller sees it; without a caller, it is not checked whose it is."""
-    rows = runtime.writer.log.about(task_id)
+def _view(request: Request, task_id: str, *, check: bool = False) -> TaskView:
+    """The task as its caller sees it; ``check`` whose it is."""
+    rows = request.runtime.writer.log.about(task_id)
     events = [row.event() for row in rows]
     submitted = next((event for event in events if isinstance(event, TaskSubmitted)), None)
-    if submitted is None or (caller is not None and not may_see(caller, submitted.token)):
+    if submitted is None or (check and not may_see(request.caller, submitted.id, submitted.token)):
         message = "there is no such task of this token; use the id that was answered, or a token with the scope admin"
         raise Problem(404, "unknown_task", message, param="id")
     ended = next((event for event in events if isinstance(event, TaskEnded)), None)
-    record, begun_us = submitted.task, rows[0].time_us
+    record, begun_us, known_as = submitted.task, rows[0].time_us, request.outside(task_id)
     if ended is None:
-        return TaskView(id=task_id, status="running", task_id=record.id, kind=record.kind, submitted_us=begun_us)
+        return TaskView(id=known_as, status="running", task_id=record.id, kind=record.kind, submitted_us=begun_us)
     return TaskView(
-        id=task_id,
+        id=known_as,
         status=ended.status,
         task_id=record.id,
         kind=record.kind,
         submitted_us=begun_us,
         ended_us=rows[-1].time_us,
-        decisions=list(ended.decisions),
+        decisions=[request.outside(each) for each in ended.decisions],
         agent=ended.agent,
-        decision_id=ended.decision_id,
+        decision_id=request.outside(ended.decision_id),
         output=ended.output,
         error=ended.error,
-        attempts=[each for decision_id in ended.decisions for each in _attempts(runtime, decision_id)],
+        attempts=[each for decision_id in ended.decisions for each in _attempts(request, decision_id)],
     )
 
 
-def _attempts(runtime: Runtime, decision_id: str) -> list[AttemptView]:
-    events = [row.event() for row in runtime.writer.log.about(decision_id)]
-    return [attempt_view(event) for event in events if isinstance(event, AttemptEnded)]
+def _attempts(request: Request, decision_id: str) -> list[AttemptView]:
+    events = [row.event() for row in request.runtime.writer.log.about(decision_id)]
+    return [attempt_view(request, event) for event in events if isinstance(event, AttemptEnded)]

@@ -25,6 +25,7 @@ from bot_orch.service.config.settings import (  # first: it names the extra that
     RouterPartConfig,
     RuleConfig,
     SubjectToConfig,
+    TenantConfig,
     TokenConfig,
     TokenLimitsConfig,
     TracesConfig,
@@ -32,6 +33,7 @@ from bot_orch.service.config.settings import (  # first: it names the extra that
     WebhookConfig,
 )
 
+from bot_orch.service.config.checks import taken_by_others  # isort: skip
 from bot_orch.service.config.keys import check_keys  # isort: skip
 from bot_orch.service.config.reading import load_config, parse_config  # isort: skip
 
@@ -56,6 +58,7 @@ __all__ = [
     "RouterPartConfig",
     "RuleConfig",
     "SubjectToConfig",
+    "TenantConfig",
     "TokenConfig",
     "TokenLimitsConfig",
     "TracesConfig",
@@ -64,4 +67,5 @@ __all__ = [
     "check_keys",
     "load_config",
     "parse_config",
+    "taken_by_others",
 ]

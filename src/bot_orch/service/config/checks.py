@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config.settings import Config, TokenLimitsConfig
+from bot_orch.eventlog.ids import TENANT
+from bot_orch.service.config.settings import Config, TenantConfig, TokenLimitsConfig
 from bot_orch.service.trials import check_trial
 
-__all__ = ["check_config", "check_numbers", "named"]
+__all__ = ["check_config", "check_numbers", "named", "taken_by_others"]
 
+_RESERVED = ("session", "user", "conversation")  # other ids in the log begin like that
 _ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -35,6 +37,41 @@ def check_config(config: Config) -> None:
         if token.router is not None and token.router not in parts:
             remedy = f"choose from {', '.join(parts)}"
             raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
+    _check_tenants(config, parts)
+
+
+def _check_tenants(config: Config, routers: Collection[str]) -> None:
+    known, choice = config.tenants, ", ".join(routers)
+    for name, tenant in known.items():
+        where = f"config.tenants.{name}"
+        if not re.fullmatch(TENANT, name) or name in _RESERVED or name.startswith("audit-"):
+            remedy = f"use letters a to z, digits, - and _, not {', '.join(_RESERVED)} or audit-..."
+            raise InvalidInputError(where, "is not a name", remedy)
+        if tenant.router is not None and tenant.router not in routers:
+            raise InvalidInputError(f"{where}.router", f"{tenant.router!r} is not a router", f"choose from {choice}")
+        taken = {each.router for each in known.values()}
+        if tenant.router is None and config.name in taken:
+            problem = f"is missing, and the default router {config.name!r} is that of another tenant"
+            raise InvalidInputError(f"{where}.router", problem, f"choose from {choice}")
+    for index, token in enumerate(config.tokens):
+        where = f"config.tokens[{index}]"
+        if token.tenant is None:
+            continue
+        if token.tenant not in known:
+            near = difflib.get_close_matches(token.tenant, known, 1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"add it under tenants: {{{token.tenant}: {{}}}}"
+            raise InvalidInputError(f"{where}.tenant", f"{token.tenant!r} is not a tenant", remedy)
+        own, others = known[token.tenant].router, taken_by_others(known, token.tenant)
+        allowed = [each for each in routers if (each == own if own is not None else each not in others)]
+        if token.router is not None and token.router not in allowed:
+            remedy = f"choose from {', '.join(allowed)}"
+            raise InvalidInputError(f"{where}.router", f"{token.router!r} is not for the tenant", remedy)
+
+
+def taken_by_others(tenants: Mapping[str, TenantConfig], tenant: str) -> frozenset[str]:
+    """Routers that other tenants have and this one has not: it may not use them."""
+    taken = {each.router for each in tenants.values() if each.router is not None}
+    return frozenset(taken - {tenants[tenant].router})
 
 
 @contextmanager
@@ -130,8 +167,10 @@ def check_numbers(config: Config) -> None:
         ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
         ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
     ]
-    for index, token in enumerate(config.tokens):
-        where, limits = f"tokens[{index}].limits", token.limits or TokenLimitsConfig()
+    limited = [(f"tokens[{index}].limits", token.limits) for index, token in enumerate(config.tokens)]
+    limited += [(f"tenants.{name}.limits", tenant.limits) for name, tenant in config.tenants.items()]
+    for where, given in limited:
+        limits = given or TokenLimitsConfig()
         bounds += [
             (f"{where}.requests_per_minute", limits.requests_per_minute, 0, most),
             (f"{where}.tokens_per_minute", limits.tokens_per_minute, 0, most),

@@ -35,6 +35,7 @@ __all__ = [
     "RouterPartConfig",
     "RuleConfig",
     "SubjectToConfig",
+    "TenantConfig",
     "TokenConfig",
     "TokenLimitsConfig",
     "TracesConfig",
@@ -73,13 +74,25 @@ class TokenConfig(_Part, frozen=True, kw_only=True):
     """A caller and its scopes. The token is in the environment, or its SHA-256 is in the file.
 
     ``limits`` bound what it may use; ``tags`` are written to all its decisions, for reports of spending. A token with
-    a ``router`` is for that one alone.
+    a ``router`` is for that one alone. One with a ``tenant`` sees and changes only what is that tenant's.
     """
 
     name: str
     scopes: tuple[Scope, ...]
     env: str | None = None
     sha256: str | None = None
+    limits: TokenLimitsConfig | None = None
+    tags: tuple[Tag, ...] = ()
+    router: str | None = None
+    tenant: str | None = None
+
+
+class TenantConfig(_Part, frozen=True, kw_only=True):
+    """An application beside others: its tokens share ``limits``, ``tags`` and ids, and see nothing of other tenants.
+
+    With a ``router`` it uses that one alone, and tenants that do not name it cannot; without one it shares the others.
+    """
+
     limits: TokenLimitsConfig | None = None
     tags: tuple[Tag, ...] = ()
     router: str | None = None
@@ -339,6 +352,7 @@ class Config(_Part, frozen=True, kw_only=True):
     database: str = "bot-orch.sqlite"
     listen: ListenConfig = ListenConfig()
     tokens: tuple[TokenConfig, ...] = ()
+    tenants: dict[str, TenantConfig] = {}
     router: RouterConfig = RouterConfig()
     judges: tuple[JudgeConfig, ...] = ()
     audit: AuditConfig | None = None

@@ -63,7 +63,7 @@ class AgentRow:
 def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[AgentRow]:
     """One row per agent, in the order of the settings."""
     kinds = {agent.id: agent.kind for agent in runtime.config.agents}
-    known = {} if timeline.kind else runtime.ledger.router.drift_alarms()
+    known = {} if timeline.partial else runtime.ledger.router.drift_alarms()
     caps = caps_now(runtime.on_trial, runtime.ledger, runtime.writer.now_us())
     sums = {name: view.total(name).tolist() for name in _USED}
     made = sum(sums["decisions"])
@@ -89,7 +89,7 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
                 alarms=max(known.get(name, 0), sum(alarm.agent == name for alarm in timeline.alarms)),
                 failed=round(sums["failed"][index]),
                 ended=round(sums["ended"][index]),
-                calls="" if state is None else f"{state.in_flight} / {state.concurrency}",
+                calls="" if state is None or timeline.tenant else f"{state.in_flight} / {state.concurrency}",
                 cost_usd=sums["cost_usd"][index],
                 rollout=_rollout(runtime, name, caps),
             )

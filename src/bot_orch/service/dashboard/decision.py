@@ -29,7 +29,7 @@ __all__ = ["decision_page"]
 
 async def decision_page(request: Request) -> Reply:
     """``GET /decisions/{id}``."""
-    runtime, decision_id = request.runtime, request.params["id"]
+    runtime, decision_id = request.runtime, request.inside(request.params["id"])
     rows = runtime.writer.log.about(decision_id)
     events = [(row, row.event()) for row in rows]
     made = next(((row, event) for row, event in events if isinstance(event, DecisionMade)), None)
@@ -40,7 +40,7 @@ async def decision_page(request: Request) -> Reply:
     why = why_view(event)
     body = render(
         "decision.html",
-        id=event.id,
+        id=request.outside(event.id),
         agent=event.agent,
         propensity=number(why.propensity),
         by="the policy" if event.by == "policy" else f"a rule ({event.by})",
@@ -49,7 +49,7 @@ async def decision_page(request: Request) -> Reply:
         at=f"{moment(row.time_us, runtime.writer.now_us())} UTC",
         task=event.task.id or "–",
         kind=_kind(event.task.kind),
-        state_seq=event.state_seq,
+        state_seq="–" if request.caller.tenant else event.state_seq,
         terms=terms_table(why, event.agent),
         history=_history(told, runtime.writer.now_us()),
         answer=_answer(runtime, event),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
+from bot_orch.eventlog.ids import tenant_of
 from bot_orch.eventlog.log import Log, Row
+from bot_orch.eventlog.times import first_since
 from bot_orch.service.dashboard.timeline import Recent, outcome_words
 
 __all__ = ["DecisionPage", "decisions_page"]
@@ -25,50 +28,64 @@ class DecisionPage(NamedTuple):
 
 
 def decisions_page(
-    log: Log, count: int, *, before: int | None = None, after: int | None = None, kind: str = ""
+    log: Log, count: int, *, before: int | None = None, after: int | None = None, kind: str = "", tenant: str = ""
 ) -> DecisionPage:
     """The ``count`` decisions (of one kind of tasks) next to a number in the log; the newest ones without one.
 
-    A bounded number of rows is read, so that a long stretch without decisions cannot hold up the service.
+    A tenant gets its own decisions; its numbers are times, so that they do not tell what others do. A
+    bounded number of rows is read, so that a long stretch without decisions cannot hold up the service.
     """
-    end = log.last()[0] + 1
+    end, wanted = log.last()[0] + 1, _Wanted(kind, tenant)
+    if tenant:
+        before, after = (None if each is None else first_since(log, each) for each in (before, after))
     if after is not None:
-        found = _after(log, after, count, kind=kind)
+        found = _after(log, after, count, wanted=wanted)
         if len(found) < count:  # fill up the newest page
-            found = _before(log, end, count, kind=kind)
+            found = _before(log, end, count, wanted=wanted)
     else:
-        found = _before(log, end if before is None else min(before, end), count, kind=kind)
+        found = _before(log, end if before is None else min(before, end), count, wanted=wanted)
     if not found:
         return DecisionPage([], None, None)
-    oldest, newest = found[0].seq, found[-1].seq
-    newer = newest if _after(log, newest, 1, kind=kind) else None
-    older = oldest if _before(log, oldest, 1, kind=kind) else None
+    oldest, newest = found[0], found[-1]
+    newer = _number(newest, tenant) if _after(log, newest.seq, 1, wanted=wanted) else None
+    older = _number(oldest, tenant) if _before(log, oldest.seq, 1, wanted=wanted) else None
     return DecisionPage([_entry(log, row) for row in reversed(found)], newer, older)
 
 
-def _before(log: Log, seq: int, count: int, *, kind: str) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Decisions of one kind and one tenant; of all if empty."""
+
+    kind: str
+    tenant: str
+
+    def has(self, row: Row) -> bool:
+        """Whether a row is such a decision; it is decoded only if that is needed."""
+        if not row.holds(DecisionMade) or self.tenant not in ("", tenant_of(row.ref)):
+            return False
+        event = row.event() if self.kind else None
+        return not self.kind or (isinstance(event, DecisionMade) and event.task.kind == self.kind)
+
+
+def _number(row: Row, tenant: str) -> int:
+    return row.time_us if tenant else row.seq
+
+
+def _before(log: Log, seq: int, count: int, *, wanted: _Wanted) -> list[Row]:
     """The last decisions with numbers below ``seq``, in the order of the log."""
     found: list[Row] = []
     end = seq
     while end > 1 and len(found) < count and seq - end < _MOST_READ:
         begin = max(1, end - _STEP)
         rows = islice(log.read(begin - 1), end - begin)
-        found[:0] = [row for row in rows if row.seq < end and _wanted(row, kind)]
+        found[:0] = [row for row in rows if row.seq < end and wanted.has(row)]
         end = begin
     return found[-count:]
 
 
-def _after(log: Log, seq: int, count: int, *, kind: str) -> list[Row]:
+def _after(log: Log, seq: int, count: int, *, wanted: _Wanted) -> list[Row]:
     rows = islice(log.read(seq), _MOST_READ)
-    return list(islice((row for row in rows if _wanted(row, kind)), count))
-
-
-def _wanted(row: Row, kind: str) -> bool:
-    """Whether a row is a decision (of that kind); only then it is decoded."""
-    if not row.holds(DecisionMade) or not kind:
-        return row.holds(DecisionMade)
-    event = row.event()
-    return isinstance(event, DecisionMade) and event.task.kind == kind
+    return list(islice((row for row in rows if wanted.has(row)), count))
 
 
 def _entry(log: Log, row: Row) -> Recent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bot_orch.eventlog.ids import outside, tenant_of
 from bot_orch.service.dashboard.agents import swatch
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import complete
@@ -25,24 +26,27 @@ _TILE = '<div class="tile"><dt>{name}</dt><dd>{value}<small>{unit}</small></dd><
 def tiles_part(runtime: Runtime, reader: TimelineReader, view: BucketView, *, timeline: Timeline) -> Safe:
     """Key figures at the top of the page; counts are those of the whole log, means those of the range.
 
-    For one kind of tasks all figures are those of the range and of this kind.
+    For one kind of tasks all figures are those of the range and of this kind; a tenant's are its own.
     """
     made = float(view.total("decisions").sum())
     rewards = float(view.total("rewarded").sum())
     mean = float(view.total("reward").sum()) / rewards if rewards else None
-    waiting, oldest = _queue(runtime, timeline.kind)
+    waiting, oldest = _queue(runtime, timeline)
     spent, when = runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0), "last 24 h"
     count, told, due = f"{reader.decisions:,}", f"{made:,.0f} in this range", len(runtime.ledger.pending)
-    if timeline.kind:
+    if timeline.partial:
         spent, when = float(view.total("cost_usd").sum()), "in this range"
         count, told, due = f"{made:,.0f}", f"of {timeline.kind}, in this range", timeline.due
+    if timeline.tenant and not timeline.kind:
+        count, told = f"{reader.decisions:,}", f"{made:,.0f} in this range"
+    at = "" if timeline.tenant else f"event {runtime.ledger.seq:,}"
     tiles: list[tuple[str, str, str]] = [
         ("Decisions", count, told),
         ("Mean reward", "–" if mean is None else number(mean, 2), "in this range"),
         ("Regret", *_regret(timeline, view)),
         ("Spent", f"${spent:,.2f}", when),
         ("For people", str(waiting), f"oldest {oldest}" if waiting else "nobody waits"),
-        ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or f"event {runtime.ledger.seq:,}"),
+        ("Outcomes due", f"{due:,}", reader.progress_of(timeline) or at),
     ]
     return join(html(_TILE, name=name, value=value, unit=unit) for name, value, unit in tiles)
 
@@ -55,10 +59,15 @@ def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
     return number(found.total, 1), f"± {number(found.error, 1)}, against {timeline.agents[found.agent]}"
 
 
-def _queue(runtime: Runtime, kind: str) -> tuple[int, str]:
+def _queue(runtime: Runtime, timeline: Timeline) -> tuple[int, str]:
     if not isinstance(runtime.queue, Desk):
         return 0, ""
-    live = [ticket for ticket in runtime.queue.state.live() if not kind or ticket.kind == kind]
+    kind, tenant = timeline.kind, timeline.tenant
+    live = [
+        ticket
+        for ticket in runtime.queue.state.live()
+        if kind in ("", ticket.kind) and tenant in ("", tenant_of(ticket.id))
+    ]
     if not live:
         return 0, ""
     age_s = (runtime.writer.now_us() - min(ticket.opened_us for ticket in live)) / 1e6
@@ -73,18 +82,18 @@ _DECISION = (
 _NO_DECISION = Safe('<tr><td colspan="6" class="muted">No decisions yet.</td></tr>')
 
 
-def decisions_part(entries: Iterable[Recent], agents: tuple[str, ...], now_us: int) -> Safe:
-    """Rows of a table of decisions."""
-    return join(_decision(entry, agents, now_us) for entry in entries) or _NO_DECISION
+def decisions_part(entries: Iterable[Recent], agents: tuple[str, ...], now_us: int, *, tenant: str = "") -> Safe:
+    """Rows of a table of decisions, as a tenant knows them."""
+    return join(_decision(entry, agents, now_us, tenant=tenant) for entry in entries) or _NO_DECISION
 
 
-def _decision(entry: Recent, agents: tuple[str, ...], now_us: int) -> Safe:
+def _decision(entry: Recent, agents: tuple[str, ...], now_us: int, *, tenant: str) -> Safe:
     task = entry.task if len(entry.task) <= _LONGEST_TASK else entry.task[: _LONGEST_TASK - 1] + "…"
     return html(
         _DECISION,
         at=moment(entry.time_us, now_us),
-        id=entry.id,
-        task=task or entry.id[:8],
+        id=outside(entry.id, tenant),
+        task=task or outside(entry.id)[:8],
         swatch=swatch(agents.index(entry.agent) if entry.agent in agents else None),
         agent=entry.agent,
         p=number(entry.propensity, 2),

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import islice
 
 from bot_orch.eventlog.events import DecisionMade
+from bot_orch.eventlog.ids import tenant_of
 from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.runtime import Runtime
 
@@ -22,19 +23,20 @@ _KINDS_KEPT = 3
 class TimelineReader:
     """Keeps a timeline of the newest events and counts the decisions of the whole log.
 
-    For the kinds of tasks that were last looked at it keeps timelines of these tasks alone.
+    For the kinds of tasks that were last looked at it keeps timelines of these tasks alone. With a ``tenant`` it sees
+    what is that tenant's, and tells no numbers of the log.
 
     Each look reads a bounded number of rows. Under heavy traffic the timeline skips rows instead of falling behind;
     ``skipped`` counts them.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: Runtime, tenant: str = "") -> None:
+        self._runtime, self.tenant = runtime, tenant
         self._reading = asyncio.Lock()
         self._counted_seq = 0
         self._last = 0
         self._kinds: dict[str, Timeline] = {}
-        self.timeline = Timeline(())
+        self.timeline = Timeline((), tenant=tenant)
         self.decisions = 0
         self.skipped = 0
 
@@ -61,7 +63,8 @@ class TimelineReader:
         return self._kinds[kind]
 
     def _begin(self, kind: str = "") -> Timeline:
-        return Timeline(self._runtime.ledger.router.agents, kind, seq=max(0, self._last - _HISTORY))
+        begin = max(0, self._last - _HISTORY)
+        return Timeline(self._runtime.ledger.router.agents, kind, tenant=self.tenant, seq=begin)
 
     def _skip(self, found: Timeline) -> None:
         """Leave out rows if there are too many to catch up with."""
@@ -83,6 +86,8 @@ class TimelineReader:
     def progress_of(self, timeline: Timeline) -> str:
         """The same for the timeline of a kind."""
         left = max(self._last - timeline.seq, self._last - self._counted_seq)
+        if self.tenant:
+            return "reading" if left > 0 else "some were skipped" if self.skipped else ""
         if left > 0:
             return f"reading {left:,} events"
         return f"{self.skipped:,} events skipped" if self.skipped else ""
@@ -93,7 +98,7 @@ class TimelineReader:
             self._take(found)
         for row in islice(self._runtime.writer.log.read(self._counted_seq), _COUNTED_AT_ONCE):
             self._counted_seq = row.seq
-            self.decisions += row.holds(DecisionMade)
+            self.decisions += row.holds(DecisionMade) and self.tenant in ("", tenant_of(row.ref))
 
     def _take(self, timeline: Timeline) -> None:
         for row in islice(self._runtime.writer.log.read(timeline.seq), _AT_ONCE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -28,6 +29,7 @@ from bot_orch.service.dashboard.timeline import Timeline
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.routing.comparison import compare
 from bot_orch.service.runtime import Runtime
+from bot_orch.service.web.auth import Caller
 from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.pages import CONNECTION, Safe, document, html, join, page, render, reply
 from bot_orch.service.web.paging import link, step
@@ -54,21 +56,23 @@ class _Look:
 
 
 def dashboard_pages(site: Site) -> list[BaseRoute]:
-    """The pages of operators, for tokens with the scope ``admin``."""
+    """The pages of operators, for tokens with the scope ``admin``; those of a tenant show what is the tenant's."""
     pages = _Dashboard(site)
-    return [
-        page(site, pages.index, "/", scope="admin"),
-        page(site, pages.index, "/dashboard", scope="admin"),
-        page(site, pages.live, "/dashboard/live", scope="admin"),
-        page(site, pages.download, "/dashboard/{chart}.csv", scope="admin"),
-        page(site, pages.decisions, "/decisions", scope="admin"),
-        page(site, decision_page, "/decisions/{id}", scope="admin"),
-    ]
+    shown = {
+        "/": pages.index,
+        "/dashboard": pages.index,
+        "/dashboard/live": pages.live,
+        "/dashboard/{chart}.csv": pages.download,
+        "/decisions": pages.decisions,
+        "/decisions/{id}": decision_page,
+    }
+    return [page(site, handler, path, scope="admin", tenants=True) for path, handler in shown.items()]
 
 
 class _Dashboard:
     def __init__(self, site: Site) -> None:
-        self._runtime, self._reader = site.runtime, TimelineReader(site.runtime)
+        self._runtime = site.runtime
+        self._readers: dict[str, TimelineReader] = {}  # by tenant
 
     async def index(self, request: Request) -> Reply:
         """``GET /``."""
@@ -79,7 +83,7 @@ class _Dashboard:
             **parts,
             ranges=range_part(shown, query),
             head=agents_head(query),
-            routers=join((_routers(self._runtime, query), comparison_part(await compare(self._runtime)))),
+            routers=join((_routers(self._runtime, query, request.caller), await self._comparison(request.caller))),
             connection=CONNECTION,
             live=link("/dashboard/live", query),
             query=link("", query),
@@ -110,48 +114,58 @@ class _Dashboard:
         if name == "kinds":
             return kinds_csv(look.kinds)
         if name == "judges":
-            return judges_csv(self._runtime, look.timeline.judgements if look.timeline.kind else None)
+            return judges_csv(self._runtime, look.timeline.judgements if look.timeline.partial else None)
         return agents_csv(look.agents)
 
     async def decisions(self, request: Request) -> Reply:
         """``GET /decisions``: a page of decisions before or after a number of the log."""
         log, now_us = self._runtime.writer.log, self._runtime.writer.now_us()
         before, after, kind = _seq(request, "before"), _seq(request, "after"), request.query.get("kind", "")
-        found = await asyncio.to_thread(decisions_page, log, _PER_PAGE, before=before, after=after, kind=kind)
-        timeline = await self._reader.advance()
+        tenant, reader = request.caller.tenant, self._reader(request.caller)
+        look = partial(decisions_page, log, _PER_PAGE, before=before, after=after, kind=kind, tenant=tenant)
+        found = await asyncio.to_thread(look)
+        timeline = await reader.advance()
         body = render(
             "decisions.html",
-            total=f"{self._reader.decisions:,}",
-            rows=decisions_part(found.entries, timeline.agents, now_us),
+            total=f"{reader.decisions:,}",
+            rows=decisions_part(found.entries, timeline.agents, now_us, tenant=tenant),
             pager=_pager(found, kind),
             kind=html(' · of the kind <b>{kind}</b>, <a href="/decisions">all</a>', kind=kind) if kind else "",
         )
         return document("Decisions", body, here="/decisions", caller=request.caller)
 
     async def _look(self, request: Request, shown: TimeRange) -> _Look:
-        now_us, query = self._runtime.writer.now_us(), _query(request)
-        async with self._reader.current(query.get("kind", "")) as timeline:
-            every = self._reader.timeline.series.view(shown.from_us, shown.to_us)
+        now_us, query, reader = self._runtime.writer.now_us(), _query(request), self._reader(request.caller)
+        async with reader.current(query.get("kind", "")) as timeline:
+            every = reader.timeline.series.view(shown.from_us, shown.to_us)
             kinds = kind_counts(every.kinds())
             view, charts = await asyncio.to_thread(_charts, timeline, shown)  # too long for the event loop
             agents = agent_rows(self._runtime, timeline, view)
             newest = islice(reversed(timeline.recent), _RECENT_SHOWN)
             parts = {
-                "tiles": tiles_part(self._runtime, self._reader, view, timeline=timeline),
+                "tiles": tiles_part(self._runtime, reader, view, timeline=timeline),
                 "kinds": kinds_part(kinds, query),
                 "agents": agents_part(agents, request.query.get("sort", "")),
-                "recent": decisions_part(newest, timeline.agents, now_us),
+                "recent": decisions_part(newest, timeline.agents, now_us, tenant=timeline.tenant),
                 "alarms": alarms_part(timeline, now_us),
-                "judges": judges_part(self._runtime, timeline.judgements if timeline.kind else None),
+                "judges": judges_part(self._runtime, timeline.judgements if timeline.partial else None),
             }
             return _Look(parts, charts, agents, kinds=kinds, view=view, timeline=timeline)
+
+    def _reader(self, caller: Caller) -> TimelineReader:
+        """Reads for the caller: all, or what is its tenant's."""
+        return self._readers.setdefault(caller.tenant, TimelineReader(self._runtime, caller.tenant))
+
+    async def _comparison(self, caller: Caller) -> Safe:
+        """The arms of a test, which are compared over all tenants."""
+        return Safe("") if caller.tenant else comparison_part(await compare(self._runtime))
 
     def _range(self, request: Request) -> TimeRange:
         return parse_range(request.query, self._runtime.writer.now_us())
 
 
-def _routers(runtime: Runtime, query: Mapping[str, str]) -> Safe:
-    """Links to the dashboards of all routers over the same range, if there are several."""
+def _routers(runtime: Runtime, query: Mapping[str, str], caller: Caller) -> Safe:
+    """Links to the dashboards of all routers of the caller over the same range, if there are several."""
     if not runtime.peers:
         return Safe("")
     kept = {name: query[name] for name in ("last", "from", "to") if name in query}
@@ -163,6 +177,7 @@ def _routers(runtime: Runtime, query: Mapping[str, str]) -> Safe:
             here=Safe(' aria-current="page"') if each is runtime else Safe(""),
         )
         for name, each in runtime.peers.items()
+        if caller.may_use(name)
     )
     return html('<nav class="note" aria-label="Routers">Router:{links}</nav>', links=links)
 

@@ -13,6 +13,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.core.alignment import Alignment
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
+from bot_orch.eventlog.ids import tenant_of
 from bot_orch.eventlog.judgements import Judgements
 from bot_orch.eventlog.log import Row
 from bot_orch.service.dashboard.buckets import Bucket, BucketSeries
@@ -99,10 +100,10 @@ class Timeline:
     ----------
     agents
         Names of agents; events of others are ignored.
-    kind
-        Only tasks of this kind count; empty: all do.
+    kind, tenant
+        Only tasks of this kind, and of this tenant, count; empty: all do.
     judgements
-        What judges said about tasks of the kind; empty without one, because the ledger knows it of all.
+        What judges said about these tasks; empty if all count, because the ledger knows it of all.
     units
         What each multiplier is per, by constraint.
     """
@@ -110,6 +111,7 @@ class Timeline:
     agents: tuple[str, ...]
     kind: str = ""
     _: KW_ONLY
+    tenant: str = ""
     judgements: Judgements = field(default_factory=Judgements)
     units: dict[str, str] = field(default_factory=dict)
     series: BucketSeries = field(init=False)
@@ -141,6 +143,11 @@ class Timeline:
         """How many outcomes are due."""
         return len(self._open)
 
+    @property
+    def partial(self) -> bool:
+        """Whether only some tasks count."""
+        return bool(self.kind or self.tenant)
+
     def take(self, row: Row) -> None:
         """Apply one row."""
         self.seq = row.seq
@@ -148,7 +155,7 @@ class Timeline:
 
     def apply(self, time_us: int, event: Event) -> None:
         """Apply one event."""
-        if self.kind and not self._of_kind(event):
+        if self.partial and not self._counts(event):
             return
         match event:
             case DecisionMade():
@@ -160,10 +167,10 @@ class Timeline:
             case AttemptEnded():
                 self._attempt(time_us, event)
 
-    def _of_kind(self, event: Event) -> bool:
-        """Whether an event is about a task of the kind; judges' values of those that are get counted."""
+    def _counts(self, event: Event) -> bool:
+        """Whether an event is about a task that counts; judges' values of those that do get counted."""
         if isinstance(event, DecisionMade):
-            if event.task.kind != self.kind:
+            if self.kind not in ("", event.task.kind) or self.tenant not in ("", tenant_of(event.id)):
                 return False
             self._ours[event.id] = None
             _bound(self._ours, _MOST_PENDING)

@@ -39,7 +39,7 @@ def examine(file: Path, environment: Mapping[str, str], *, timeout_s: float = 10
         known = {**environment, **{name: f"{_UNKNOWN}-{name}" for name in names if not environment.get(name)}}
         config = load_config(file, known)
         check(config)
-        Gate(config.tokens, known)
+        Gate(config.tokens, known, tenants=config.tenants)
     except InvalidInputError as error:
         field = error.field if error.field.startswith(str(file)) else f"{file}: {error.field}"
         yield failed("configuration", f"{field}: {error.problem}", error.remedy)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.ids import tenant_of
 from bot_orch.service.judges.answer import AnswerGiven
 
 __all__ = ["ImplicitJudge", "ImplicitSettings"]
@@ -130,7 +131,8 @@ class ImplicitJudge:
 
 def _digests(answer: AnswerGiven) -> list[bytes]:
     """Digests of the conversation's beginnings, by their number of messages."""
-    running = hashlib.blake2b(answer.token.encode(), digest_size=16)
+    caller = f"{tenant_of(answer.decision_id)}\0{answer.token}"
+    running = hashlib.blake2b(caller.encode(), digest_size=16)
     found = [running.digest()]
     for message in answer.messages:
         running.update(_encode(message) + b"\n")

@@ -13,6 +13,7 @@ import msgspec
 from bot_orch.agents.base import CallReply, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.eventlog.events import DecisionMade
+from bot_orch.eventlog.ids import tenant_of
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
@@ -81,10 +82,10 @@ class Bench:
     def hear(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> None:
         """Take an answer: note its id, draw which judges see it, start them."""
         runtime = self._runtime
+        if thumbs_of(runtime.config) or (reply.endpoint == "responses" and tenant_of(decision.id)):
+            note_completion(runtime, decision, reply)  # a tenant may go on from its own responses alone
         if not runtime.config.judges and not decision.audit:
             return
-        if thumbs_of(runtime.config):
-            note_completion(runtime, decision, reply)
         answer, seats = answer_of(decision, request, reply), self._sampled(decision)
         auditor = self._auditor(decision)
         if not seats and auditor is None and not self._by_people(decision):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bot_orch.agents.base import CallReply
 from bot_orch.eventlog.events import DecisionMade, Noted
-from bot_orch.eventlog.ids import is_id
+from bot_orch.eventlog.ids import inside, is_id, outside, tenant_of
 from bot_orch.service.runtime import Runtime, digest_of
 
-__all__ = ["COMPLETION", "OURS", "decision_of_completion", "note_completion"]
+__all__ = ["COMPLETION", "OURS", "decision_of_completion", "is_noted", "note_completion"]
 
 #: Topic of the note that a decision's answer had an id of its agent's.
 COMPLETION = "answer.completion"
@@ -17,8 +17,8 @@ OURS = "chatcmpl-"
 _TRANSLATED = (OURS, "resp_", "msg_")
 
 
-def _key(completion_id: str) -> str:
-    return f"a:{completion_id}"
+def _key(tenant: str, completion_id: str) -> str:
+    return f"a@{tenant}:{completion_id}" if tenant else f"a:{completion_id}"
 
 
 def note_completion(runtime: Runtime, decision: DecisionMade, reply: CallReply) -> None:
@@ -26,20 +26,26 @@ def note_completion(runtime: Runtime, decision: DecisionMade, reply: CallReply) 
     named = reply.extra.get("completion_id")
     if not isinstance(named, str) or not 0 < len(named) <= 200 or not runtime.ready:
         return
-    if named == f"{OURS}{decision.id}" or runtime.writer.find(_key(named)) is not None:
+    key = _key(tenant_of(decision.id), named)
+    if named == f"{OURS}{outside(decision.id)}" or runtime.writer.find(key) is not None:
         return
     note = Noted(COMPLETION, decision.id, {"id": named})
-    runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=_key(named), digest=digest_of(named.encode()))
+    runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=key, digest=digest_of(named.encode()))
 
 
-def decision_of_completion(runtime: Runtime, completion_id: str) -> str | None:
-    """The decision that a completion answered; None if it is not known."""
+def is_noted(runtime: Runtime, completion_id: str, tenant: str) -> bool:
+    """Whether an agent has given an answer to this tenant that id."""
+    return runtime.writer.find(_key(tenant, completion_id)) is not None
+
+
+def decision_of_completion(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
+    """The decision of a tenant that a completion answered; None if it is not known."""
     rests = [completion_id.removeprefix(each) for each in _TRANSLATED if completion_id.startswith(each)]
     for rest in rests:
         if is_id(rest):
-            return rest
+            return inside(tenant, rest)
     names = [completion_id, *rests, *(f"{OURS}{rest}" for rest in rests)]  # as the agent called it
-    known = next((found for name in names if (found := runtime.writer.find(_key(name))) is not None), None)
+    known = next((found for name in names if (found := runtime.writer.find(_key(tenant, name))) is not None), None)
     if known is None:
         return None
     seq, _, group = known

@@ -1,28 +1,49 @@
-"""What tokens have used of their limits: requests and tokens of agents in the last minute, dollars in a window.
+"""What tokens and tenants have used of their limits: requests and tokens of agents in a minute, dollars in a window.
 
 Requests count when they arrive. Tokens and dollars count when an attempt or a report says what it has cost: calls under
 way when a limit is reached are finished. After a restart the use is added up again from the log. All routers of a
-service count together: a token has one limit, wherever it is used.
+service count together: a token has one limit, wherever it is used. The tokens of a tenant share the tenant's limits,
+beside their own.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
+from bot_orch.eventlog.ids import tenant_of
 from bot_orch.eventlog.log import Log, Row
 from bot_orch.eventlog.times import first_since
-from bot_orch.service.config import TokenConfig, TokenLimitsConfig
+from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
 from bot_orch.service.operations.sliding import SlidingSum
 from bot_orch.service.problems import Problem
 
-__all__ = ["TokenUsage"]
+__all__ = ["LimitKey", "TokenUsage"]
 
 _MINUTE_S = 60.0
 _MOST_OWNERS = 100_000
+
+
+class LimitKey(NamedTuple):
+    """Whose limits: those of a token (of a tenant, or of none), or without a token those that a tenant's tokens share.
+
+    Examples
+    --------
+    >>> str(LimitKey("", "app")), str(LimitKey("acme", "app")), str(LimitKey("acme"))
+    ('app', 'acme:app', 'tenant acme')
+    """
+
+    tenant: str
+    token: str | None = None
+
+    def __str__(self) -> str:
+        if self.token is None:
+            return f"tenant {self.tenant}"
+        return f"{self.tenant}:{self.token}" if self.tenant else self.token
 
 
 @dataclass(slots=True)
@@ -33,7 +54,7 @@ class _Used:
 
 
 class TokenUsage:
-    """The use of all tokens that have limits.
+    """The use of all tokens and tenants that have limits.
 
     Parameters
     ----------
@@ -44,14 +65,15 @@ class TokenUsage:
 
     def __init__(self, refused: Callable[[str, str], None]) -> None:
         self._refused, self._lock = refused, threading.RLock()  # logs are read in threads
-        self._limits: dict[str, TokenLimitsConfig] = {}
-        self._used: dict[str, _Used] = {}
+        self._limits: dict[LimitKey, TokenLimitsConfig] = {}
+        self._used: dict[LimitKey, _Used] = {}
         self._owners: dict[str, str] = {}  # token by decision
         self._logs: list[Log] = []
 
-    def track(self, tokens: Iterable[TokenConfig]) -> None:
-        """Count the use of these tokens, as far as they have limits; what is known of them is kept."""
-        limits = {token.name: token.limits for token in tokens if token.limits is not None}
+    def track(self, tokens: Iterable[TokenConfig], tenants: Mapping[str, TenantConfig] | None = None) -> None:
+        """Count the use of these, as far as they have limits; what is known of them is kept."""
+        limits = {LimitKey(each.tenant or "", each.name): each.limits for each in tokens if each.limits is not None}
+        limits |= {LimitKey(name): each.limits for name, each in (tenants or {}).items() if each.limits is not None}
         for name, limit in limits.items():
             known, before = self._used.get(name), self._limits.get(name)
             if known is None:
@@ -61,8 +83,8 @@ class TokenUsage:
         self._limits = limits
 
     def spent(self) -> Iterable[tuple[str, SlidingSum, float]]:
-        """(token, dollars, limit) of tokens with a limit on dollars."""
-        return [(name, self._used[name].usd, each.usd) for name, each in self._limits.items() if each.usd is not None]
+        """(token or tenant, dollars, limit) of those with a limit on dollars."""
+        return [(str(key), self._used[key].usd, each.usd) for key, each in self._limits.items() if each.usd is not None]
 
     def recall(self, log: Log, now_us: int) -> None:
         """Add up what the log of a router says of the last windows."""
@@ -81,9 +103,10 @@ class TokenUsage:
         """Take a row that another process, or this one before a restart, has written."""
         if self._limits and row.holds(DecisionMade):
             event = row.event()
-            if isinstance(event, DecisionMade) and event.token in self._limits and not event.round:
+            if isinstance(event, DecisionMade) and not event.round:
                 with self._lock:
-                    self._used[event.token].requests.add(row.time_us, 1)
+                    for used in self._used_by(event.id, event.token):
+                        used.requests.add(row.time_us, 1)
             self.take(row.time_us, event)
         elif self._limits and (row.holds(AttemptEnded) or row.holds(FeedbackGiven)):
             self.take(row.time_us, row.event())
@@ -93,7 +116,7 @@ class TokenUsage:
         if not self._limits:
             return
         if isinstance(event, DecisionMade):
-            if event.token in self._limits:
+            if self._used_by(event.id, event.token):
                 with self._lock:
                     self._owners[event.id] = event.token
                     if len(self._owners) > _MOST_OWNERS:
@@ -105,24 +128,36 @@ class TokenUsage:
 
     def admit(
         self,
-        name: str,
-        limits: TokenLimitsConfig,
+        limits: Mapping[LimitKey, TokenLimitsConfig],
         now_us: int,
         *,
         refused: Callable[[str, str], None] | None = None,
     ) -> dict[str, str]:
-        """Count a request; headers that say what is left. Raises a :class:`Problem` if a limit is reached."""
-        with self._lock:
-            return self._admitted(name, limits, now_us, refused=refused or self._refused)
+        """Count a request; headers that say what is left, of the tighter limit if there are two.
 
-    def _admitted(
-        self, name: str, limits: TokenLimitsConfig, now_us: int, *, refused: Callable[[str, str], None]
-    ) -> dict[str, str]:
-        used = self._used[name]
-        if limits.usd is not None and used.usd.within(now_us) >= limits.usd:
-            refused(name, "usd")
-            raise _over(name, "usd", used.usd.free_s(now_us, limits.usd), most=f"{limits.usd:g} dollars")
+        Raises a :class:`Problem` if a limit is reached; then nothing is counted.
+        """
+        with self._lock:
+            left = [self._left(key, each, now_us, refused=refused or self._refused) for key, each in limits.items()]
+            for key, each in limits.items():
+                if each.requests_per_minute is not None:
+                    self._used[key].requests.add(now_us, 1)
         headers: dict[str, str] = {}
+        for what in ("requests", "tokens"):
+            tightest = min((each[what] for each in left if what in each), default=None)
+            if tightest is not None:
+                headers[f"x-ratelimit-limit-{what}"] = str(tightest[1])
+                headers[f"x-ratelimit-remaining-{what}"] = str(tightest[0])
+        return headers
+
+    def _left(
+        self, key: LimitKey, limits: TokenLimitsConfig, now_us: int, *, refused: Callable[[str, str], None]
+    ) -> dict[str, tuple[int, int]]:
+        """What is left of each limit after this request, and the limit."""
+        used, found = self._used[key], dict[str, tuple[int, int]]()
+        if limits.usd is not None and used.usd.within(now_us) >= limits.usd:
+            refused(str(key), "usd")
+            raise _over(key, "usd", used.usd.free_s(now_us, limits.usd), most=f"{limits.usd:g} dollars")
         for what, spent, most in (
             ("requests", used.requests, limits.requests_per_minute),
             ("tokens", used.tokens, limits.tokens_per_minute),
@@ -131,23 +166,25 @@ class TokenUsage:
                 continue
             left = most - spent.within(now_us)
             if left <= 0:
-                refused(name, what)
-                raise _over(name, what, spent.free_s(now_us, most), most=f"{most} {what} per minute")
-            headers[f"x-ratelimit-limit-{what}"] = str(most)
-            headers[f"x-ratelimit-remaining-{what}"] = str(max(0, math.ceil(left) - (what == "requests")))
-        if limits.requests_per_minute is not None:
-            used.requests.add(now_us, 1)
-        return headers
+                refused(str(key), what)
+                raise _over(key, what, spent.free_s(now_us, most), most=f"{most} {what} per minute")
+            found[what] = max(0, math.ceil(left) - (what == "requests")), most
+        return found
 
     def _add(self, time_us: int, decision_id: str, usd: float, *, tokens: int = 0) -> None:
         if not usd and not tokens:
             return
         owner = self._owners.get(decision_id) or self._look_up(decision_id)
-        used = self._used.get(owner) if owner in self._limits else None
-        if used is not None:
-            with self._lock:
+        with self._lock:
+            for used in self._used_by(decision_id, owner):
                 used.tokens.add(time_us, tokens)
                 used.usd.add(time_us, usd)
+
+    def _used_by(self, decision_id: str, token: str) -> list[_Used]:
+        """The sums in which a decision counts: those of its token, and of its tenant."""
+        tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent
+        keys = (LimitKey(tenant, token), LimitKey(tenant))
+        return [self._used[key] for key in keys if key in self._limits]
 
     def _look_up(self, decision_id: str) -> str:
         """The token of a decision that was made before what is remembered."""
@@ -160,9 +197,12 @@ def _dollars(limits: TokenLimitsConfig) -> SlidingSum:
     return SlidingSum(limits.window_s, min(60.0, limits.window_s / 60))
 
 
-def _over(name: str, limit: str, wait_s: float, *, most: str) -> Problem:
+def _over(key: LimitKey, limit: str, wait_s: float, *, most: str) -> Problem:
     wait_s = math.ceil(wait_s)
-    message = f"the token {name!r} has used its {most}; try again in {wait_s} seconds, or raise tokens[].limits"
+    whose, where = (
+        (f"token {key.token!r}", "tokens[]") if key.token is not None else (f"tenant {key.tenant!r}", "tenants")
+    )
+    message = f"the {whose} has used its {most}; try again in {wait_s} seconds, or raise {where}.limits"
     headers, quota = {"retry-after": str(wait_s)}, limit == "usd"
     if quota:
         headers["x-should-retry"] = "false"  # clients would retry in vain

@@ -28,9 +28,11 @@ async def listing(request: Request, who: Person) -> Safe:
     """Tickets that wait, those of ``who`` first, and closed ones; the counts are those of all pages."""
     desk = desk_of(request.runtime)
     now_us = await desk.look()
-    live = sorted(desk.state.live(), key=lambda each: not (each.status == "claimed" and each.holder == who.name))
+    seen = [each for each in desk.state.live() if who.sees(each)]
+    live = sorted(seen, key=lambda each: not (each.status == "claimed" and each.holder == who.name))
     waiting = paged(live, page_number(request.query, "page"), _OPEN_SHOWN)
-    closed = paged(desk.state.closed(), page_number(request.query, "closed"), _CLOSED_SHOWN)
+    over = [each for each in desk.state.closed() if who.sees(each)]
+    closed = paged(over, page_number(request.query, "closed"), _CLOSED_SHOWN)
     rows = [ticket_view(each, await desk.why(each), who=who, now_us=now_us) for each in waiting.entries]
     ended = [
         _closed_row(ticket_view(each, None, who=who, now_us=now_us), each.closed_us, now_us) for each in closed.entries

@@ -47,7 +47,7 @@ async def _live(request: Request) -> Reply:
     desk, who = desk_of(request.runtime), _who(request)
     ticket_id = request.query.get("ticket")
     if ticket_id is not None:
-        view = await show_ticket(desk, ticket_id, who)
+        view = await show_ticket(desk, request.inside(ticket_id), who)
         answer: dict[str, object] = {"stamp": _stamp(view)}
     else:
         answer = {"html": str(await listing(request, who)), "now_us": desk.now_us()}
@@ -56,11 +56,12 @@ async def _live(request: Request) -> Reply:
 
 async def _next(request: Request) -> Reply:
     desk, who = desk_of(request.runtime), _who(request)
-    held = next((t for t in desk.state.live() if t.status == "claimed" and t.holder == who.name), None)
+    mine = (t for t in desk.state.live() if t.status == "claimed" and t.holder == who.name and who.sees(t))
+    held = next(mine, None)
     if held is not None:
-        return redirect(f"/queue/{held.id}")
+        return redirect(f"/queue/{who.outside(held.id)}")
     try:
-        return redirect(f"/queue/{await perform(desk, Action.NEXT, '', who=who)}")
+        return redirect(f"/queue/{who.outside(await perform(desk, Action.NEXT, '', who=who))}")
     except Problem as problem:
         if problem.code == "queue_empty":
             return redirect("/queue?empty=1")
@@ -81,7 +82,7 @@ async def _act(request: Request) -> Reply:
         raise Problem(404, "unknown_path", "there is no such action")
     said = _reply(what, form) if action is Action.ANSWER else None
     try:
-        await perform(desk, action, ticket_id, who=who, number=_number(form, "claim"), reply=said)
+        await perform(desk, action, who.inside(ticket_id), who=who, number=_number(form, "claim"), reply=said)
     except Problem as problem:
         return await _failed(request, problem)
     except StorageError as error:
@@ -104,7 +105,7 @@ async def _failed(request: Request, problem: Problem) -> Reply:
 
 
 def _who(request: Request) -> Person:
-    return person(request.caller.name, request.caller.scopes)
+    return person(request.caller.name, request.caller.scopes, request.caller.tenant)
 
 
 def _reply(what: str, fields: Mapping[str, str]) -> PersonReply:
@@ -125,7 +126,7 @@ def _stamp(view: TicketView) -> str:
 
 
 async def _show(request: Request, edit: int | None, problem: Problem | None = None) -> Reply:
-    view = await show_ticket(desk_of(request.runtime), request.params["id"], _who(request))
+    view = await show_ticket(desk_of(request.runtime), request.inside(request.params["id"]), _who(request))
     body = render(
         "ticket.html",
         id=view.id,

@@ -45,7 +45,7 @@ def find_ticket(desk: Desk, ticket_id: str) -> Ticket:
 
 
 async def show_ticket(desk: Desk, ticket_id: str, who: Person) -> TicketView:
-    """One ticket as ``who`` may see it."""
+    """One ticket as ``who`` may see it; the id is that in the log."""
     now_us = await desk.look()
     ticket = find_ticket(desk, ticket_id)
     return ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us)
@@ -54,8 +54,8 @@ async def show_ticket(desk: Desk, ticket_id: str, who: Person) -> TicketView:
 async def show_tickets(desk: Desk, who: Person) -> tuple[int, list[TicketView]]:
     """The time, and all live tickets, the most urgent first."""
     now_us = await desk.look()
-    tickets = [ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us) for ticket in desk.state.live()]
-    return now_us, tickets
+    shown = [ticket for ticket in desk.state.live() if who.sees(ticket)]
+    return now_us, [ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us) for ticket in shown]
 
 
 async def perform(

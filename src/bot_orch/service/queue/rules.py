@@ -8,6 +8,7 @@ from typing import Any
 
 from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import Noted
+from bot_orch.eventlog.ids import inside, outside, tenant_of
 from bot_orch.service.queue.state import QueueState, Ticket, Topic
 
 __all__ = [
@@ -50,10 +51,26 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who works on tickets; ``admin`` may release what others hold."""
+    """Somebody who works on tickets; ``admin`` may release what others hold.
+
+    Somebody of a ``tenant`` sees its tickets alone, others see all.
+    """
 
     name: str
     admin: bool = False
+    tenant: str = ""
+
+    def sees(self, ticket: Ticket) -> bool:
+        """Whether a ticket is for this person."""
+        return not self.tenant or tenant_of(ticket.id) == self.tenant
+
+    def inside(self, ticket_id: str) -> str:
+        """The id in the log of a ticket that this person names."""
+        return inside(self.tenant, ticket_id)
+
+    def outside(self, known_as: str) -> str:
+        """An id of the log as this person knows it."""
+        return outside(known_as, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +84,9 @@ class PersonReply:
     draft: int | None = None
 
 
-def person(name: str, scopes: Collection[str]) -> Person:
+def person(name: str, scopes: Collection[str], tenant: str = "") -> Person:
     """The holder of a token, with the rights that its scopes give."""
-    return Person(name, "admin" in scopes)
+    return Person(name, "admin" in scopes, tenant)
 
 
 def find(state: QueueState, ticket_id: str) -> Ticket:
@@ -92,7 +109,7 @@ def claim(state: QueueState, ticket_id: str, who: Person, *, now_us: int, settin
 
 def claim_next(state: QueueState, who: Person, *, now_us: int, settings: QueueSettings) -> Noted:
     """Claim the most urgent ticket; those this person has skipped come last."""
-    free = [ticket for ticket in state.live() if ticket.status == "open"]
+    free = [ticket for ticket in state.live() if ticket.status == "open" and who.sees(ticket)]
     free.sort(key=lambda ticket: who.name in ticket.skipped)
     if not free:
         raise QueueError("queue_empty", "nothing waits for a person")

@@ -18,7 +18,10 @@ from typing import Any
 from bot_orch.eventlog.events import Noted
 from bot_orch.eventlog.log import Row
 
-__all__ = ["LIVE", "REF", "Draft", "Given", "QueueState", "Ticket", "Topic", "WithdrawReason", "fold_queue"]
+__all__ = ["AUDIT", "LIVE", "REF", "Draft", "Given", "QueueState", "Ticket", "Topic", "WithdrawReason", "fold_queue"]
+
+AUDIT = "audit-"
+"""Prefix of the request that a ticket for an audit belongs to; the rest is the decision's id."""
 
 REF = "queue"
 """The ``ref`` of all rows of the queue, so that they are found without reading the rest of the log."""

@@ -6,7 +6,7 @@ import msgspec
 
 from bot_orch.eventlog.events import DecisionMade
 from bot_orch.service.queue.rules import Person
-from bot_orch.service.queue.state import Draft, Given, Ticket
+from bot_orch.service.queue.state import AUDIT, Draft, Given, Ticket
 from bot_orch.service.routing.why import WhyView, why_view
 
 __all__ = ["DraftView", "GivenView", "QueueView", "TicketView", "ticket_view"]
@@ -63,12 +63,12 @@ class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 def ticket_view(ticket: Ticket, decision: DecisionMade | None, *, who: Person, now_us: int) -> TicketView:
     """The ticket as ``who`` may see it."""
     return TicketView(
-        id=ticket.id,
+        id=who.outside(ticket.id),
         status=ticket.status,
         kind=ticket.kind,
         text=ticket.text,
         agent=ticket.agent,
-        decision_id=ticket.decision_id,
+        decision_id=_decision_id(ticket, who),
         opened_us=ticket.opened_us,
         deadline_us=ticket.deadline_us,
         now_us=now_us,
@@ -83,6 +83,12 @@ def ticket_view(ticket: Ticket, decision: DecisionMade | None, *, who: Person, n
         reason=ticket.reason,
         why=None if decision is None else why_view(decision),
     )
+
+
+def _decision_id(ticket: Ticket, who: Person) -> str:
+    """The decision of a ticket as ``who`` knows it; an audit's is named after the decision."""
+    prefix = AUDIT if ticket.decision_id.startswith(AUDIT) else ""
+    return prefix + who.outside(ticket.decision_id.removeprefix(prefix))
 
 
 def _draft_view(draft: Draft) -> DraftView:

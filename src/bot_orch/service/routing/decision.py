@@ -8,7 +8,7 @@ import msgspec
 
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
-from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.eventlog.ids import inside, time_ordered_id
 from bot_orch.service.routing.budget import expected_usd
 from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.routing.measures import check_measures
@@ -65,7 +65,7 @@ def decide(
     time_us = writer.stamp()
     try:
         event = record_decision(
-            decision_id or time_ordered_id(time_us),
+            decision_id or inside(constraints.tenant, time_ordered_id(time_us)),
             made,
             record,
             eligible=eligible,

@@ -15,6 +15,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
+from bot_orch.eventlog.ids import outside
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
@@ -128,7 +129,7 @@ class Round:
         if self._known is None:
             return {}
         return {
-            "x-bot-orch-decision-id": self._known.id,
+            "x-bot-orch-decision-id": outside(self._known.id),
             "x-bot-orch-agent": self._known.agent,
             "x-bot-orch-propensity": repr(self._known.propensity),
             "x-bot-orch-policy": self._known.policy,
@@ -165,7 +166,7 @@ class Round:
     def _start_shadows(self, event: DecisionMade) -> None:
         """Ask other agents too, in the background: nobody waits for them or sees their answers."""
         for name in drawn_shadows(self.runtime, event):
-            constraints = replace(self.constraints, shadow=name, session=None, token="")
+            constraints = replace(self.constraints, shadow=name, session=None, token="", tenant="")
             call = replace(self.call, stream=False)
             twin = Round(self.runtime, self.record, constraints, call=call, text=self.text)
             self.runtime.background.start(f"shadow {name} {event.id}", unseen(twin.run(), self.runtime, name))
@@ -214,7 +215,7 @@ class Round:
             raise
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
-        self.runtime.loops.remember(self.constraints.token, made_in(reply), decision.agent)
+        self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
         reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
         timed = isinstance(self.runtime.ledger.router.reward, SurvivalReward)  # it learns from times alone
         if reward is not None or timed:  # otherwise feedback is expected, or the horizon passes

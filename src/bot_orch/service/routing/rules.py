@@ -45,8 +45,8 @@ class RoutingConstraints:
         Agents that have failed at this task already.
     calls
         Whether the service calls the agent itself, so that its concurrency limit counts.
-    token
-        Name of the caller's token: the decision is shown to it.
+    token, tenant
+        Name of the caller's token, and of its tenant: the decision is shown to them.
     tags
         Tags of the token and of the request, for reports of spending.
     shadow
@@ -68,11 +68,17 @@ class RoutingConstraints:
     tried: Collection[str] = ()
     calls: bool = False
     token: str = ""
+    tenant: str = ""
     tags: tuple[str, ...] = ()
     shadow: str = ""
     needs: Needs = _NO_NEEDS
     made_by: str | None = None
     chat: bool = False
+
+    @property
+    def caller(self) -> str:
+        """A name that no caller of another tenant has, for what is kept in memory."""
+        return f"{self.tenant}\0{self.token}"
 
     @property
     def is_plain(self) -> bool:

@@ -11,7 +11,14 @@ from dataclasses import KW_ONLY, dataclass
 from urllib.parse import unquote
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config import SCOPES, LimitsConfig, TokenConfig, TokenLimitsConfig
+from bot_orch.service.config import (
+    SCOPES,
+    LimitsConfig,
+    TenantConfig,
+    TokenConfig,
+    TokenLimitsConfig,
+    taken_by_others,
+)
 from bot_orch.service.problems import Problem
 from bot_orch.service.web.logins import Logins
 
@@ -24,7 +31,11 @@ TOKEN_COOKIE = "bot_orch_token"  # noqa: S105  its name
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request: the name of its token, what that allows, and the tags of what it asks for."""
+    """The sender of a request: the name of its token, what that allows, and the tags of what it asks for.
+
+    A caller with a ``tenant`` has ids of its own (:mod:`bot_orch.eventlog.ids`), shares ``shared_limits`` with the
+    other tokens of the tenant, and may not use the routers in ``barred``, which other tenants have for themselves.
+    """
 
     name: str
     scopes: frozenset[str]
@@ -32,6 +43,18 @@ class Caller:
     _: KW_ONLY
     tags: tuple[str, ...] = ()
     router: str | None = None
+    tenant: str = ""
+    shared_limits: TokenLimitsConfig | None = None
+    barred: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """A name that no caller of another tenant has, for what is kept in memory."""
+        return f"{self.tenant}\0{self.name}"
+
+    def may_use(self, router: str) -> bool:
+        """Whether the caller may use the router of this name."""
+        return router not in self.barred and (self.router is None or router == self.router)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +95,8 @@ class Gate:
         Variables that hold the tokens; by default the process environment.
     limits
         How many logins of an address may fail.
+    tenants
+        Those of the configuration.
     """
 
     def __init__(
@@ -79,9 +104,11 @@ class Gate:
         tokens: tuple[TokenConfig, ...],
         environment: Mapping[str, str] | None = None,
         limits: LimitsConfig | None = None,
+        *,
+        tenants: Mapping[str, TenantConfig] | None = None,
     ) -> None:
         variables = os.environ if environment is None else environment
-        self._callers = {_digest(token, variables): _caller(token) for token in tokens}
+        self._callers = {_digest(token, variables): _caller(token, tenants or {}) for token in tokens}
         if len(self._callers) != len(tokens):
             raise InvalidInputError("config.tokens", "holds a token twice", "give every caller its own")
         self._logins = Logins((limits or LimitsConfig()).failed_logins)
@@ -195,8 +222,18 @@ def _check_origin(headers: Mapping[bytes, bytes]) -> None:
         raise Problem(403, "wrong_origin", "this form was not sent from a page of this service")
 
 
-def _caller(token: TokenConfig) -> Caller:
-    return Caller(token.name, frozenset(token.scopes), token.limits, tags=token.tags, router=token.router)
+def _caller(token: TokenConfig, tenants: Mapping[str, TenantConfig]) -> Caller:
+    tenant = TenantConfig() if token.tenant is None else tenants[token.tenant]
+    return Caller(
+        token.name,
+        frozenset(token.scopes),
+        token.limits,
+        tags=tuple(dict.fromkeys((*tenant.tags, *token.tags))),
+        router=token.router or tenant.router,
+        tenant=token.tenant or "",
+        shared_limits=tenant.limits,
+        barred=frozenset() if token.tenant is None else taken_by_others(tenants, token.tenant),
+    )
 
 
 def _digest(token: TokenConfig, environment: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bot_orch.eventlog.ids import is_id
+from bot_orch.eventlog.ids import inside, is_id, outside
 from bot_orch.service.judging.completions import decision_of_completion
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.runtime import Runtime
@@ -28,11 +28,15 @@ _OWN = re.compile(rb"/" + _SHARED.encode())
 def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, path: str) -> Runtime:
     """The router of the caller's token, if it names one; a token of another router is refused.
 
+    For a tenant, routers that it may not use are not there.
+
     ``people`` is the method of a page: a person who opens a page of no router in particular is led to the right one.
     """
     wanted = caller.router
-    if wanted is None or wanted == runtime.config.name:
+    if caller.may_use(runtime.config.name):
         return runtime
+    if wanted is None or (caller.tenant and prefix):
+        raise Problem(404, "unknown_path", "there is no such path; /openapi.json lists those there are")
     if people and not prefix and people == "GET":
         raise Problem(
             303, "other_router", "this token is for another router", headers={"location": f"{DOOR}{wanted}{path}"}
@@ -47,7 +51,7 @@ def of_request(runtime: Runtime, prefix: str, caller: Caller, *, body: Any, para
     model = body.get("model") if isinstance(body, dict) else None
     if isinstance(model, str) and model.startswith(_MODEL):
         name = model.removeprefix(_MODEL)
-        if name not in runtime.peers:
+        if name not in runtime.peers or (caller.tenant and not caller.may_use(name)):
             raise Problem(404, "model_not_found", "there is no such router; see /v1/routers", param="model")
         if caller.router is not None and name != caller.router:
             raise _foreign(caller.router)
@@ -58,25 +62,28 @@ def of_request(runtime: Runtime, prefix: str, caller: Caller, *, body: Any, para
     if prefix or caller.router is not None:
         return runtime
     known_as = getattr(body, "decision_id", None) or params.get("id")
+    if isinstance(known_as, str):
+        known_as = inside(caller.tenant, known_as)
     completion_id = getattr(body, "completion_id", None)
     if not known_as and isinstance(completion_id, str):
-        found = (decision_of_completion(each, completion_id) for each in _loaded(runtime))
+        found = (decision_of_completion(each, completion_id, caller.tenant) for each in _loaded(runtime, caller))
         known_as = next((each for each in found if each is not None), None)
-    return _owner(runtime, known_as) if isinstance(known_as, str) and is_id(known_as) else runtime
+    return _owner(runtime, known_as, caller) if isinstance(known_as, str) and is_id(outside(known_as)) else runtime
 
 
-def _owner(runtime: Runtime, known_as: str) -> Runtime:
+def _owner(runtime: Runtime, known_as: str, caller: Caller) -> Runtime:
     """The router whose log knows a decision, task or ticket; the one asked if none does."""
-    every = _loaded(runtime)
+    every = _loaded(runtime, caller)
     for each in every:
         if known_as in each.ledger.pending or known_as in each.ledger.tasks:
             return each
     return next((each for each in every if each.writer.log.about(known_as)), runtime)
 
 
-def _loaded(runtime: Runtime) -> list[Runtime]:
-    """All routers, the one asked first."""
-    return [runtime, *(each for each in runtime.peers.values() if each is not runtime and each.loaded)]
+def _loaded(runtime: Runtime, caller: Caller) -> list[Runtime]:
+    """All routers that the caller may use, the one asked first."""
+    others = [each for name, each in runtime.peers.items() if each is not runtime and caller.may_use(name)]
+    return [runtime, *(each for each in others if each.loaded)]
 
 
 def _foreign(name: str) -> Problem:

@@ -13,9 +13,11 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from bot_orch.eventlog.ids import inside, outside
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.operations.tags import TAGS, with_tags
 from bot_orch.service.operations.tracing import CURRENT, RoundTrace
+from bot_orch.service.operations.usage import LimitKey
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST
@@ -71,6 +73,14 @@ class Request:
     def tags(self) -> tuple[str, ...]:
         """Tags of the caller's token and of the request."""
         return with_tags(self.caller.tags, self.headers.get(TAGS))
+
+    def inside(self, known_as: str) -> str:
+        """An id or session that the caller names, as the log has it."""
+        return inside(self.caller.tenant, known_as)
+
+    def outside(self, known_as: str) -> str:
+        """An id or session of the log as the caller knows it: without the name of its tenant."""
+        return outside(known_as, self.caller.tenant)
 
     @property
     def form(self) -> Mapping[str, str]:
@@ -174,6 +184,8 @@ class Endpoint:
         Whether to cancel the handler when the caller disconnects.
     large
         Whether bodies may have ``limits.body_bytes``, not only ``limits.record_bytes``.
+    tenants
+        Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
     """
 
     def __init__(
@@ -187,11 +199,13 @@ class Endpoint:
         turn: bool = False,
         watch: bool = False,
         large: bool = False,
+        tenants: bool | None = None,
     ) -> None:
         self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
         self._prefix = site.prefix
         self._handler, self._route, self._scope = handler, route, scope
         self._face, self._turn, self._watch = face, turn, watch
+        self._tenants = scope != "admin" if tenants is None else tenants
         self._decides = turn and scope == "decide"  # these requests count for the limits of a token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -237,12 +251,14 @@ class Endpoint:
             caller = gate.admit_person(headers, self._scope, visit, posts=method == "POST")
         else:
             caller = gate.admit(headers, self._scope, visit)
-        scope[CALLER] = caller.name
+        scope[CALLER] = inside(caller.tenant, caller.name)
+        if caller.tenant and not self._tenants:
+            raise Problem(403, "service_wide", "this is about the whole service; use a token without a tenant")
         runtime = self._runtime
         if runtime.peers and self._scope is not None:
             runtime = of_caller(runtime, self._prefix, caller, people=method if face.people else "", path=scope["path"])
         if self._route not in _HEALTH:
-            runtime.check_loaded()
+            runtime.check_loaded(brief=bool(caller.tenant))
         allowed = _allowed(runtime, caller) if self._decides and not runtime.peers else {}
         raw: bytes | bytearray = b""
         body = None
@@ -256,7 +272,7 @@ class Endpoint:
         if runtime.peers and not face.people:
             runtime = of_request(runtime, self._prefix, caller, body=body, params=params)
             if self._route not in _HEALTH:
-                runtime.check_loaded()
+                runtime.check_loaded(brief=bool(caller.tenant))
             allowed = _allowed(runtime, caller) if self._decides else {}
         return Request(
             runtime,
@@ -311,10 +327,12 @@ class Endpoint:
 
 
 def _allowed(runtime: Runtime, caller: Caller) -> dict[str, str]:
-    """Headers that say what is left of the limits of a token; raises if nothing is."""
-    if caller.limits is None:
+    """Headers that say what is left of the limits of a token and its tenant; raises if nothing is."""
+    if caller.limits is None and caller.shared_limits is None:
         return {}
-    return runtime.usage.admit(caller.name, caller.limits, runtime.writer.now_us(), refused=runtime.on_limited)
+    own, shared = (LimitKey(caller.tenant, caller.name), caller.limits), (LimitKey(caller.tenant), caller.shared_limits)
+    limits = {key: each for key, each in (own, shared) if each is not None}
+    return runtime.usage.admit(limits, runtime.writer.now_us(), refused=runtime.on_limited)
 
 
 def _target(scope: Any) -> str:

@@ -177,9 +177,12 @@ _SECURITY = [
 _FACE = HtmlFace()
 
 
-def page(site: Site, handler: Handler, path: str, *, scope: str | None, method: str = "GET") -> BaseRoute:
+def page(
+    site: Site, handler: Handler, path: str, *, scope: str | None, method: str = "GET", tenants: bool | None = None
+) -> BaseRoute:
     """The route of a page; a handler that logs something takes its turn itself."""
-    return Route(path, Endpoint(site, handler, route=path, scope=scope, face=_FACE), methods=[method])
+    endpoint = Endpoint(site, handler, route=path, scope=scope, face=_FACE, tenants=tenants)
+    return Route(path, endpoint, methods=[method])
 
 
 def common_routes(site: Site) -> list[BaseRoute]:

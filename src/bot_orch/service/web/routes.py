@@ -36,6 +36,8 @@ class RouteSpec:
         Whether bodies may hold images: ``limits.body_bytes`` counts, not ``limits.record_bytes``.
     face
         How errors look.
+    tenants
+        Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
     """
 
     method: str
@@ -51,6 +53,7 @@ class RouteSpec:
     large: bool = False
     face: type[JsonFace] = JsonFace
     query: tuple[str, ...] = ()
+    tenants: bool | None = None
 
     def route(self, site: Site) -> BaseRoute:
         """The route of the application; a request with a body may decide or log something."""
@@ -63,5 +66,6 @@ class RouteSpec:
             turn=self.body is not None,
             watch=self.watch,
             large=self.large,
+            tenants=self.tenants,
         )
         return Route(self.path, endpoint, methods=[self.method])

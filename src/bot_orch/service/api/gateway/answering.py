@@ -13,7 +13,7 @@ import msgspec
 from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
-from bot_orch.service.api.gateway.asked import Asked, make_round
+from bot_orch.service.api.gateway.asked import Asked, check_held, make_round
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
 from bot_orch.service.api.repeating import answer_cached, answer_once
 from bot_orch.service.api.tracing import trace_headers
@@ -73,7 +73,9 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
 
 
 async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
-    asked = await _screened(request, dialect.read(request.body))
+    asked = dialect.read(request.body)
+    check_held(request, asked)
+    asked = await _screened(request, asked)
     round_ = make_round(request, asked, trace=trace)
     if asked.stream and request.runtime.screens.after:
         reply = await _run(request, round_)

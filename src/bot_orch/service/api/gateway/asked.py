@@ -13,6 +13,8 @@ from bot_orch.agents.base import CallRequest
 from bot_orch.eventlog.events import TaskRecord
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import ChatAside, ChatHints
+from bot_orch.service.api.decisions import session_of
+from bot_orch.service.judging.completions import is_noted
 from bot_orch.service.loops import results_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.estimates import size_of
@@ -20,10 +22,19 @@ from bot_orch.service.routing.needs import needs_of
 from bot_orch.service.routing.prompt import prompt_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
-from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 
-__all__ = ["AUTO", "Asked", "make_round", "native", "read_hints", "read_model", "text_of", "unknown_model"]
+__all__ = [
+    "AUTO",
+    "Asked",
+    "check_held",
+    "make_round",
+    "native",
+    "read_hints",
+    "read_model",
+    "text_of",
+    "unknown_model",
+]
 
 AUTO = frozenset({"auto", "bot-orch", "bot-orch/auto"})
 _NO_HINTS = ChatHints()
@@ -51,6 +62,8 @@ class Asked:
         The part of the request that a chat cannot express.
     refers_to
         Ids of earlier answers that the request builds on, beside the results of tools in the messages.
+    held
+        State at the agent's endpoint that the request builds on, of which it is not known whose it is.
     user
         Who the request is for, as the caller names them.
     """
@@ -65,6 +78,7 @@ class Asked:
     document: Mapping[str, Any] | None = None
     only: str = ""
     refers_to: tuple[str, ...] = ()
+    held: str = ""
     user: str = ""
     text: str = field(default="", repr=False)
 
@@ -97,9 +111,23 @@ def unknown_model() -> Problem:
     return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
 
 
+def check_held(request: Request, asked: Asked) -> None:
+    """Refuse what a tenant wants to go on from at an agent's endpoint, unless it is known to be its own."""
+    tenant, runtime = request.caller.tenant, request.runtime
+    if not tenant:
+        return
+    if asked.held:
+        message = f"{asked.held}: is kept for all tenants by the agent; send the messages instead"
+        raise Problem(422, "not_for_tenants", message, param=asked.held)
+    for each in asked.refers_to:
+        if runtime.loops.agent_of(request.caller.key, (each,)) is None and not is_noted(runtime, each, tenant):
+            message = "previous_response_id: there is no such response; send the messages instead"
+            raise Problem(404, "previous_response_not_found", message, param="previous_response_id")
+
+
 def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> Round:
     """The round that serves a request."""
-    runtime, token = request.runtime, request.caller.name
+    runtime, caller = request.runtime, request.caller
     eligible = None if asked.model in AUTO else (asked.model,)
     if eligible is not None and asked.model not in runtime.ledger.router.agents:
         raise unknown_model()
@@ -109,14 +137,15 @@ def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> R
     constraints = RoutingConstraints(
         kind,
         eligible,
-        hints.session or _session(runtime, asked, token),
+        session_of(request, hints.session or None) or _session(request, asked),
         size=size,
         calls=True,
         chat=True,
-        token=token,
+        token=caller.name,
+        tenant=caller.tenant,
         tags=request.tags,
         needs=needs_of(asked.endpoint, size, params=params, messages=messages, region=hints.region, only=asked.only),
-        made_by=runtime.loops.agent_of(token, (*asked.refers_to, *results_in(messages))),
+        made_by=runtime.loops.agent_of(caller.key, (*asked.refers_to, *results_in(messages))),
     )
     call = CallRequest(
         "",
@@ -134,17 +163,19 @@ def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> R
     return Round(runtime, record, constraints, call=call, text=text)
 
 
-def _session(runtime: Runtime, asked: Asked, token: str) -> str | None:
+def _session(request: Request, asked: Asked) -> str | None:
     """The session of a request that names none: its user or its conversation, as a digest that is safe to log."""
-    by = runtime.config.router.sticky_by
-    if by == "session" or runtime.config.router.sticky_s <= 0:
+    settings, token = request.runtime.config.router, request.caller.name
+    by = settings.sticky_by
+    if by == "session" or settings.sticky_s <= 0:
         return None
     if by == "user":
-        return _digest("user", token, asked.user) if asked.user else None
+        return request.inside(_digest("user", token, asked.user)) if asked.user else None
     first = next((place for place, each in enumerate(asked.messages) if each.get("role") == "user"), None)
     if first is None:
         return None
-    return _digest("conversation", token, *(repr(each.get("content")) for each in asked.messages[: first + 1]))
+    said = (repr(each.get("content")) for each in asked.messages[: first + 1])
+    return request.inside(_digest("conversation", token, *said))
 
 
 def _digest(*parts: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import load_json
+from bot_orch.eventlog.ids import outside
 from bot_orch.service.routing.rounds import Round
 
 __all__ = ["ChatEvents", "chat_frame", "event", "named_event", "whole_chat"]
@@ -35,7 +36,7 @@ def named_event(document: Mapping[str, Any]) -> bytes:
 
 def chat_frame(round_: Round, kind: str) -> dict[str, Any]:
     """The fields of a chat completion, or of a chunk of one, beside its choices."""
-    decision_id = round_.last.id if round_.last else ""
+    decision_id = outside(round_.last.id) if round_.last else ""
     agent = round_.last.agent if round_.last else "auto"
     created = round_.runtime.ledger.time_us // 1_000_000
     return {"id": f"chatcmpl-{decision_id}", "object": kind, "created": created, "model": agent}

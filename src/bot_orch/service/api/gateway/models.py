@@ -30,7 +30,7 @@ def _routers(request: Request) -> list[str]:
     runtime, only = request.runtime, request.caller.router
     every = list(runtime.peers)
     shown = every if only is None and every[:1] == [runtime.config.name] else [runtime.config.name]
-    return [f"auto:{name}" for name in shown if name in runtime.peers]
+    return [f"auto:{name}" for name in shown if name in runtime.peers and request.caller.may_use(name)]
 
 
 def _entry(name: str) -> dict[str, Any]:

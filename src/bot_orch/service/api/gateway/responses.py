@@ -46,6 +46,7 @@ class ResponsesDialect:
             document=native(body),
             only=only[0] if only else "",
             refers_to=(previous,) if isinstance(previous, str) else (),
+            held=next((name for name in ("conversation", "item_reference") if name in only), ""),
             user=text_of(body.get("user")),
         )
 
