@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test serve lint docs bench lock wheel integrations coverage clean
+.PHONY: help setup run test serve lint docs bench lock wheel integrations coverage jepsen clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ wheel: $(VENV)/.dev ## build the wheel and the source archive into dist/, and tr
 
 integrations: ## test every adapter against the real package, each in an environment of its own
 	@$(PYTHON) tests/integrations/run.py $(NAMES)
+
+jepsen: $(VENV)/.dev ## play 200 histories of replicas under faults and check each (about 40 minutes; ONLY=SEED plays one again)
+	@$(BIN)/python tests/histories/jepsen.py $(if $(ONLY),--only $(ONLY))
 
 coverage: $(VENV)/.dev ## run the tests and print which lines they reach, by package
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
