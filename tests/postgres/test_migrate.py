@@ -2,12 +2,14 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 from service_running import BASE, Running
 
 from bot_orch.cli import main
 from bot_orch.eventlog.log import LogInUseError
+from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.config import parse_config
 
 
@@ -92,11 +94,12 @@ def test_what_cannot_be_copied_is_said(old, database, tmp_path, capsys):
 def test_a_copy_that_differs_is_found(old, pg, database, capsys):
     path, _ = old
     connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER events_are_not_changed")
-    body = connection.execute("SELECT body FROM events WHERE kind = 'decision@2' AND seq > 40").fetchone()[0]
-    changed = body.replace(b"quick", b"QUICK").replace(b"careful", b"quick").replace(b"QUICK", b"careful")
-    assert changed != body
-    connection.execute("UPDATE events SET body = ? WHERE body = ?", (changed, body))
+    connection.execute("DROP TRIGGER packed_are_not_changed")
+    with closing(open_log(path)) as log:
+        row = next(row for row in log.read(40) if row.kind == "decision@2")
+    changed = row.body.replace(b"quick", b"QUICK").replace(b"careful", b"quick").replace(b"QUICK", b"careful")
+    assert changed != row.body
+    connection.execute("UPDATE packed SET kind = ?, body = ? WHERE seq = ?", (row.kind, changed, row.seq))
     connection.commit()
     connection.close()
     assert main(["migrate", str(path), database, "--quiet"]) in (1, 2)

@@ -65,8 +65,8 @@ def test_a_full_database_is_503_and_loses_nothing(start, tmp_path):
     service = start(log=log)
     service.call(lambda: log._writer.execute(f"PRAGMA max_page_count = {pages + 12}"))
     acknowledged, refused = [], 0
-    for _ in range(400):
-        answer = service.post("/v1/decisions", {"task": {"id": "x" * 200}})
+    for number in range(400):
+        answer = service.post("/v1/decisions", {"task": {"id": f"{number:x>200}"}})
         assert answer.status in (200, 503), answer
         if answer.status == 200:
             acknowledged.append(answer.json()["id"])

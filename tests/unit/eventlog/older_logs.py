@@ -8,6 +8,7 @@ import msgspec
 from bot_orch.eventlog import events
 from bot_orch.eventlog.events import FIRST_ENGINE, Configured, DecisionMade
 from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 
 
 def in_first_format(event):
@@ -33,11 +34,12 @@ def older(log):
 
 def make_older(path):
     """The same in a file of SQLite that nobody has open."""
+    with contextlib.closing(SqliteLog(path, read_only=True)) as log:
+        rows = [(row.seq, *in_first_format(row.event())) for row in log.read()]
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TRIGGER events_are_not_changed")
-        for seq, body in connection.execute("SELECT seq, body FROM events").fetchall():
-            kind, body = in_first_format(events.decode_event(body))
-            connection.execute("UPDATE events SET kind = ?, body = ? WHERE seq = ?", (kind, body, seq))
+        connection.execute("DROP TRIGGER packed_are_not_changed")
+        for seq, kind, body in rows:
+            connection.execute("UPDATE packed SET kind = ?, body = ? WHERE seq = ?", (kind, body, seq))
 
 
 def changed(log, seq, **fields):

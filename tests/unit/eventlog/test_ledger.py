@@ -142,7 +142,7 @@ def test_the_file_can_be_read_while_it_is_written(scribe, tmp_path):
     busy(scribe, 5)
     if (path := getattr(scribe.log, "path", None)) is not None:
         other = sqlite3.connect(path)
-        assert other.execute("SELECT COUNT(*) FROM events").fetchone()[0] == scribe.ledger.seq
+        assert other.execute("SELECT COUNT(*) FROM packed").fetchone()[0] == scribe.ledger.seq
         other.close()
 
 

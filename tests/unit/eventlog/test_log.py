@@ -118,7 +118,7 @@ def test_sqlite_is_append_only_and_synced(tmp_path):
     log.commit()
     assert log._writer.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert log._writer.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-    for statement in ("UPDATE events SET kind = 'x'", "DELETE FROM events"):
+    for statement in ("UPDATE packed SET kind = 'x'", "DELETE FROM packed"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             log._writer.execute(statement)
     log.close()
@@ -146,7 +146,9 @@ def test_what_is_not_a_log_is_refused(tmp_path):
 def test_sql_is_in_files():
     assert len(migrations("sqlite")) >= 1
     used = {"insert_event", "insert_key", "insert_snapshot", "drop_old_snapshots", "probe", "read", "about", "row"}
-    used |= {"find", "last", "snapshot", "guard_of_updates", "drop_guard_of_updates", "update_body", "drop_snapshots"}
+    used |= {"find", "last", "snapshot", "guards_of_updates", "drop_snapshots", "no_packed_rows"}
+    used |= {"keys", "old_keys", "no_packed_names"}
+    used |= {f"{what}_of_{table}" for what in ("drop_guard", "update_body") for table in ("event", "packed")}
     assert used == set(queries("sqlite"))
 
 

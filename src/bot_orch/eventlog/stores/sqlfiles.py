@@ -14,7 +14,7 @@ def migrations(backend: str) -> list[str]:
     Examples
     --------
     >>> len(migrations("sqlite"))
-    1
+    2
     """
     folder = files("bot_orch.eventlog.stores") / "sql"
     names = sorted(entry.name for entry in folder.iterdir() if re.fullmatch(rf"{backend}_\d{{4}}\.sql", entry.name))
@@ -26,8 +26,8 @@ def queries(backend: str) -> dict[str, str]:
 
     Examples
     --------
-    >>> queries("sqlite")["find"]
-    'SELECT seq, digest FROM keys WHERE key = ?'
+    >>> queries("sqlite")["snapshot"]
+    'SELECT seq, body FROM snapshots ORDER BY seq DESC LIMIT 1'
     """
     text = (files("bot_orch.eventlog.stores") / "sql" / f"{backend}_queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, zip_longest
 
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.log import Log, Row
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
-from bot_orch.eventlog.stores.sqlfiles import queries
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.eventlog.verification import replay
 
@@ -67,19 +64,12 @@ def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> Cop
 
 
 def _with_keys(source: SqliteLog, after: int) -> Iterator[Row]:
-    keys = _keys(source)
+    keys = source.keys()
     key = next(keys, None)
     for row in source.read(after):
         while key is not None and key[0] < row.seq:
             key = next(keys, None)
         yield row._replace(key=key[1], digest=key[2]) if key is not None and key[0] == row.seq else row
-
-
-def _keys(source: SqliteLog) -> Iterator[tuple[int, str, bytes]]:
-    """Names used once, by number; an event uses one at most."""
-    with closing(sqlite3.connect(f"{source.path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        for key, seq, digest in connection.execute(queries("postgres_copy")["keys_of_sqlite"]):
-            yield int(seq), str(key), bytes(digest)
 
 
 def _same_keys(source: SqliteLog, target: PostgresLog) -> bool:
@@ -89,7 +79,7 @@ def _same_keys(source: SqliteLog, target: PostgresLog) -> bool:
         for target_keys in (target.keys(after, after + _GROUP),)
         for seq in sorted(target_keys)
     )
-    return all(a == b for a, b in zip_longest(_keys(source), copied))
+    return all(a == b for a, b in zip_longest(source.keys(), copied))
 
 
 def _between(source: Log, after: int, upto: int) -> Iterable[Row]:

@@ -6,11 +6,14 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
+from bot_orch.eventlog.packing.names import long_name, short_name
+from bot_orch.eventlog.packing.rows import Packer, Unpacker
 from bot_orch.eventlog.stores.sqlfiles import migrations, queries
 from bot_orch.eventlog.stores.sqlite.lock import Hold, hold
 
@@ -20,6 +23,12 @@ Connect = Callable[[str], Any]
 """Opens a connection in autocommit mode that may be used from any thread, one at a time."""
 
 _BATCH = 1000
+# The numbers of kinds are stored: a new kind goes to the end.
+_KINDS = (
+    *("configured@1", "decision@1", "decision@2", "decision@3", "feedback@1", "feedback@2", "censored@1"),
+    *("evaluations@1", "task@1", "attempt@1", "task-ended@1", "control@1", "note@1"),
+)
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _Q = queries("sqlite")
 
 
@@ -69,8 +78,9 @@ class SqliteLog:
                 self._writer = opener(str(self.path))
                 self._prepare(synchronous)
             self._reader: Any = (watch if read_only and opener is connect else opener)(str(self.path))
+            _show_old(self._reader, self.path)
             self._reader.execute("PRAGMA query_only = ON")
-            _check_version(self._reader, self.path)
+            self._old_keys = bool(self._reader.execute(_Q["old_keys"]).fetchone()[0])
             self._hold.check()
         except BaseException as error:
             self.close()
@@ -80,6 +90,7 @@ class SqliteLog:
         # Readers may be in several threads; the connection takes one at a time.
         self._reading = threading.Lock()
         self._in_group = False
+        self._packer, self._unpacker = Packer(), Unpacker(self._stored)
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -91,19 +102,27 @@ class SqliteLog:
         for offset, row in enumerate(rows):
             if row.seq != self._next + offset:
                 raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
-        w.executemany(_Q["insert_event"], [row[:5] for row in rows])
-        keyed = [(row.key, row.seq, row.digest or b"") for row in rows if row.key is not None]
+        w.executemany(_Q["insert_event"], [_stored(self._packer.pack(row)) for row in rows])
+        keyed = [(short_name(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
         if keyed:
-            try:
-                w.executemany(_Q["insert_key"], keyed)
-            except Exception as error:
-                if "UNIQUE" in str(error):
-                    raise LogConflictError("log: a key is taken; read the log again") from error
-                raise
+            self._insert_keys(keyed)
         if snapshot is not None:
             w.execute(_Q["insert_snapshot"], snapshot)
             w.execute(_Q["drop_old_snapshots"])
         self._next += len(rows)
+
+    def _insert_keys(self, keyed: Sequence[tuple[bytes | str, int, bytes]]) -> None:
+        w = self._writer
+        try:
+            w.executemany(_Q["insert_key"], keyed)
+        except Exception as error:
+            if "UNIQUE" in str(error):
+                raise LogConflictError("log: a key is taken; read the log again") from error
+            raise
+        if self._old_keys:
+            for key, seq, _ in keyed:
+                if len(w.execute(_Q["find"], (key, long_name(key))).fetchall()) > 1:
+                    raise LogConflictError(f"log: the key of row {seq} is taken; read the log again")
 
     def commit(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -114,6 +133,7 @@ class SqliteLog:
     def rollback(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
         self._in_group = False
+        self._packer.forget()
         if _in_transaction(self._writer):
             self._writer.execute("ROLLBACK")
 
@@ -130,10 +150,12 @@ class SqliteLog:
         w.execute("PRAGMA secure_delete = ON").fetchall()
         w.execute("BEGIN IMMEDIATE")
         try:
-            (trigger,) = w.execute(_Q["guard_of_updates"]).fetchone()
-            w.execute(_Q["drop_guard_of_updates"])
-            w.executemany(_Q["update_body"], [(body, seq) for seq, body in bodies])
-            w.execute(trigger)
+            guards = w.execute(_Q["guards_of_updates"]).fetchall()
+            for table in ("event", "packed"):
+                w.execute(_Q[f"drop_guard_of_{table}"])
+                w.executemany(_Q[f"update_body_of_{table}"], [(body, seq) for seq, body in bodies])
+            for (guard,) in guards:
+                w.execute(guard)
             w.execute(_Q["drop_snapshots"])
             if snapshot is not None:
                 w.execute(_Q["insert_snapshot"], snapshot)
@@ -152,7 +174,7 @@ class SqliteLog:
 
     def about(self, ref: str) -> list[Row]:
         """See :class:`bot_orch.eventlog.log.Log`."""
-        return self._rows("about", ref)
+        return self._rows("about", short_name(ref), ref)
 
     def row(self, seq: int) -> Row | None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -161,8 +183,15 @@ class SqliteLog:
     def find(self, key: str) -> tuple[int, bytes] | None:
         """See :class:`bot_orch.eventlog.log.Log`."""
         with self._reading:
-            found = self._reader.execute(_Q["find"], (key,)).fetchone()
+            found = self._reader.execute(_Q["find"], (short_name(key), key)).fetchone()
         return None if found is None else (int(found[0]), bytes(found[1]))
+
+    def keys(self) -> Iterator[tuple[int, str, bytes]]:
+        """(seq, key, digest) of every row with a key, in order; on a connection of its own."""
+        with closing(watch(str(self.path))) as connection:
+            _show_old(connection, self.path)
+            for key, seq, digest in connection.execute(_Q["keys"]):
+                yield int(seq), long_name(key), bytes(digest)
 
     def last(self) -> tuple[int, int]:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -183,8 +212,15 @@ class SqliteLog:
         self._hold.release()
 
     def _rows(self, query: str, *arguments: Any) -> list[Row]:
+        return [self._unpacker.unpack(row) for row in self._packed(query, *arguments)]
+
+    def _packed(self, query: str, *arguments: Any) -> list[Row]:
         with self._reading:
-            return [Row(*found) for found in self._reader.execute(_Q[query], arguments).fetchall()]
+            found = self._reader.execute(_Q[query], arguments).fetchall()
+        return [_restored(each) for each in found]
+
+    def _stored(self, seq: int) -> Row | None:
+        return next(iter(self._packed("row", seq)), None)
 
     @staticmethod
     def _last(connection: Any) -> tuple[int, int]:
@@ -215,7 +251,23 @@ def _statements(script: str) -> Iterator[str]:
             pending = ""
 
 
-def _check_version(connection: Any, path: Path) -> None:
+def _stored(row: Row) -> tuple[int, int, int | str, bytes | str, bytes]:
+    return row.seq, row.time_us, _NUMBER.get(row.kind, row.kind), short_name(row.ref), row.body
+
+
+def _restored(found: tuple[int, int, int | str, bytes | str, bytes]) -> Row:
+    seq, time_us, kind, ref, body = found
+    return Row(seq, time_us, _KINDS[kind] if isinstance(kind, int) else kind, long_name(ref), body)
+
+
+def _show_old(connection: Any, path: Path) -> None:
+    """Let a file that was not upgraded yet, as we only look at it, look as if it was."""
+    if _check_version(connection, path) == 1:
+        connection.execute(_Q["no_packed_rows"])
+        connection.execute(_Q["no_packed_names"])
+
+
+def _check_version(connection: Any, path: Path) -> int:
     try:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.DatabaseError as error:
@@ -225,6 +277,7 @@ def _check_version(connection: Any, path: Path) -> None:
         raise StateFormatError(f"log: {path} is not a log (it holds none); pass a file written by the service")
     if version > newest:
         raise StateFormatError(f"log: {path} has version {version}, this release reads 1 to {newest}; upgrade")
+    return version
 
 
 def _in_transaction(connection: Any) -> bool:

@@ -1,0 +1,1 @@
+"""How rows are stored in few bytes, and read back bit for bit."""
