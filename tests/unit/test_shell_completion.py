@@ -45,7 +45,7 @@ def test_commands_are_completed(script):
 
 def test_options_and_their_choices_are_completed(script):
     assert set(completed(script, "bot-orch", "spend", "--f")) == {"--from", "--format"}
-    assert completed(script, "bot-orch", "spend", "a.sqlite", "--by", "t") == ["token", "tag"]
+    assert completed(script, "bot-orch", "spend", "a.sqlite", "--by", "t") == ["token", "tenant", "tag"]
     assert completed(script, "bot-orch", "completion", "") == ["bash", "zsh", "fish"]
     assert "--port" in completed(script, "bot-orch", "serve", "c.yaml", "--")
 
