@@ -12,7 +12,8 @@ restart continues from the same state. SIGHUP (or bot-orch reload) applies a cha
 _EXAMPLE = """\
 examples:
   bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
-  bot-orch serve bot-orch.yaml --port 9000"""
+  bot-orch serve bot-orch.yaml --port 9000
+  bot-orch serve bot-orch.yaml --workers 2    # routers spread over two processes behind one port"""
 
 
 def add(commands: Any) -> None:
@@ -27,6 +28,9 @@ def add(commands: Any) -> None:
     parser.add_argument("config", type=Path, metavar="FILE", help="configuration; see bot-orch init")
     parser.add_argument("--host", help="overrides the host in FILE")
     parser.add_argument("--port", type=int, metavar="N", help="overrides the port in FILE")
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that share the routers of FILE (default: 1)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -41,4 +45,5 @@ def run(arguments: argparse.Namespace) -> int:
     read = partial(load_config, arguments.config, host=arguments.host, port=arguments.port)
     config = read()
     check(config)
-    return serve(config, read, lambda address: print(f"bot-orch: {address}", flush=True))  # noqa: T201
+    say = lambda address: print(f"bot-orch: {address}", flush=True)  # noqa: E731, T201
+    return serve(config, read, say, workers=arguments.workers)

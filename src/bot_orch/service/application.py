@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -13,10 +13,12 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from bot_orch.errors import BotOrchError
+from bot_orch.eventlog.log import Log
 from bot_orch.service.alarms import start_alarms
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.api.routes import API_ROUTES, ROUTES
 from bot_orch.service.api.tasks import resume
+from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.config import Config
 from bot_orch.service.dashboard.routes import dashboard_pages
 from bot_orch.service.judging.bench import open_bench
@@ -25,7 +27,7 @@ from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.desk import open_queue
 from bot_orch.service.reloading import Reloader
 from bot_orch.service.runtime import Runtime, StartCancelledError
-from bot_orch.service.web.app import asgi_app, open_doors
+from bot_orch.service.web.app import asgi_app, change_door, open_doors, served
 from bot_orch.service.web.auth import Gate
 from bot_orch.service.web.doors import DOOR
 from bot_orch.service.web.endpoint import Request, Site
@@ -44,57 +46,69 @@ def make_runtime(config: Config, **options: Any) -> Runtime:
     return Runtime(config, open_queue=open_queue, **options)
 
 
-def make_runtimes(config: Config, **options: Any) -> Runtime:
+def make_runtimes(config: Config, *, here: Container[str] | None = None, **options: Any) -> Runtime:
     """The runtime of the default router, with those of the others as its ``peers``.
 
-    ``options`` are those of :class:`Runtime`; a ``log`` is for the default router alone.
+    ``here`` names the routers that this process serves, all by default; the rest is away. ``options`` are those of
+    :class:`Runtime`; a ``log`` is for the default router alone.
     """
     shared = {name: value for name, value in options.items() if name != "log"}
     made = {
         name: make_runtime(part, **(options if name == config.name else shared))
         for name, part in config.split().items()
     }
-    if len(made) > 1:
-        for each in made.values():
+    if len(made) > 1 or here is not None:
+        for name, each in made.items():
             each.peers = made
+            each.away = here is not None and name not in here
             each.usage = made[config.name].usage  # a token has one limit over all routers
     return made[config.name]
 
 
 def make_app(
-    runtime: Runtime, environment: Mapping[str, str] | None = None, *, read: Callable[[], Config] | None = None
+    runtime: Runtime,
+    environment: Mapping[str, str] | None = None,
+    *,
+    read: Callable[[], Config] | None = None,
+    cluster: Cluster | None = None,
 ) -> Starlette:
     """The application around a runtime and its peers; starting and stopping it starts and stops them.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload.
+    reload. ``cluster`` are the other processes that serve routers of the service.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        here = [each for each in runtime.routers.values() if not each.away]
         try:
-            for each in runtime.routers.values():
+            runtime.open_reports()
+            for each in here:
                 each.open()
+            if cluster is not None:
+                await cluster.start(doors)
         except (BotOrchError, OSError, sqlite3.Error) as error:
             app.state.failure = error
-            for each in runtime.routers.values():
+            for each in (*here, runtime):
                 await each.stop()
             raise
-        loading = [
-            asyncio.create_task(_load(app, each), name="load") for each in runtime.routers.values()
-        ]  # 503 meanwhile
+        loading = [asyncio.create_task(_load(app, each), name="load") for each in here]  # 503 meanwhile
         try:
             yield
         finally:
-            for each in tuple(runtime.routers.values()):
+            if cluster is not None:
+                await cluster.leave()
+            for each in {*runtime.routers.values(), runtime}:
                 await each.stop()
             await asyncio.gather(*loading)
+            if cluster is not None:
+                await cluster.close()
 
     limits = runtime.config.limits
     gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants)
     site = Site(runtime, gate, BodyRoom(limits.bodies_bytes))
     app = asgi_app(_routes(site), lifespan, runtime)
-    doors = _Doors(app, site)
+    doors = _Doors(app, site, cluster)
     doors.open()
     if read is not None:
         reload = Reloader(runtime, site.gate, read, routers=doors, environment=environment)
@@ -105,10 +119,19 @@ def make_app(
 
 
 class _Doors:
-    """The routers of a running service, which a reload may add and remove."""
+    """The routers of a running service, which a reload may add and remove, and which move between processes."""
 
-    def __init__(self, app: Starlette, site: Site) -> None:
-        self._app, self._site = app, site
+    def __init__(self, app: Starlette, site: Site, cluster: Cluster | None) -> None:
+        self._app, self._site, self._cluster = app, site, cluster
+        if cluster is not None:
+            cluster.switchboard.serve = served(app)
+            for each in site.runtime.routers.values():
+                each.neighbours = cluster.switchboard
+
+    @property
+    def routers(self) -> Mapping[str, Runtime]:
+        """All routers by name, those of other processes too."""
+        return self._site.runtime.routers
 
     def open(self) -> None:
         """Answer the paths of all routers, if there are several, and of no others."""
@@ -118,28 +141,71 @@ class _Doors:
     async def add(self, config: Config) -> None:
         """Start a router; requests can name it once its log is folded."""
         main = self._site.runtime
-        new = make_runtime(config, clock=main.clock)
-        new.peers = {**main.routers, config.name: new}  # nobody else sees it yet
-        new.usage, new.reload = main.usage, main.reload
-        try:
-            new.open()
-            await new.load()
-        except BaseException:
-            new.traces = None  # that of all routers
-            await new.stop()
-            raise
-        _begin(new)
-        self._share(new.peers)
+        if self._cluster is not None and not self._cluster.serves(config.name):
+            new = self._made(config)
+            new.away = True
+        else:
+            new = await self._started(config)
+        self._share({**main.routers, config.name: new})
 
     async def remove(self, name: str) -> None:
         """Take no more requests for a router, and stop it once those that it has are answered, or the grace is over."""
         main = self._site.runtime
         old = main.routers[name]
         self._share({each: peer for each, peer in main.routers.items() if peer is not old})
-        main.background.start(f"removed router {name}", _wound_up(old))
+        if not old.away:
+            main.background.start(f"removed router {name}", _wound_up(old))
+
+    async def take(self, name: str, log: Log, holds: Callable[[], bool]) -> Runtime:
+        """Serve a router that another process has served so far; ``holds`` says whether it is still ours."""
+        new = await self._started(self.routers[name].config, log=log, holds=holds)
+        self._change(name, new)
+        return new
+
+    async def give(self, name: str) -> None:
+        """Serve a router no more: what it has is answered, its state is saved, and its log is closed."""
+        old = self.routers[name]
+        if old.away:
+            return
+        new = self._made(old.config)
+        new.away = True
+        self._change(name, new)
+        await _wound_up(old)
+
+    def _made(self, config: Config, **options: Any) -> Runtime:
+        main = self._site.runtime
+        new = make_runtime(config, clock=main.clock, **options)
+        new.peers, new.usage, new.reload = main.peers, main.usage, main.reload
+        new.traces, new.access, new.neighbours = main.traces, main.access, main.neighbours
+        return new
+
+    async def _started(self, config: Config, *, holds: Callable[[], bool] | None = None, **options: Any) -> Runtime:
+        new = self._made(config, **options)
+        new.holds = holds
+        new.peers = {**self.routers, config.name: new}  # nobody else sees it yet
+        try:
+            await asyncio.to_thread(new.open)
+            await new.load()
+        except BaseException:
+            new.traces = new.access = None  # those of all routers
+            await new.stop()
+            raise
+        _begin(new)
+        return new
+
+    def _change(self, name: str, new: Runtime) -> None:
+        """Answer for a router with another runtime from now on."""
+        peers = self._site.runtime.peers
+        new.peers = peers
+        if isinstance(peers, dict):
+            peers[name] = new
+        is_main = name == self._site.runtime.config.name
+        main = Site(new, self._site.gate, self._site.room) if is_main else None
+        routes = _routes(self._door(name, new))
+        change_door(self._app, name, routes, main=None if main is None else _routes(main))
 
     def _share(self, routers: dict[str, Runtime]) -> None:
-        for each in routers.values():
+        for each in {*routers.values(), self._site.runtime}:
             each.peers = routers
         self.open()
 
@@ -156,7 +222,7 @@ async def _wound_up(runtime: Runtime) -> None:
     except TimeoutError:
         pass
     finally:
-        runtime.traces = None  # that of all routers
+        runtime.traces = runtime.access = None  # those of all routers
         runtime.usage.forget(runtime.writer.log)
         await runtime.stop()
 

@@ -10,7 +10,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.service.operations.catalogue import CATALOGUE
 from bot_orch.service.operations.histograms import CALL_BOUNDS_S, REQUEST_BOUNDS_S, Histogram
 
-__all__ = ["Metrics", "render"]
+__all__ = ["Metrics", "merged", "render"]
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -86,6 +86,34 @@ class Metrics:
             lines += _head(name, "gauge")
             lines += [render(name, labels, value) for labels, value in entries]
         return "\n".join(lines) + "\n"
+
+
+def merged(texts: Iterable[str]) -> str:
+    r"""Metrics of several processes as one text: each series is in one of them.
+
+    Examples
+    --------
+    >>> one, other = "# TYPE a counter\na 1\n# TYPE b gauge\nb 2\n", '# TYPE a counter\na{x="y"} 3\n'
+    >>> print(merged([one, other]), end="")
+    # TYPE a counter
+    a 1
+    a{x="y"} 3
+    # TYPE b gauge
+    b 2
+    """
+    heads: dict[str, list[str]] = {}
+    series: dict[str, list[str]] = {}
+    for text in texts:
+        family, fresh = "", False
+        for line in text.splitlines():
+            if line.startswith("# "):
+                family, before = line.split(" ", 3)[2], family
+                fresh = family not in heads if family != before else fresh
+                if fresh:
+                    heads.setdefault(family, []).append(line)
+            else:
+                series.setdefault(family, []).append(line)
+    return "\n".join(line for name, head in heads.items() for line in [*head, *series.get(name, [])]) + "\n"
 
 
 def _head(name: str, kind: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 
 from bot_orch.errors import BotOrchError
+from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["ServiceProcess"]
@@ -32,13 +33,15 @@ class ServiceProcess(uvicorn.Server):
         Those of uvicorn.
     runtime
         The service.
+    worker
+        What it shares with other workers behind the same port.
     """
 
-    def __init__(self, settings: uvicorn.Config, runtime: Runtime) -> None:
+    def __init__(self, settings: uvicorn.Config, runtime: Runtime, worker: WorkerPost | None = None) -> None:
         self._grace_s = runtime.config.limits.grace_s
         settings.timeout_graceful_shutdown = max(1, round(self._grace_s + _LAST_S))
         super().__init__(settings)
-        self._runtime = runtime
+        self._runtime, self._worker = runtime, worker
         self._reloading: asyncio.Task[None] | None = None
         self.announce: Callable[[int], None] | None = None
 
@@ -46,16 +49,36 @@ class ServiceProcess(uvicorn.Server):
         """Open the log, listen, and announce the port."""
         self._heed_reloads()
         await super().startup(sockets)
+        if self._worker is not None and self.started:
+            await self._take_post(self._worker)
         if self.started and self.announce is not None:
             self.announce(self.servers[0].sockets[0].getsockname()[1])
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Drain, then stop."""
+        if self._worker is not None:
+            self._worker.mail.close()
         ending = asyncio.create_task(self._end_calls(), name="drain")
         try:
             await super().shutdown(sockets)
         finally:
             ending.cancel()
+
+    async def _take_post(self, worker: WorkerPost) -> None:
+        """Answer the other workers, and stop when their parent is gone."""
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_unix_server(self._protocol, sock=worker.listening))
+        worker.mail.open(self._protocol)
+        loop.add_reader(worker.parent, self._stop_alone)
+
+    def _stop_alone(self) -> None:
+        self.should_exit = True
+
+    def _protocol(self) -> Any:
+        settings, state = self.config, self.lifespan.state
+        return settings.http_protocol_class(  # type: ignore[call-arg]
+            config=settings, server_state=self.server_state, app_state=state
+        )
 
     async def _end_calls(self) -> None:
         await asyncio.sleep(self._grace_s)

@@ -95,7 +95,8 @@ class Reloader:
         async with self._one_at_a_time:
             runtime, every = self._runtime, dict(self._runtime.routers)
             for each in every.values():
-                each.check_loaded()
+                if not each.away:
+                    each.check_loaded()
             wanted = (await asyncio.to_thread(self._read)).split()
             new = {name: _kept(each.config, wanted[name]) for name, each in every.items() if name in wanted}
             main = new.get(runtime.config.name)
@@ -107,12 +108,13 @@ class Reloader:
             gate = Gate(main.tokens, self._environment, main.limits, tenants=main.tenants)
             changed, after_restart = await self._change_routers(wanted, every)
             for name, part in new.items():
-                prefix = "" if every[name] is runtime else f"routers.{name}."
+                prefix = "" if name == runtime.config.name else f"routers.{name}."
                 after_restart += _differences(every[name].config, wanted[name], _FIXED, prefix=prefix)
                 found = _differences(every[name].config, part, _LIVE)
                 changed += [prefix + each for each in found if each not in changed or _is_own(part, main, each)]
                 if found or part.tokens != every[name].config.tokens:
                     await _apply(every[name], part)
+            runtime.config = main  # the default router may be served by another process
             if changed:
                 self._gate.adopt(gate)
                 set_level(main.log_level)
@@ -155,6 +157,9 @@ def _differences(old: Config, new: Config, names: Collection[str], *, prefix: st
 
 async def _apply(runtime: Runtime, new: Config) -> None:
     """Change router and agents between two requests; the change is in the log, or it is undone."""
+    if runtime.away:  # the process that serves it makes the change
+        runtime.config = new
+        return
     old, guards = runtime.config, runtime.guards_for(new)
     if runtime.replica is not None and set(guards) != set(runtime.guards):
         remedy = "restart the replicas with the same file, one after the other"

@@ -28,6 +28,7 @@ from bot_orch.service.config import AgentConfig, Config
 from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
+from bot_orch.service.neighbours import Neighbours, moved
 from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import TokenUsage
@@ -47,6 +48,7 @@ __all__ = ["Reloaded", "Runtime", "StartCancelledError", "TicketQueue", "digest_
 _log = logging.getLogger("bot_orch.service")
 _SWEEP_AT_ONCE = 500
 _HEALTH = "health of "
+_LOADED_S, _LOOK_S = 5.0, 0.02
 
 
 def digest_of(body: bytes | bytearray) -> bytes:
@@ -122,6 +124,9 @@ class Runtime:
         self.reference = msgspec.to_builtins(config.router.reference)
         self._saved_seq = 0
         self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
+        self.neighbours: Neighbours | None = None  # other processes, if they serve some of the routers
+        self.away = False  # whether another process serves this router, which is never opened here
+        self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
         self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self.on_trial: tuple[AgentConfig, ...] = ()
         self.shadows: dict[str, float] = {}
@@ -151,7 +156,11 @@ class Runtime:
     @property
     def ready(self) -> bool:
         """Whether the log is open and can be written."""
-        return self.loaded and self._writer is not None and self._writer.failed is None
+        return self.loaded and self._writer is not None and self._writer.failed is None and self._held
+
+    @property
+    def _held(self) -> bool:
+        return self.holds is None or self.holds()
 
     def check_loaded(self, *, brief: bool = False) -> None:
         """Raise a :class:`Problem` with the progress while the log is being folded; ``brief``: without numbers."""
@@ -159,25 +168,40 @@ class Runtime:
             message = "not ready" if brief else f"not ready: {self._folded} of {self._to_fold} events folded"
             details = {} if brief else {"folded": self._folded, "total": self._to_fold}
             raise Problem(503, "not_ready", message, headers={"retry-after": "1"}, details=details)
+        if not self._held:
+            raise moved(self.config.name)
+
+    async def loaded_soon(self) -> None:
+        """Wait for the log to be folded, for a while: a router that was moved is back in a moment."""
+        if self.loaded or self.neighbours is None:
+            return
+        until = asyncio.get_running_loop().time() + _LOADED_S
+        while not (self.loaded or self.stopping) and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(_LOOK_S)
 
     async def start(self) -> None:
         """Open and load the log."""
         self.open()
         await self.load()
 
-    def open(self) -> None:
-        """Open the log, and keep others from writing to it."""
+    def open_reports(self) -> None:
+        """Open what tells others of requests: traces and the access log."""
         if self.traces is None and self.config.traces is not None:
             shared = (each.traces for each in self.peers.values() if each.traces is not None)
             self.traces = next(shared, None) or Traces(self.config.traces)  # first: it may lack its extra
-        access = None if self.config.access_log is None else AccessLog(self.config.access_log)
+        if self.access is None and self.config.access_log is not None:
+            self.access = AccessLog(self.config.access_log)
+
+    def open(self) -> None:
+        """Open the log, and keep others from writing to it."""
+        self.open_reports()
         try:
             self._log = self._given_log or open_log(self.config.database, writing=True, name="config.database")
         except BaseException:
-            if access is not None:
-                access.close()
+            if self.access is not None:
+                self.access.close()
+                self.access = None
             raise
-        self.access = access
 
     async def load(self) -> None:
         """Fold the log in a thread, log a change of settings, join the replicas, build the agents."""

@@ -15,11 +15,19 @@ from typing import Any
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.eventlog.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
+from bot_orch.service.cluster.directory import Directory
+from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.members import Cluster, FixedCluster
+from bot_orch.service.cluster.posts import WorkerPost
+from bot_orch.service.cluster.workers import serve_workers
 from bot_orch.service.config import Config
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.reloading import check_exposed
+from bot_orch.service.runtime import Runtime
 
 __all__ = ["make_server", "one_reason", "serve"]
+
+_WAIT_S = 5.0  # for a router that starts or moves
 
 
 def make_server(
@@ -27,12 +35,13 @@ def make_server(
     *,
     environment: Mapping[str, str] | None = None,
     read: Callable[[], Config] | None = None,
+    worker: WorkerPost | None = None,
     **options: Any,
 ) -> Any:
     """A uvicorn server; ``options`` are those of :class:`bot_orch.service.runtime.Runtime`.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload.
+    reload. A ``worker`` serves some of the routers.
     """
     try:
         import uvicorn
@@ -41,8 +50,8 @@ def make_server(
     except ImportError as error:
         raise MissingExtraError("the service", "service") from error
     check_exposed(config)
-    runtime = make_runtimes(config, **options)
-    app = make_app(runtime, environment, read=read)
+    runtime, cluster = _make_runtimes(config, worker, **options)
+    app = make_app(runtime, environment, read=read, cluster=cluster)
     settings = uvicorn.Config(
         app,
         host=config.listen.host,
@@ -54,36 +63,61 @@ def make_server(
         proxy_headers=False,  # nothing depends on the client's address
         date_header=False,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
-        http=_protocol(config),
+        http=_protocol(config, mobile=worker is not None),
         ws="none",  # no route takes a WebSocket, and its protocol has none of these limits
         timeout_keep_alive=math.ceil(config.limits.idle_s),
         h11_max_incomplete_event_size=config.limits.head_bytes,
     )
-    server = ServiceProcess(settings, runtime)
+    server = ServiceProcess(settings, runtime, worker)
     app.state.stop = partial(setattr, server, "should_exit", True)
     return server
 
 
-def _protocol(config: Config) -> Any:
+def _make_runtimes(config: Config, worker: WorkerPost | None, **options: Any) -> tuple[Runtime, Cluster | None]:
+    """The routers, and the processes that share them if there are several."""
+    if worker is None:
+        return make_runtimes(config, **options), None
+    assignment = worker.assignment()
+    owners = assignment.settle([*config.split()])
+    here = {name for name, number in owners.items() if number == worker.number}
+    runtime = make_runtimes(config, here=here, **options)
+    board = Switchboard(Directory(worker.number), wait_s=_WAIT_S)
+    board.hand_over = worker.mail
+    return runtime, FixedCluster(assignment, worker.number, worker.sockets, switchboard=board)
+
+
+def _protocol(config: Config, *, mobile: bool = False) -> Any:
     """The fastest installed HTTP protocol of uvicorn with limits on headers."""
     if importlib.util.find_spec("httptools") is None:
         return "h11"
     from bot_orch.service.web.protocol import limited
 
-    return limited(config.limits)
+    return limited(config.limits, mobile=mobile)
 
 
-def serve(config: Config, read: Callable[[], Config], say: Callable[[str], None]) -> int:
+def serve(config: Config, read: Callable[[], Config], say: Callable[[str], None], *, workers: int = 1) -> int:
     """Serve until a signal; the exit status. ``say`` gets the address once the log is held and the port is open."""
+    if workers > 1:
+        announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731
+        return serve_workers(workers, config, run=partial(_run, config, read), announce=announce)
+    return _run(config, read, None, say=say)
+
+
+def _run(
+    config: Config, read: Callable[[], Config], worker: WorkerPost | None, *, say: Callable[[str], None] | None = None
+) -> int:
     configure_logs(config.log_level)
     # Thousands of pending decisions stay in memory; a full garbage collection over them would stall answers.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    server = make_server(config, read=read)
-    server.announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")
+    server = make_server(config, read=read, worker=worker)
+    if say is not None:
+        server.announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")
+    elif worker is not None:
+        server.announce = lambda _: worker.started()
     with one_reason(server, config):
-        server.run()
+        server.run(None if worker is None else [worker.shared])
     return 0 if server.started else 3
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bot_orch.eventlog.events import Noted
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
 from bot_orch.service.api.routers import metrics_text
+from bot_orch.service.metrics import merged
+from bot_orch.service.neighbours import alone
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.storage.slices import fingerprint
@@ -20,18 +22,31 @@ async def live(_: Request) -> Reply:
 
 async def ready(request: Request) -> Reply:
     """``GET /health/ready``: the log takes writes."""
-    every = [request.runtime] if request.prefix else request.runtime.peers.values() or [request.runtime]
+    every = (
+        [request.runtime] if request.prefix else [each for each in request.runtime.routers.values() if not each.away]
+    )
+    neighbours = None if request.prefix else request.runtime.neighbours
+    if neighbours is not None:
+        neighbours.check()
     for each in every:
         each.check_loaded()
     if not all(each.ready for each in every):
         raise Problem(503, "not_ready", "the log does not take writes", headers={"retry-after": "1"})
+    if neighbours is not None and not alone(request.headers):
+        for said in await neighbours.ask("GET", request.path, request.headers, near=True):
+            if said.status != 200:
+                raise Problem(503, "not_ready", "another worker is not ready", headers={"retry-after": "1"})
     return json_reply({"status": "ready"})
 
 
 async def metrics(request: Request) -> Reply:
     """``GET /metrics``: of all routers, unless the path names one; with several, their names are labels."""
-    peers = request.runtime.peers
-    text = metrics_text(request.runtime, [request.runtime.config.name] if request.prefix else peers)
+    runtime = request.runtime
+    here = [name for name, each in runtime.peers.items() if not each.away]
+    text = metrics_text(runtime, [runtime.config.name] if request.prefix else here)
+    if runtime.neighbours is not None and not request.prefix and not alone(request.headers):
+        others = await runtime.neighbours.ask("GET", request.path, request.headers, near=True)
+        text = merged([text, *(said.body.decode() for said in others if said.status == 200)])
     return Reply(200, text.encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
 
@@ -91,6 +106,12 @@ async def reload(request: Request) -> Reply:
     if request.runtime.reload is None:
         raise Problem(409, "no_file", "this service was not started from a file; restart it")
     found = await request.runtime.reload()
+    neighbours = request.runtime.neighbours
+    if neighbours is not None and not alone(request.headers):
+        others = await neighbours.ask("POST", request.path, request.headers, near=True)
+        refused = next((said for said in others if said.status != 200), None)
+        if refused is not None:
+            raise Problem(503, "not_reloaded", "another worker did not reload; its log has details, try again")
     return json_reply(ReloadView(changed=found.changed, after_restart=found.after_restart))
 
 

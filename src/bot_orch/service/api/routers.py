@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from bot_orch.service.api.bodies import RouterView
 from bot_orch.service.metrics import Metrics
+from bot_orch.service.neighbours import alone
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.doors import DOOR
@@ -14,15 +17,23 @@ from bot_orch.service.web.endpoint import Request
 
 __all__ = ["listing", "metrics_text"]
 
+_VIEWS = msgspec.json.Decoder(list[RouterView])
+
 
 async def listing(request: Request) -> Reply:
     """``GET /v1/routers``: those that the caller's token may use, the default one first."""
     runtime, caller = request.runtime, request.caller
     every = runtime.peers or {runtime.config.name: runtime}
     default = next(iter(every))
-    shown = {name: each for name, each in every.items() if caller.may_use(name)}
-    views = [_view(name, each, default=name == default, counts=not caller.tenant) for name, each in shown.items()]
-    return json_reply(views)
+    here = {name: each for name, each in every.items() if not (each.away and alone(request.headers))}
+    views = {
+        name: _view(name, each, default=name == default, counts=not caller.tenant) for name, each in here.items()
+    }
+    if runtime.neighbours is not None and not alone(request.headers):
+        for said in await runtime.neighbours.ask("GET", request.path, request.headers):
+            if said.status == 200:
+                views.update((each.name, each) for each in _VIEWS.decode(said.body) if each.name in views)
+    return json_reply([view for name, view in views.items() if caller.may_use(name)])
 
 
 def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> RouterView:
@@ -45,6 +56,8 @@ def metrics_text(runtime: Runtime, names: Iterable[str]) -> str:
     if not runtime.peers:
         return runtime.metrics.text(runtime.gauges())
     whole, gauges = Metrics(), dict[str, list[Any]]()
+    if runtime.neighbours is not None:
+        whole.absorb(runtime.neighbours.counts)
     for name in names:
         peer = runtime.peers[name]
         whole.absorb(peer.metrics, router=name)

@@ -98,6 +98,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         routers.listing,
         scope="decide",
         summary="Routers of this service",
+        everywhere=True,
         answer=list[bodies.RouterView],
     ),
     RouteSpec(
@@ -168,6 +169,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         admin.reload,
         scope="admin",
         summary="Apply the changed configuration file",
+        everywhere=True,
         answer=bodies.ReloadView,
         statuses=(200, 409, 422, 503),
     ),
@@ -181,7 +183,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         answer=dict[str, str],
         statuses=(200, 503),
     ),
-    RouteSpec("GET", "/metrics", admin.metrics, scope="admin", summary="For Prometheus"),
+    RouteSpec("GET", "/metrics", admin.metrics, scope="admin", summary="For Prometheus", everywhere=True),
 )
 
 API_ROUTES = (*ROUTES, *QUEUE_ROUTES)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bot_orch.service.neighbours import PASSED
 from bot_orch.service.operations.access import AccessLog
 
 __all__ = ["CALLER", "REQUEST", "logged"]
@@ -27,14 +28,19 @@ async def logged(log: AccessLog, serve: Callable[..., Awaitable[None]], scope: A
     try:
         await serve(scope, receive, noting)
     finally:
-        request = scope.get(REQUEST)
-        out = {} if request is None else {**request.headers_out, **request.noted}
-        log.write(
-            method=scope["method"],
-            path=scope["path"],
-            status=status,
-            seconds=time.perf_counter() - started,
-            token=scope.get(CALLER, ""),
-            decision=out.get("x-bot-orch-decision-id", ""),
-            agent=out.get("x-bot-orch-agent", ""),
-        )
+        if not scope.get(PASSED):
+            _write(log, scope, status, seconds=time.perf_counter() - started)
+
+
+def _write(log: AccessLog, scope: Any, status: int, *, seconds: float) -> None:
+    request = scope.get(REQUEST)
+    out = {} if request is None else {**request.headers_out, **request.noted}
+    log.write(
+        method=scope["method"],
+        path=scope["path"],
+        status=status,
+        seconds=seconds,
+        token=scope.get(CALLER, ""),
+        decision=out.get("x-bot-orch-decision-id", ""),
+        agent=out.get("x-bot-orch-agent", ""),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from types import MappingProxyType
@@ -19,13 +19,14 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the service", "service") from _error
 
+from bot_orch.service.neighbours import PASSED, WHOLE_PATH
 from bot_orch.service.problems import Problem, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST, logged
 from bot_orch.service.web.doors import DOOR
 from bot_orch.service.web.endpoint import Endpoint
 
-__all__ = ["Lifespan", "asgi_app", "open_doors"]
+__all__ = ["Lifespan", "asgi_app", "change_door", "open_doors", "served"]
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
@@ -44,15 +45,24 @@ class _App(Starlette):
         else:
             await self._serve(scope, receive, send)
 
+    async def serve(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle one ASGI connection, without a line in the access log."""
+        await self._serve(scope, receive, send)
+
+    def replace(self, routes: Sequence[BaseRoute]) -> None:
+        """Answer with other routes from now on."""
+        self.router.routes[:] = routes
+        self.__dict__.pop("_fixed", None)
+
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         if self.doors and scope["type"] == "http" and scope["path"].startswith(DOOR):
             name, _, rest = scope["path"].removeprefix(DOOR).partition("/")
             if name in self.doors:
-                inner = {**scope, "path": f"/{rest}"}
+                inner = {**scope, "path": f"/{rest}", WHOLE_PATH: scope["path"]}
                 try:
                     await self.doors[name](inner, receive, send)
                 finally:
-                    scope.update({key: inner[key] for key in (CALLER, REQUEST) if key in inner})
+                    scope.update({key: inner[key] for key in (CALLER, REQUEST, PASSED) if key in inner})
                 return
         endpoint = self._fixed.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
         await (super().__call__(scope, receive, send) if endpoint is None else endpoint(scope, receive, send))
@@ -70,8 +80,24 @@ class _App(Starlette):
 def open_doors(app: Starlette, routes: Mapping[str, Sequence[BaseRoute]]) -> None:
     """Answer paths that begin with ``/r/NAME`` with the routes of the router of that name."""
     if isinstance(app, _App):
-        handlers = {HTTPException: _http_error}
-        app.doors = {name: _App(routes=each, exception_handlers=handlers) for name, each in routes.items()}
+        app.doors = {name: _door(each) for name, each in routes.items()}
+
+
+def change_door(app: Starlette, name: str, routes: Sequence[BaseRoute], *, main: Sequence[BaseRoute] | None) -> None:
+    """Answer for one router with other routes; ``main`` are those without its path, if it is the default one."""
+    if isinstance(app, _App):
+        app.doors = {**app.doors, name: _door(routes)}
+        if main is not None:
+            app.replace(main)
+
+
+def served(app: Starlette) -> Callable[[Any, Any, Any], Awaitable[None]]:
+    """The application without its access log."""
+    return app.serve if isinstance(app, _App) else app
+
+
+def _door(routes: Sequence[BaseRoute]) -> _App:
+    return _App(routes=routes, exception_handlers={HTTPException: _http_error})
 
 
 def asgi_app(routes: Sequence[BaseRoute], lifespan: Lifespan, runtime: Runtime | None = None) -> Starlette:

@@ -46,8 +46,13 @@ def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, pat
     return runtime.peers[wanted]
 
 
-def of_request(runtime: Runtime, prefix: str, caller: Caller, *, body: Any, params: Mapping[str, str]) -> Runtime:
-    """The router that the request itself names: by its model, or by a decision or task that only that one knows."""
+def of_request(
+    runtime: Runtime, prefix: str, caller: Caller, *, body: Any, params: Mapping[str, str]
+) -> Runtime | None:
+    """The router that the request itself names: by its model, or by a decision or task that only that one knows.
+
+    ``None`` if it is about a decision or task that none here knows.
+    """
     model = body.get("model") if isinstance(body, dict) else None
     if isinstance(model, str) and model.startswith(_MODEL):
         name = model.removeprefix(_MODEL)
@@ -68,22 +73,24 @@ def of_request(runtime: Runtime, prefix: str, caller: Caller, *, body: Any, para
     if not known_as and isinstance(completion_id, str):
         found = (decision_of_completion(each, completion_id, caller.tenant) for each in _loaded(runtime, caller))
         known_as = next((each for each in found if each is not None), None)
+    if not known_as and isinstance(completion_id, str) and runtime.neighbours is not None:
+        return None
     return _owner(runtime, known_as, caller) if isinstance(known_as, str) and is_id(outside(known_as)) else runtime
 
 
-def _owner(runtime: Runtime, known_as: str, caller: Caller) -> Runtime:
-    """The router whose log knows a decision, task or ticket; the one asked if none does."""
+def _owner(runtime: Runtime, known_as: str, caller: Caller) -> Runtime | None:
+    """The router whose log knows a decision, task or ticket."""
     every = _loaded(runtime, caller)
     for each in every:
         if known_as in each.ledger.pending or known_as in each.ledger.tasks:
             return each
-    return next((each for each in every if each.writer.log.about(known_as)), runtime)
+    return next((each for each in every if each.writer.log.about(known_as)), None)
 
 
 def _loaded(runtime: Runtime, caller: Caller) -> list[Runtime]:
-    """All routers that the caller may use, the one asked first."""
+    """All routers that are served here and that the caller may use, the one asked first."""
     others = [each for name, each in runtime.peers.items() if each is not runtime and caller.may_use(name)]
-    return [runtime, *(each for each in others if each.loaded)]
+    return [each for each in (runtime, *others) if each.loaded]
 
 
 def _foreign(name: str) -> Problem:

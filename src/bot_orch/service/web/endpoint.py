@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from bot_orch.eventlog.ids import inside, outside
 from bot_orch.service.config import LimitsConfig
+from bot_orch.service.neighbours import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
 from bot_orch.service.operations.tags import TAGS, with_tags
 from bot_orch.service.operations.tracing import CURRENT, RoundTrace
 from bot_orch.service.operations.usage import LimitKey
@@ -22,17 +23,17 @@ from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
-from bot_orch.service.web.doors import of_caller, of_request, under
+from bot_orch.service.web.doors import DOOR, of_caller, of_request, under
 from bot_orch.service.web.limits import BodyRoom, ClientGoneError, read_body
 from bot_orch.service.web.parsing import JsonBody
 from bot_orch.service.web.queries import read_query
+from bot_orch.service.web.sending import MoreHeaders, Pairs, StreamedReply, disconnected, send_reply, send_stream
 
 __all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
 
 _log = logging.getLogger("bot_orch.http")
 _HEALTH = ("/health/live", "/health/ready")
-_Pairs = list[tuple[bytes, bytes]]
-_SECURITY: _Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+_SECURITY: Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,6 @@ class Request:
         return self.body if isinstance(self.body, dict) else {}
 
 
-@dataclass(slots=True)
-class StreamedReply:
-    """An answer sent in pieces."""
-
-    pieces: AsyncIterator[bytes]
-    media: bytes = b"text/event-stream"
-
-
 Handler = Callable[[Request], Awaitable[Reply | StreamedReply]]
 
 
@@ -119,7 +112,7 @@ class Face(Protocol):
         """The query string, decoded."""
         ...
 
-    def headers(self) -> _Pairs:
+    def headers(self) -> Pairs:
         """Headers of every answer that does not set them itself."""
         ...
 
@@ -154,7 +147,7 @@ class JsonFace:
         """See :class:`Face`."""
         return read_query(written) if written else {}
 
-    def headers(self) -> _Pairs:
+    def headers(self) -> Pairs:
         """See :class:`Face`."""
         return _SECURITY
 
@@ -186,6 +179,8 @@ class Endpoint:
         Whether bodies may have ``limits.body_bytes``, not only ``limits.record_bytes``.
     tenants
         Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
+    everywhere
+        Whether every process answers for itself and the others, whichever serves the default router.
     """
 
     def __init__(
@@ -200,12 +195,14 @@ class Endpoint:
         watch: bool = False,
         large: bool = False,
         tenants: bool | None = None,
+        everywhere: bool = False,
     ) -> None:
         self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
         self._prefix = site.prefix
         self._handler, self._route, self._scope = handler, route, scope
         self._face, self._turn, self._watch = face, turn, watch
         self._tenants = scope != "admin" if tenants is None else tenants
+        self._local = not site.prefix and (everywhere or scope is None)
         self._decides = turn and scope == "decide"  # these requests count for the limits of a token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -213,18 +210,25 @@ class Endpoint:
         started = time.perf_counter()
         request: Request | None = None
         trace = self._trace(scope) if self._runtime.traces is not None else None
-        status, size = 499, [0]
+        status, size, passed = 499, [0], False
         try:
-            request = scope[REQUEST] = await self._read(scope, receive, size)
+            try:
+                request = scope[REQUEST] = await self._read(Exchange(scope, receive, send), size)
+            except Elsewhere as other:
+                passed = scope[PASSED] = True
+                if other.router and self._runtime.neighbours is not None:
+                    exchange = Exchange(scope, receive, send, raw=other.raw)
+                    await self._runtime.neighbours.pass_on(other.router, exchange)
+                return
             answer = await (self._watched(request, receive) if self._watch else self._handle(request))
             if isinstance(answer, StreamedReply):
                 status = 200
-                await _send_stream(answer, self._headers(request), receive=receive, send=send)
+                await send_stream(answer, self._headers(request), receive=receive, send=send)
             else:
                 if self._prefix and self._face.people:
                     answer = under(self._prefix, answer)
                 status = answer.status
-                await _send(answer, self._headers(request), send)
+                await send_reply(answer, self._headers(request), send)
         except ClientGoneError:
             pass
         except asyncio.CancelledError:
@@ -236,15 +240,17 @@ class Endpoint:
             if self._prefix and self._face.people:
                 reply = under(self._prefix, reply)
             status = reply.status
-            await _send(reply, self._headers(request), send)
+            await send_reply(reply, self._headers(request), send)
         finally:
             self._room.give_back(size[0])
             if trace is not None:
                 given = (None, {}) if request is None else (request.body, request.headers_out)
                 trace.end(status, body=given[0], told=given[1])
-            self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
+            if not passed:
+                self._runtime.metrics.request(self._route, status, time.perf_counter() - started)
 
-    async def _read(self, scope: Any, receive: Any, size: list[int]) -> Request:
+    async def _read(self, exchange: Exchange, size: list[int]) -> Request:
+        scope = exchange.scope
         headers, method = single(scope["headers"]), scope["method"]
         gate, face, visit = self._gate, self._face, Visit((scope.get("client") or ("",))[0], self._route)
         if face.people:
@@ -254,10 +260,18 @@ class Endpoint:
         scope[CALLER] = inside(caller.tenant, caller.name)
         if caller.tenant and not self._tenants:
             raise Problem(403, "service_wide", "this is about the whole service; use a token without a tenant")
-        runtime = self._runtime
+        runtime, prefix = self._runtime, self._prefix
+        passed_on = "" if runtime.neighbours is None else headers.get(ROUTER_HEADER, b"").decode("latin-1")
+        if passed_on not in ("", ANY):
+            runtime, prefix = self._passed_on(passed_on), f"{DOOR}{passed_on}"
         if runtime.peers and self._scope is not None:
-            runtime = of_caller(runtime, self._prefix, caller, people=method if face.people else "", path=scope["path"])
-        if self._route not in _HEALTH:
+            runtime = of_caller(runtime, prefix, caller, people=method if face.people else "", path=scope["path"])
+        if runtime.away and not self._local:
+            named = prefix or caller.router is not None or face.people
+            if named or not (face.takes_body(method) or "id" in scope.get("path_params", {})):
+                raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name)
+        elif self._route not in _HEALTH and not runtime.away:
+            await runtime.loaded_soon()
             runtime.check_loaded(brief=bool(caller.tenant))
         allowed = _allowed(runtime, caller) if self._decides and not runtime.peers else {}
         raw: bytes | bytearray = b""
@@ -265,13 +279,17 @@ class Endpoint:
         if face.takes_body(method):
             limits = self._runtime.config.limits
             most = limits.body_bytes if self._large else limits.record_bytes
-            raw = await read_body(headers, receive, limits, most=most, room=self._room)
-            size[0] = len(raw)
+            raw = await read_body(headers, exchange.receive, limits, most=most, room=self._room)
+            size[0], exchange.raw = len(raw), raw
             body = await face.decode(raw, limits)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
-        if runtime.peers and not face.people:
-            runtime = of_request(runtime, self._prefix, caller, body=body, params=params)
+        if runtime.peers and not face.people and not self._local:
+            found = of_request(runtime, prefix, caller, body=body, params=params)
+            runtime = found or await self._unknown(runtime, exchange, passed_on)
+            if runtime.away:
+                raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name, exchange.raw)
             if self._route not in _HEALTH:
+                await runtime.loaded_soon()
                 runtime.check_loaded(brief=bool(caller.tenant))
             allowed = _allowed(runtime, caller) if self._decides else {}
         return Request(
@@ -288,6 +306,21 @@ class Endpoint:
             headers_out=allowed,
         )
 
+    def _passed_on(self, name: str) -> Runtime:
+        """The router for which another process has passed a request on."""
+        bound = bool(self._prefix) or self._face.people  # to the router of the path
+        if name not in self._runtime.peers or (bound and name != self._runtime.config.name):
+            raise moved(name[:64])
+        return self._runtime.peers[name]
+
+    async def _unknown(self, runtime: Runtime, exchange: Exchange, passed_on: str) -> Runtime:
+        """The router for something that none here knows: another process may, else it is the one asked."""
+        if passed_on:
+            raise moved(runtime.config.name)
+        if runtime.neighbours is not None and await runtime.neighbours.offer(exchange):
+            raise Elsewhere
+        return runtime
+
     def _trace(self, scope: Any) -> RoundTrace | None:
         """The trace of a round, known to everything that is awaited or started from here."""
         traces = self._runtime.traces
@@ -295,8 +328,8 @@ class Endpoint:
         CURRENT.set(trace)
         return trace
 
-    def _headers(self, request: Request | None) -> _Headers:
-        return _Headers(self._face.headers(), {} if request is None else request.headers_out)
+    def _headers(self, request: Request | None) -> MoreHeaders:
+        return MoreHeaders(self._face.headers(), {} if request is None else request.headers_out)
 
     async def _handle(self, request: Request) -> Reply | StreamedReply:
         if self._turn:
@@ -306,7 +339,7 @@ class Endpoint:
     async def _watched(self, request: Request, receive: Any) -> Reply | StreamedReply:
         """Run the handler; cancel it when the caller disconnects."""
         work = asyncio.ensure_future(self._handle(request))
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -339,58 +372,3 @@ def _target(scope: Any) -> str:
     """The path with its query, so that a page can lead back to it."""
     query = scope.get("query_string", b"").decode("latin-1")
     return f"{scope['path']}?{query}" if query else str(scope["path"])
-
-
-async def _disconnected(receive: Any) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-class _Headers(NamedTuple):
-    """Headers of an answer beside its own: those of the face unless the answer has them, and those of the handler."""
-
-    usual: _Pairs
-    extra: Mapping[str, str]
-
-    def added_to(self, own: _Pairs) -> _Pairs:
-        said = {name for name, _ in own}
-        more = [(name.encode("latin-1"), _printable(value)) for name, value in self.extra.items()]
-        return [*own, *(pair for pair in self.usual if pair[0] not in said), *more]
-
-
-def _printable(text: str) -> bytes:
-    return "".join(each if " " <= each <= "~" else "?" for each in text).encode("ascii")
-
-
-async def _send(reply: Reply, headers: _Headers, send: Any) -> None:
-    pairs = [*headers.added_to(reply.headers), (b"content-length", str(len(reply.body)).encode())]
-    await send({"type": "http.response.start", "status": reply.status, "headers": pairs})
-    await send({"type": "http.response.body", "body": reply.body})
-
-
-async def _send_stream(stream: StreamedReply, headers: _Headers, *, receive: Any, send: Any) -> None:
-    """Send pieces until the end, or until the caller disconnects."""
-    gone = asyncio.ensure_future(_disconnected(receive))
-    sender = asyncio.ensure_future(_pieces(stream, headers, send))
-    try:
-        await asyncio.wait((sender, gone), return_when=asyncio.FIRST_COMPLETED)
-        if sender.done():
-            sender.result()
-    finally:
-        for each in (sender, gone):
-            each.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await each
-
-
-async def _pieces(stream: StreamedReply, headers: _Headers, send: Any) -> None:
-    pairs = headers.added_to([(b"content-type", stream.media)])
-    await send({"type": "http.response.start", "status": 200, "headers": pairs})
-    try:
-        async for piece in stream.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-    finally:
-        close = getattr(stream.pieces, "aclose", None)
-        if close is not None:
-            await close()
-    await send({"type": "http.response.body", "body": b""})

@@ -38,6 +38,8 @@ class RouteSpec:
         How errors look.
     tenants
         Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
+    everywhere
+        Whether every process of a service answers it, for itself and the others.
     """
 
     method: str
@@ -54,6 +56,7 @@ class RouteSpec:
     face: type[JsonFace] = JsonFace
     query: tuple[str, ...] = ()
     tenants: bool | None = None
+    everywhere: bool = False
 
     def route(self, site: Site) -> BaseRoute:
         """The route of the application; a request with a body may decide or log something."""
@@ -67,5 +70,6 @@ class RouteSpec:
             watch=self.watch,
             large=self.large,
             tenants=self.tenants,
+            everywhere=self.everywhere,
         )
         return Route(self.path, endpoint, methods=[self.method])

@@ -1,0 +1,286 @@
+"""Requests for routers of other processes: handed over, or passed on with bodies streamed both ways.
+
+The client's own headers go along, its token among them, and are checked again where they arrive. A header names the
+router; a request that has it is never passed on again, so there are no loops. A process that does not serve the router
+says so before it does anything, and the request is sent to whoever serves it by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+
+from bot_orch.service.cluster.directory import Directory, Neighbour
+from bot_orch.service.metrics import Metrics
+from bot_orch.service.neighbours import ANY, MOVED_HEADER, PASSED, ROUTER_HEADER, WHOLE_PATH, Exchange, Said, moved
+from bot_orch.service.problems import Problem
+
+__all__ = ["Switchboard"]
+
+_log = logging.getLogger("bot_orch.cluster")
+_OF_ONE_HOP = frozenset(
+    {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"proxy-connection"}
+)
+_WITH_ASK = frozenset({b"authorization", b"x-api-key", b"cookie", b"host", b"origin"})
+_SMALL = 48_000  # bytes of a body that is read before it is sent, so that it can be sent again
+_CONNECT_S, _ASK_S, _LOOK_S = 2.0, 5.0, 0.1
+_IDLE_S = 10.0  # shorter than the server keeps a connection
+
+Serve = Callable[[Any, Any, Any], Awaitable[None]]
+HandOver = Callable[[Neighbour, Exchange], bool]
+
+
+class Switchboard:
+    """See :class:`bot_orch.service.neighbours.Neighbours`.
+
+    Parameters
+    ----------
+    directory
+        Who serves what.
+    wait_s
+        How long a request waits for a router that moves.
+    """
+
+    def __init__(self, directory: Directory, *, wait_s: float) -> None:
+        self.directory, self._wait_s, self.counts = directory, wait_s, Metrics()
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self.serve: Serve | None = None  # the application of this process
+        self.hand_over: HandOver | None = None
+        self.problem: str | None = None  # why this process knows nothing about the others
+
+    async def pass_on(self, router: str, exchange: Exchange) -> None:
+        """Let the process that serves a router answer; 503 if there is none for too long."""
+        loop, mine = asyncio.get_running_loop(), self.directory
+        until = loop.time() + self._wait_s
+        await _read_small(exchange)
+        again = exchange.raw is not None  # a body that was not kept can be sent once
+        while True:
+            found = mine.of(router)
+            if found is not None:
+                if found.near and self.hand_over is not None and self.hand_over(found, exchange):
+                    self._count(router, "handed_over")
+                    return
+                if await self._send(found, router, exchange):
+                    self._count(router, "passed_on")
+                    return
+                if not again:
+                    raise moved(router)
+            elif mine.owner(router) == mine.own and self.serve is not None:
+                await self._here(self.serve, exchange)
+                return
+            left_s = until - loop.time()
+            if left_s <= 0:
+                self._count(router, "nobody")
+                message = f"no process serves the router {router!r} at the moment; try again"
+                raise Problem(503, "no_owner", message, headers={"retry-after": "1"})
+            await mine.changed(min(left_s, _LOOK_S))
+
+    async def offer(self, exchange: Exchange) -> bool:
+        """Let the process answer that knows what a request is about; False if none does, and nothing was done."""
+        if exchange.raw is None:
+            exchange.raw = b""
+        for each in tuple(self.directory.neighbours.values()):
+            if await self._send(each, ANY, exchange, insist=True):
+                self._count(ANY, "passed_on")
+                return True
+        return False
+
+    async def ask(self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False) -> list[Said]:
+        """See :class:`bot_orch.service.neighbours.Neighbours`."""
+        kept = {name: value for name, value in headers.items() if name in _WITH_ASK}
+        asked = [each for each in self.directory.neighbours.values() if each.near or not near]
+        return await asyncio.gather(*(self._ask(each, method, path, headers=kept) for each in asked))
+
+    def check(self) -> None:
+        """Raise a :class:`Problem` if this process does not know who serves what."""
+        if self.problem is not None:
+            raise Problem(503, "not_ready", self.problem, headers={"retry-after": "1"})
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+    async def _ask(self, other: Neighbour, method: str, path: str, *, headers: Mapping[bytes, bytes]) -> Said:
+        sent = {**_names(headers.items()), ROUTER_HEADER.decode(): ANY}
+        try:
+            async with asyncio.timeout(_ASK_S):
+                session, base = self._session(other)
+                async with session.request(method, base + path, headers=sent, allow_redirects=False) as answer:
+                    return Said(answer.status, await answer.read())
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            _log.warning("a process does not answer", extra={"fields": _of(other, error)})
+            return Said(503, b"")
+
+    async def _here(self, serve: Serve, exchange: Exchange) -> None:
+        """Answer in this process, which serves the router by now."""
+        scope = {**exchange.scope, "path": exchange.scope.get(WHOLE_PATH, exchange.scope["path"])}
+        scope.pop(PASSED, None)
+        await serve(scope, _replayed(exchange), exchange.send)
+
+    async def _send(self, other: Neighbour, router: str, exchange: Exchange, *, insist: bool = False) -> bool:
+        """Send a request on and its answer back; False if nothing was done there.
+
+        Nobody may be sure of that if a process does not answer: with ``insist`` that is an error, too.
+        """
+        task = asyncio.ensure_future(self._attempt(other, router, exchange))
+        watch = [task, asyncio.ensure_future(self._lost(other))]
+        if exchange.raw is not None:  # all of the body was read: the next message says that the client has left
+            watch.append(asyncio.ensure_future(_gone(exchange.receive)))
+        try:
+            await asyncio.wait(watch, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if watch[1].done():
+                raise _broken(router)
+            return True  # to nobody
+        except _NothingDoneError as error:
+            if insist:
+                raise _broken(router) from error
+            return False
+        finally:
+            for each in watch:
+                each.cancel()
+            for each in watch:
+                with suppress(asyncio.CancelledError, Exception):
+                    await each
+
+    async def _attempt(self, other: Neighbour, router: str, exchange: Exchange) -> bool:
+        scope, started = exchange.scope, False
+        session, base = self._session(other)
+        query = b"?" + scope["query_string"] if scope.get("query_string") else b""
+        pairs = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_HOP]
+        headers = [*_names(pairs, several=True), (ROUTER_HEADER.decode(), router)]
+        body: Any = exchange.raw if exchange.raw is not None else _streamed(exchange.receive)
+        if exchange.raw is not None and not exchange.raw and b"content-length" not in dict(pairs):
+            body = None
+        target = base + (scope["raw_path"] + query).decode("latin-1")
+        try:
+            async with session.request(
+                scope["method"], _url(target), data=body, headers=headers, allow_redirects=False
+            ) as answer:
+                if MOVED_HEADER in answer.headers:
+                    return False
+                started = True
+                await _relay(answer, exchange.send)
+                return True
+        except aiohttp.ClientConnectorError as error:
+            raise _NothingDoneError from error
+        except (aiohttp.ClientError, OSError) as error:
+            if started:  # the client sees an answer that ends too early
+                _log.warning("an answer broke off", extra={"fields": _of(other, error)})
+                return True
+            raise _broken(router) from error
+
+    async def _lost(self, other: Neighbour) -> None:
+        """Return when another process is not there any more."""
+        while other.number in self.directory.neighbours:
+            await self.directory.changed(3600.0)
+
+    def _session(self, other: Neighbour) -> tuple[aiohttp.ClientSession, str]:
+        """The connections to another process, and how its addresses begin."""
+        if other.address not in self._sessions:
+            connector: aiohttp.BaseConnector
+            if other.near:
+                connector = aiohttp.UnixConnector(other.address, limit=0, keepalive_timeout=_IDLE_S)
+            else:
+                connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S, use_dns_cache=True)
+            self._sessions[other.address] = aiohttp.ClientSession(
+                connector=connector,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            )
+        return self._sessions[other.address], "http://worker" if other.near else f"http://{other.address}"
+
+    def _count(self, router: str, how: str) -> None:
+        own = str(self.directory.own)
+        self.counts.count("bot_orch_passed_on_total", process=own, router=router, how=how)
+
+
+class _NothingDoneError(Exception):
+    """The request did not reach the other process."""
+
+
+async def _relay(answer: aiohttp.ClientResponse, send: Any) -> None:
+    pairs = [(name.lower(), value) for name, value in answer.raw_headers if name.lower() not in _OF_ONE_HOP]
+    await send({"type": "http.response.start", "status": answer.status, "headers": pairs})
+    async for piece in answer.content.iter_any():
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _read_small(exchange: Exchange) -> None:
+    """Read a small body, or that there is none, so that the request can be sent again."""
+    if exchange.raw is not None:
+        return
+    headers = dict(exchange.scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    if b"transfer-encoding" in headers or not length.isdigit() or int(length) > _SMALL:
+        return
+    raw = bytearray()
+    while True:
+        message = await exchange.receive()
+        if message["type"] != "http.request":
+            break
+        raw += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    exchange.raw = bytes(raw)
+
+
+async def _streamed(receive: Any) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ConnectionResetError("the client has left")
+        if message.get("body"):
+            yield message["body"]
+        if not message.get("more_body"):
+            return
+
+
+def _replayed(exchange: Exchange) -> Callable[[], Awaitable[Any]]:
+    kept = [] if exchange.raw is None else [bytes(exchange.raw)]
+
+    async def receive() -> Any:
+        if kept:
+            return {"type": "http.request", "body": kept.pop(), "more_body": False}
+        return await exchange.receive()
+
+    return receive
+
+
+async def _gone(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _names(pairs: Any, *, several: bool = False) -> Any:
+    found = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+    return found if several else dict(found)
+
+
+def _url(text: str) -> Any:
+    from yarl import URL
+
+    return URL(text, encoded=True)
+
+
+def _broken(router: str) -> Problem:
+    message = (
+        f"the process that serves the router {router!r} went away; it may have done what was asked: "
+        "repeat it with the same idempotency key"
+    )
+    return Problem(503, "owner_lost", message, headers={"retry-after": "1"})
+
+
+def _of(other: Neighbour, error: Exception) -> dict[str, Any]:
+    return {"process": other.number, "error": type(error).__name__, "detail": str(error)}

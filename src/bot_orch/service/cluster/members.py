@@ -1,0 +1,98 @@
+"""One process among those that serve the routers of one service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from bot_orch.eventlog.log import Log
+from bot_orch.service.cluster.directory import Assignment, Neighbour
+from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.runtime import Runtime
+
+__all__ = ["Cluster", "FixedCluster", "RouterDoors"]
+
+
+class RouterDoors(Protocol):
+    """The routers of this process."""
+
+    @property
+    def routers(self) -> Mapping[str, Runtime]:
+        """All routers by name, those of other processes too."""
+        ...
+
+    async def take(self, name: str, log: Log, holds: Callable[[], bool]) -> Runtime:
+        """Serve a router; ``holds`` says whether it is still ours."""
+        ...
+
+    async def give(self, name: str) -> None:
+        """Serve a router no more, once its state is saved."""
+        ...
+
+
+class Cluster(Protocol):
+    """The processes of a service, as the application needs them."""
+
+    @property
+    def switchboard(self) -> Switchboard:
+        """Passes requests on."""
+        ...
+
+    def serves(self, router: str) -> bool:
+        """Whether a router that is new in the configuration starts in this process at once."""
+        ...
+
+    async def start(self, doors: RouterDoors) -> None:
+        """Take part."""
+        ...
+
+    async def leave(self) -> None:
+        """Leave the routers to others; requests are still passed on."""
+        ...
+
+    async def close(self) -> None:
+        """End."""
+        ...
+
+
+class FixedCluster:
+    """Workers of one machine, each with routers of its own: the locks of their files keep others out.
+
+    Parameters
+    ----------
+    assignment
+        Which worker serves what.
+    own, sockets
+        The number of this worker, and where each one takes requests of the others.
+    switchboard
+        Passes requests on.
+    """
+
+    def __init__(
+        self, assignment: Assignment, own: int, sockets: Mapping[int, str], *, switchboard: Switchboard
+    ) -> None:
+        self._assignment, self._own, self._sockets, self.switchboard = assignment, own, sockets, switchboard
+        self._doors: RouterDoors | None = None
+
+    def serves(self, router: str) -> bool:
+        """See :class:`Cluster`."""
+        names = [] if self._doors is None else [*self._doors.routers]
+        owners = self._assignment.settle([*names, router])
+        self._set(owners)
+        return owners[router] == self._own
+
+    async def start(self, doors: RouterDoors) -> None:
+        """See :class:`Cluster`."""
+        self._doors = doors
+        self._set(self._assignment.settle([*doors.routers]))
+
+    async def leave(self) -> None:
+        """See :class:`Cluster`."""
+
+    async def close(self) -> None:
+        """See :class:`Cluster`."""
+        await self.switchboard.close()
+
+    def _set(self, owners: Mapping[str, int]) -> None:
+        others = [Neighbour(number, path, near=True) for number, path in self._sockets.items()]
+        self.switchboard.directory.set(owners, others)

@@ -1,0 +1,331 @@
+"""``serve --workers N``: routers spread over processes behind one port, with the promises of one process."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from service_running import PATIENCE_S, until
+
+from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
+
+TEXT = """
+version: 1
+database: log.sqlite
+listen: {port: 0}
+log_level: error
+access_log: access.log
+router: {policy: bot}
+agents: [{id: general, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}]
+routers:
+  support:
+    router: {policy: bot}
+    agents: [{id: helper, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}]
+  code:
+    router: {policy: bot}
+    agents: [{id: coder, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}, {id: person, kind: human}]
+"""
+TOKENS = """
+tokens:
+  - {name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}
+  - {name: helpdesk, scopes: [decide, feedback, queue, admin], env: HELP, router: support}
+  - {name: reporter, scopes: [feedback], env: REPORT}
+"""
+SECRETS = {"ALL": "a" * 20, "HELP": "h" * 20, "REPORT": "r" * 20}
+ALL, HELP, REPORT = ({"Authorization": f"Bearer {secret}"} for secret in SECRETS.values())
+AGENTS = {"default": "general", "support": "helper", "code": "coder"}
+CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
+
+
+class _Local(http.client.HTTPConnection):
+    """A connection to the socket of one worker."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE_S)
+        self._path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE_S)
+        self.sock.connect(self._path)
+
+
+class Service:
+    """``bot-orch serve --workers 2``; a request goes to the port, or to one worker."""
+
+    def __init__(self, folder, text=TEXT + TOKENS, workers=2):
+        self.folder, self.config = folder, folder / "c.yaml"
+        self.config.write_text(text)
+        command = [sys.executable, "-m", "bot_orch", "serve", str(self.config), "--workers", str(workers)]
+        self.errors = (folder / "errors").open("w+b")
+        environment = {**os.environ, **SECRETS, "TMPDIR": str(folder)}
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=folder, env=environment
+        )
+        self.port = 0
+
+    def wait(self):
+        said = self.process.stdout.readline()
+        assert said.startswith("bot-orch: http://"), self.said()
+        self.port = int(said.split()[1].rsplit(":", 1)[1])
+        until(lambda: self("GET", "/health/ready")[0] == 200)
+        return self
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+    def connect(self, worker=None):
+        if worker is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        return _Local(next(self.folder.glob(f"bot-orch-*/{worker}.sock")))
+
+    def __call__(self, method, path, body=None, *, worker=None, headers=ALL, connection=None):
+        found = connection or self.connect(worker)
+        try:
+            found.request(method, path, None if body is None else json.dumps(body).encode(), dict(headers))
+            answer = found.getresponse()
+            raw = answer.read()
+            is_json = answer.headers.get("content-type", "").startswith("application/json")
+            return answer.status, json.loads(raw) if is_json else raw.decode(), answer.headers
+        finally:
+            if connection is None:
+                found.close()
+
+    def workers(self):
+        """The process of every worker, by number: that which has the file of one of its routers open."""
+        out = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False).stdout
+        return [int(each) for each in out.split()]
+
+    def worker_of(self, router):
+        file = self.folder / ("log.sqlite" if router == "default" else f"log.{router}.sqlite")
+        for process in self.workers():
+            with contextlib.suppress(OSError):
+                links = [str(each.readlink()) for each in Path(f"/proc/{process}/fd").iterdir()]
+                if str(file) in links:
+                    return process
+        return None
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE_S)
+        self.process.stdout.close()
+        self.errors.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    made = Service(tmp_path_factory.mktemp("workers"))
+    try:
+        yield made.wait()
+    finally:
+        made.stop()
+
+
+def decide(service, router, **options):
+    body = {"task": {}, "eligible": [AGENTS[router]]}
+    status, made, _ = service("POST", f"/r/{router}/v1/decisions", body, **options)
+    assert status == 200, made
+    return made
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_every_worker_answers_for_every_router(service, worker):
+    for router, agent in AGENTS.items():
+        assert decide(service, router, worker=worker)["agent"] == agent
+        status, _, headers = service("POST", f"/r/{router}/v1/chat/completions", CHAT, worker=worker)
+        assert status == 200
+        assert headers["x-bot-orch-agent"] in (agent, "person")
+        for page in ("/", "/dashboard", "/decisions", "/queue", "/dashboard/share.csv"):
+            assert service("GET", f"/r/{router}{page}", worker=worker)[0] == 200
+    status, _, headers = service("POST", "/v1/chat/completions", {**CHAT, "model": "auto:support"}, worker=worker)
+    assert (status, headers["x-bot-orch-agent"]) == (200, "helper")
+    assert service("POST", "/v1/chat/completions", CHAT, worker=worker)[2]["x-bot-orch-agent"] == "general"
+    status, _, headers = service("POST", "/v1/chat/completions", CHAT, worker=worker, headers=HELP)
+    assert (status, headers["x-bot-orch-agent"]) == (200, "helper")
+    assert service("POST", "/r/code/v1/decisions", {}, worker=worker, headers=HELP)[0] == 403
+    assert service("POST", "/r/code/v1/decisions", {}, worker=worker, headers={})[0] == 401
+    assert service("GET", "/r/none/v1/agents", worker=worker)[0] == 404
+    for path in ("/", "/dashboard", "/queue", "/login", "/openapi.json", "/health/ready", "/health/live", "/v1/models"):
+        assert service("GET", path, worker=worker)[0] == 200, path
+    status, listed, _ = service("GET", "/v1/routers", worker=worker)
+    assert {each["name"]: each["ready"] for each in listed} == dict.fromkeys(AGENTS, True)
+    assert all(each["decisions"] > 0 for each in listed)
+    text = service("GET", "/metrics", worker=worker)[1]
+    assert all(f'bot_orch_ready{{router="{router}"}} 1' in text for router in AGENTS)
+    assert text.count("# TYPE bot_orch_requests_total ") == 1
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_reports_find_the_worker_of_their_decision(service, worker):
+    for router in AGENTS:
+        made = decide(service, router)
+        assert service("GET", f"/v1/decisions/{made['id']}", worker=worker)[1]["decision"]["id"] == made["id"]
+        report = {"decision_id": made["id"], "reward": 1.0}
+        for effect in (False, True):
+            status, told, _ = service("POST", "/v1/feedback", report, worker=worker, headers=REPORT)
+            assert (status, told["effect"], told["duplicate"]) == (200, "learned", effect)
+    assert service("GET", f"/v1/decisions/{'0' * 8}-0000-7000-8000-{'0' * 12}", worker=worker)[0] == 404
+    answered = service("POST", "/r/support/v1/chat/completions", CHAT)[1]
+    body = {"completion_id": answered["id"], "reward": 0.5}
+    assert service("POST", "/v1/feedback", body, worker=worker)[1]["effect"] in ("learned", "replaced", "revision")
+
+
+def test_one_key_has_one_answer_whichever_worker_is_asked(service):
+    for router in AGENTS:
+        body = {"task": {}, "eligible": [AGENTS[router]]}
+        headers = {**ALL, "Idempotency-Key": f"key-{router}"}
+        path = f"/r/{router}/v1/decisions"
+        answers = [service("POST", path, body, worker=worker, headers=headers)[1] for worker in (0, 1, 0, 1)]
+        assert len({each["id"] for each in answers}) == 1
+    made = [service("POST", "/v1/decisions", {}, worker=w, headers={**ALL, "Idempotency-Key": "k"})[1] for w in (0, 1)]
+    assert made[0]["id"] == made[1]["id"]
+
+
+def test_streams_and_connections_that_ask_for_several_routers(service):
+    connection = service.connect()
+    answers = []
+    for router in ["support", "default", "code"] * 8 + ["support"] * 40:
+        answers.append(decide(service, router, connection=connection)["agent"] == AGENTS[router])
+        body = {**CHAT, "stream": True}
+        status, text, _ = service("POST", f"/r/{router}/v1/chat/completions", body, connection=connection)
+        answers.append(status == 200 and text.rstrip().endswith("data: [DONE]"))
+    connection.close()
+    assert all(answers)
+    text = service("GET", "/metrics")[1]
+    assert 'how="handed_over"' in text
+    assert 'how="passed_on"' in text
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_large_bodies_are_streamed(service, worker):
+    text = "long " * 400_000
+    body = {**CHAT, "messages": [{"role": "user", "content": text}]}
+    for router in ("default", "support"):
+        status, answered, headers = service("POST", f"/r/{router}/v1/chat/completions", body, worker=worker)
+        assert (status, headers["x-bot-orch-agent"]) == (200, AGENTS[router]), answered
+    with contextlib.suppress(BrokenPipeError):  # the answer may come before the end of the body
+        assert service("POST", "/r/support/v1/decisions", {"task": {"text": text}}, worker=worker)[0] == 413
+
+
+def test_requests_sent_ahead_are_answered_in_order(service):
+    """Several requests in one piece: such a connection is not handed over."""
+    line = "GET /r/{}/v1/agents HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n"
+    asked = ["support", "default", "support", "code"]
+    with socket.create_connection(("127.0.0.1", service.port), PATIENCE_S) as client:
+        client.sendall("".join(line.format(router, SECRETS["ALL"]) for router in asked).encode())
+        file = client.makefile("rb")
+        for router in asked:
+            assert b" 200 " in file.readline()
+            length = 0
+            while (header := file.readline().strip()) != b"":
+                length = int(header.split(b":")[1]) if header.startswith(b"content-length") else length
+            assert json.loads(file.read(length))[0]["id"] == AGENTS[router]
+
+
+def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(service):
+    made = {router: [decide(service, router) for _ in range(5)] for router in AGENTS}
+    victim, other = service.worker_of("support"), service.worker_of("default")
+    assert victim != other
+    os.kill(victim, signal.SIGKILL)
+    assert decide(service, "default", worker=0)["agent"] == "general"
+    assert decide(service, "support", worker=0)["agent"] == "helper"  # waits for the next one
+    assert service.worker_of("default") == other
+    assert service.worker_of("support") not in (None, victim)
+    until(lambda: service("GET", "/health/ready")[0] == 200)
+    for router, decisions in made.items():
+        for each in decisions:
+            assert service("GET", f"/r/{router}/v1/decisions/{each['id']}")[0] == 200
+
+
+def test_every_request_has_one_line_in_the_access_log(service):
+    def lines():
+        return [json.loads(line) for line in (service.folder / "access.log").read_text().splitlines()]
+
+    for number, worker in enumerate((0, 1, 0, 1)):
+        service("GET", f"/r/support/v1/objective?n={number}", worker=worker)
+    seen = [each for each in lines() if each["path"] == "/r/support/v1/objective"]
+    assert len(seen) == 4
+    assert {(each["status"], each["token"]) for each in seen} == {(200, "everyone")}
+
+
+def test_a_reload_reaches_all_workers(service):
+    extra = """
+  fresh:
+    router: {policy: bot}
+    agents: [{id: newcomer, kind: simulated, settings: {median_s: 0.0, sigma: 0.0}}]
+"""
+    head, tokens = TEXT, TOKENS
+    service.config.write_text(head.rstrip() + extra + tokens)
+    status, told, _ = service("POST", "/v1/admin/reload")
+    assert (status, told["changed"]) == (200, ["routers.fresh"])
+    for worker in (0, 1):
+        assert service("GET", "/r/fresh/v1/agents", worker=worker)[1][0]["id"] == "newcomer"
+    service.config.write_text(TEXT + TOKENS)
+    service.process.send_signal(signal.SIGHUP)
+    for worker in (0, 1):
+        until(lambda worker=worker: service("GET", "/r/fresh/v1/agents", worker=worker)[0] == 404)
+    assert decide(service, "support", worker=0)["agent"] == "helper"
+
+
+def test_a_stop_reaches_all_workers_and_leaves_whole_logs(tmp_path):
+    service = Service(tmp_path).wait()
+    made = {router: [decide(service, router, worker=n % 2)["id"] for n in range(4)] for router in AGENTS}
+    for router in AGENTS:
+        service("POST", "/v1/feedback", {"decision_id": made[router][0], "reward": 1.0})
+    workers = service.workers()
+    assert len(workers) == 2
+    service.stop()
+    assert service.process.returncode == -signal.SIGTERM
+    for process in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+    assert not list(tmp_path.glob("bot-orch-*"))
+    for router, file in (("default", "log.sqlite"), ("support", "log.support.sqlite"), ("code", "log.code.sqlite")):
+        log = open_log(tmp_path / file)
+        events = [row.event() for row in log.read()]
+        assert [event.id for event in events if isinstance(event, DecisionMade)] == made[router]
+        assert [event.effect for event in events if isinstance(event, FeedbackGiven)] == ["learned"]
+        assert replay(log).ok
+        log.close()
+
+
+def test_workers_end_with_their_parent(tmp_path):
+    service = Service(tmp_path).wait()
+    workers = service.workers()
+    service.process.kill()
+    service.stop()
+    until(lambda: not [each for each in workers if _runs(each)])
+
+
+def _runs(process):
+    with contextlib.suppress(OSError):
+        os.kill(process, 0)
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("text", "workers", "said"),
+    [
+        (TEXT.replace("log.sqlite", "':memory:'"), 2, "--workers: is given, and the log is in memory"),
+        (TEXT, 0, "--workers: is 0; choose 1 to 64"),
+        (TEXT.replace("log.sqlite", "none/log.sqlite"), 2, "database: "),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, text, workers, said):
+    service = Service(tmp_path, text, workers)
+    assert service.process.wait(PATIENCE_S) == 2
+    lines = [line for line in service.said().splitlines() if line]
+    assert lines
+    assert all(said in line and "Traceback" not in line for line in lines)
+    service.stop()
