@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from service_running import PATIENCE_S, until
 
+from bot_orch.cli import main
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
@@ -319,13 +320,18 @@ def _runs(process):
     [
         (TEXT.replace("log.sqlite", "':memory:'"), 2, "--workers: is given, and the log is in memory"),
         (TEXT, 0, "--workers: is 0; choose 1 to 64"),
-        (TEXT.replace("log.sqlite", "none/log.sqlite"), 2, "database: "),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path, text, workers, said):
-    service = Service(tmp_path, text, workers)
+def test_a_mistake_is_found_before_a_worker_starts(tmp_path, capsys, text, workers, said):
+    (tmp_path / "c.yaml").write_text(text)
+    assert main(["serve", str(tmp_path / "c.yaml"), "--workers", str(workers)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_mistake_that_a_worker_finds_is_one_line(tmp_path):
+    (tmp_path / "log.code.sqlite").mkdir()
+    service = Service(tmp_path)
     assert service.process.wait(PATIENCE_S) == 2
-    lines = [line for line in service.said().splitlines() if line]
-    assert lines
-    assert all(said in line and "Traceback" not in line for line in lines)
+    assert "bot-orch: " in service.said()
+    assert "Traceback" not in service.said()
     service.stop()

@@ -97,7 +97,7 @@ def _protocol(config: Config, *, mobile: bool = False) -> Any:
 
 def serve(config: Config, read: Callable[[], Config], say: Callable[[str], None], *, workers: int = 1) -> int:
     """Serve until a signal; the exit status. ``say`` gets the address once the log is held and the port is open."""
-    if workers > 1:
+    if workers != 1:
         announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731
         return serve_workers(workers, config, run=partial(_run, config, read), announce=announce)
     return _run(config, read, None, say=say)

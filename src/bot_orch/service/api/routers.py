@@ -26,9 +26,7 @@ async def listing(request: Request) -> Reply:
     every = runtime.peers or {runtime.config.name: runtime}
     default = next(iter(every))
     here = {name: each for name, each in every.items() if not (each.away and alone(request.headers))}
-    views = {
-        name: _view(name, each, default=name == default, counts=not caller.tenant) for name, each in here.items()
-    }
+    views = {name: _view(name, each, default=name == default, counts=not caller.tenant) for name, each in here.items()}
     if runtime.neighbours is not None and not alone(request.headers):
         for said in await runtime.neighbours.ask("GET", request.path, request.headers):
             if said.status == 200:

@@ -24,7 +24,7 @@ from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
 from bot_orch.service.web.doors import DOOR, of_caller, of_request, under
-from bot_orch.service.web.limits import BodyRoom, ClientGoneError, read_body
+from bot_orch.service.web.limits import BodyRoom, ClientGoneError, check_length, read_body
 from bot_orch.service.web.parsing import JsonBody
 from bot_orch.service.web.queries import read_query
 from bot_orch.service.web.sending import MoreHeaders, Pairs, StreamedReply, disconnected, send_reply, send_stream
@@ -266,7 +266,10 @@ class Endpoint:
             runtime, prefix = self._passed_on(passed_on), f"{DOOR}{passed_on}"
         if runtime.peers and self._scope is not None:
             runtime = of_caller(runtime, prefix, caller, people=method if face.people else "", path=scope["path"])
+        limits = self._runtime.config.limits
+        most = limits.body_bytes if self._large else limits.record_bytes
         if runtime.away and not self._local:
+            check_length(headers, most)  # an owner that refuses it might hang up before it has all of it
             named = prefix or caller.router is not None or face.people
             if named or not (face.takes_body(method) or "id" in scope.get("path_params", {})):
                 raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name)
@@ -277,8 +280,6 @@ class Endpoint:
         raw: bytes | bytearray = b""
         body = None
         if face.takes_body(method):
-            limits = self._runtime.config.limits
-            most = limits.body_bytes if self._large else limits.record_bytes
             raw = await read_body(headers, exchange.receive, limits, most=most, room=self._room)
             size[0], exchange.raw = len(raw), raw
             body = await face.decode(raw, limits)

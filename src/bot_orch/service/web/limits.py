@@ -9,7 +9,7 @@ from typing import Any
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem
 
-__all__ = ["BodyRoom", "ClientGoneError", "read_body"]
+__all__ = ["BodyRoom", "ClientGoneError", "check_length", "read_body"]
 
 Receive = Callable[[], Awaitable[Any]]
 _SLOWEST = 100_000  # bytes per second that prolong the time to arrive
@@ -43,6 +43,13 @@ class BodyRoom:
         self.used -= size
 
 
+def check_length(headers: Mapping[bytes, bytes], most: int) -> None:
+    """Refuse a body that says it is too long."""
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and (len(length) > 18 or int(length) > most):
+        raise _too_large(most)
+
+
 async def read_body(
     headers: Mapping[bytes, bytes], receive: Receive, limits: LimitsConfig, *, most: int, room: BodyRoom
 ) -> bytes | bytearray:
@@ -50,9 +57,7 @@ async def read_body(
 
     Its bytes are taken from ``room``; the caller gives them back.
     """
-    length = headers.get(b"content-length", b"0")
-    if length.isdigit() and (len(length) > 18 or int(length) > most):
-        raise _too_large(most)
+    check_length(headers, most)
     taken = 0
     try:
         async with asyncio.timeout(limits.body_timeout_s) as waiting:
