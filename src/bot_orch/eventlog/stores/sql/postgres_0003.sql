@@ -53,7 +53,16 @@ CREATE TABLE leases (
   stream INTEGER     PRIMARY KEY REFERENCES streams,
   owner  BIGINT,
   epoch  BIGINT      NOT NULL,
-  until  TIMESTAMPTZ NOT NULL
+  until  TIMESTAMPTZ NOT NULL,
+  load   DOUBLE PRECISION NOT NULL DEFAULT 0,
+  heir   BIGINT
+);
+-- Processes that own streams, and where the others reach them.
+CREATE TABLE owners (
+  id      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name    TEXT        NOT NULL,
+  address TEXT        NOT NULL,
+  seen    TIMESTAMPTZ NOT NULL
 );
 CREATE TABLE configs (
   version    BIGINT      PRIMARY KEY,
@@ -118,7 +127,7 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_xact_lock(6451060, stream_key(wanted));
   INSERT INTO leases AS l VALUES (wanted, process, 1, clock_timestamp() + make_interval(secs => lease_s))
-  ON CONFLICT (stream) DO UPDATE SET owner = EXCLUDED.owner, epoch = l.epoch + 1, until = EXCLUDED.until
+  ON CONFLICT (stream) DO UPDATE SET owner = EXCLUDED.owner, epoch = l.epoch + 1, until = EXCLUDED.until, heir = NULL
     WHERE l.owner IS NULL OR l.owner = EXCLUDED.owner OR l.until < clock_timestamp()
   RETURNING epoch INTO taken;
   RETURN taken;

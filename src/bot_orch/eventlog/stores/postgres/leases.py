@@ -1,0 +1,140 @@
+"""Who owns which stream: leases in PostgreSQL, for processes that serve routers of their own.
+
+A lease has an epoch, which grows with every change of the owner. The owner appends under its epoch (``fence`` in SQL,
+in the same transaction), so one that has lost its lease without noticing it cannot write. A claim waits for the
+stream's lock: what the owner before has committed is there, and what it has not will be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from bot_orch.eventlog.stores.postgres.connect import connect, driver, prepare, reaching
+from bot_orch.eventlog.stores.postgres.timing import split
+from bot_orch.eventlog.stores.sqlfiles import queries
+
+__all__ = ["Claimed", "LeaseTable", "LeaseView", "LivingProcess", "StreamLease"]
+
+_Q = queries("postgres_lease")
+
+
+class LivingProcess(NamedTuple):
+    """A process with a recent heartbeat."""
+
+    id: int
+    name: str
+    address: str
+
+
+class StreamLease(NamedTuple):
+    """The lease of a stream; its owner may still write after it has run out, until another one claims the stream."""
+
+    owner: int | None
+    epoch: int
+    valid: bool
+    load: float
+    heir: int | None
+
+
+class LeaseView(NamedTuple):
+    """All leases by stream, and all living processes by number."""
+
+    leases: dict[str, StreamLease]
+    processes: dict[int, LivingProcess]
+
+
+class Claimed(NamedTuple):
+    """A stream that is ours."""
+
+    stream: int
+    epoch: int
+
+
+class LeaseTable:
+    """The leases of one schema, over a connection of its own; for one thread at a time.
+
+    Parameters
+    ----------
+    url
+        As that of :class:`bot_orch.eventlog.stores.postgres.log.PostgresLog`.
+    lease_s
+        How long a lease is valid, and for how long a process is taken for alive after a heartbeat.
+    """
+
+    def __init__(self, url: str, lease_s: float) -> None:
+        self._url, self.lease_s = url, lease_s
+        self._connection: Any = None
+        self.id, self.name = 0, ""
+
+    def join(self, name: str, address: str) -> int:
+        """Register this process; returns its number, which is never reused."""
+        prepare(self._url)
+        with reaching():
+            self.id, self.name = int(self._run("join", name, address).fetchone()[0]), name
+            self._run("forget")
+        return self.id
+
+    def beat(self, address: str, held: Mapping[int, tuple[int, float]]) -> LeaseView:
+        """Say that this process is alive, and renew its leases: (epoch, load) by number of stream."""
+        with reaching(), self._open().pipeline():
+            self._run("beat", self.id, self.name, address)
+            if held:
+                epochs, loads = zip(*held.values(), strict=True)
+                self._run("renew", self.lease_s, list(held), list(epochs), list(loads), self.id)
+            living, leases = self._run("living", self.lease_s), self._run("leases")
+            return LeaseView(
+                {name: StreamLease(*rest) for name, *rest in leases.fetchall()},
+                {found[0]: LivingProcess(*found) for found in living.fetchall()},
+            )
+
+    def claim(self, name: str) -> Claimed | None:
+        """Become the owner of a stream, which is made if it is missing; ``None`` while another one is."""
+        with reaching():
+            epoch, stream = self._run("claim", self.id, self.lease_s, name).fetchone()
+            self._run("notify")
+        return None if epoch is None else Claimed(int(stream), int(epoch))
+
+    def release(self, name: str, epoch: int, heir: int | None = None) -> None:
+        """Own a stream no more; ``heir`` is the process for which it is left."""
+        with reaching():
+            self._run("release", heir, name, self.id, epoch)
+            self._run("notify")
+
+    def leave(self) -> None:
+        """Remove this process, and close the connection."""
+        with suppress(Exception):
+            self._run("leave", self.id)
+            self._run("notify")
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; another one is opened when needed."""
+        if self._connection is not None:
+            with suppress(Exception):
+                self._connection.close()
+            self._connection = None
+
+    def descriptor(self) -> int | None:
+        """The descriptor that is readable when there are news; ``None`` while there is no connection."""
+        return None if self._connection is None or self._connection.closed else int(self._connection.fileno())
+
+    def heard(self) -> None:
+        """Take what was announced."""
+        with reaching():
+            for _ in self._open().notifies(timeout=0.0, stop_after=1000):
+                pass
+
+    def _open(self) -> Any:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._url, autocommit=True)
+            self._connection.execute(f"LISTEN {split(self._url).schema}_leases")
+        return self._connection
+
+    def _run(self, query: str, *arguments: Any) -> Any:
+        try:
+            return self._open().execute(_Q[query], arguments)
+        except driver().OperationalError:
+            self.close()
+            raise
