@@ -40,18 +40,19 @@ def stop_after(folder, place, name):
 def stop_within_the_lock(folder):
     before = PostgresLog._locked
 
-    def locked(self):
+    def locked(self, *more):
         if not (folder / "sending").exists():
-            return before(self)
-        w = self._writing()
+            return before(self, *more)
+        w, answers = self._writing(), ()
         with w.pipeline():
             w.execute(QUERIES["lock"], (1,))
+            answers = [each(w) for each in more]
             w.pgconn.send_flush_request()
             w.pgconn.flush()
             time.sleep(0.2)  # the server has read it, and waits for the rest
             stop_if(folder, "sending")
         self._in_group = True
-        return w
+        return w, *(answers[0] if answers else (None, None))
 
     PostgresLog._locked = locked
 
@@ -59,7 +60,7 @@ def stop_within_the_lock(folder):
 def main():
     config, folder = load_config(sys.argv[1]), Path(sys.argv[2])
     stop_within_the_lock(folder)
-    for place, name in zip(PLACES[1:], ("begin", "append", "commit"), strict=True):
+    for place, name in zip(PLACES[1:], ("begin_with", "append", "commit"), strict=True):
         stop_after(folder, place, name)
     for _ in sys.stdin:
         child = os.fork()

@@ -112,8 +112,9 @@ def test_the_commit_of_a_failed_transaction_is_an_error(database):
     log = connect_log(database)
     log.append([row(1, key="x")])
     log.commit()
+    log.append([row(2, key="x")])
     with pytest.raises(LogConflictError):
-        log.append([row(2, key="x")])
+        log.commit()
     with pytest.raises(LogUnavailableError, match="has failed"):
         log.commit()
     log.rollback()

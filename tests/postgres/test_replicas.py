@@ -114,14 +114,14 @@ def test_a_replica_that_slept_catches_up_before_it_takes_the_lock(replicas, log)
     """Else the others would wait while it folds what it has missed."""
     first, second = replicas(), replicas()
     writer, under_the_lock = second.runtime.writer, []
-    begin = writer.shared.begin
+    begin = writer.shared.begin_with
 
     def watched(*where):
-        rows = begin(*where)
+        rows, found = begin(*where)
         under_the_lock.append(len(rows))
-        return rows
+        return rows, found
 
-    writer.shared.begin = watched
+    writer.shared.begin_with = watched
     second.call(lambda: (writer._follower.stop(), second.runtime._sweeper.cancel()))  # it sleeps
     acked = []
     load(first, 300, acked)

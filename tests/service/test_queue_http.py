@@ -1,5 +1,6 @@
 """The queue over HTTP: from a task to a person and back, with tokens, restarts and a terminal."""
 
+import asyncio
 import json
 import shutil
 import threading
@@ -212,6 +213,7 @@ def test_a_replica_follows_what_others_write(start):
     submit(running)
     ticket = waiting(running)[0]["id"]
     twin = running.call(lambda: Desk(running.runtime, QueueSettings()))
+    asyncio.run_coroutine_threadsafe(twin.load(), running.loop).result(10)
     running.post(f"/v1/queue/{ticket}/claim")
     row = running.runtime.writer.log.about(REF)[-1]
     assert twin.state.tickets[ticket].status == "open"

@@ -86,7 +86,7 @@ class Log(Protocol):
         ...
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
-        """Add rows that continue the log, without gaps."""
+        """Add rows that continue the log, without gaps; a key that is taken is refused here or by the commit."""
         ...
 
     def commit(self) -> None:

@@ -84,7 +84,7 @@ def make_app(
         try:
             runtime.open_reports()
             for each in here:
-                each.open()
+                await asyncio.to_thread(each.open)  # a server may take its time
             if cluster is not None:
                 await cluster.start(doors)
         except (BotOrchError, OSError, sqlite3.Error) as error:
@@ -98,8 +98,7 @@ def make_app(
         finally:
             if cluster is not None:
                 await cluster.leave()
-            for each in {*runtime.routers.values(), runtime}:
-                await each.stop()
+            await asyncio.gather(*(each.stop() for each in {*runtime.routers.values(), runtime}))
             await asyncio.gather(*loading)
             if cluster is not None:
                 await cluster.close()
@@ -190,7 +189,7 @@ class _Doors:
             new.traces = new.access = None  # those of all routers
             await new.stop()
             raise
-        _begin(new)
+        await _begin(new)
         return new
 
     def _change(self, name: str, new: Runtime) -> None:
@@ -238,15 +237,15 @@ async def _load(app: Starlette, runtime: Runtime) -> None:
         if app.state.stop is not None:
             app.state.stop()
         return
-    _begin(runtime)
+    await _begin(runtime)
 
 
-def _begin(runtime: Runtime) -> None:
+async def _begin(runtime: Runtime) -> None:
     """Start what needs the folded log."""
     start_alarms(runtime)
     open_bench(runtime)
     if runtime.replica is None:
-        resume(runtime)
+        await resume(runtime)
     else:
         runtime.replica.take_over(partial(resume, runtime))
 

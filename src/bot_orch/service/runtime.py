@@ -23,6 +23,7 @@ from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.eventlog.rollout import CANARY_ENDED, CANARY_STARTED
 from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.service.build import make_guard, make_orchestrator
 from bot_orch.service.config import AgentConfig, Config
 from bot_orch.service.health import HealthCheck
@@ -35,11 +36,12 @@ from bot_orch.service.operations.usage import TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.screens import Screens
+from bot_orch.service.storage.groups import Group
 from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
-from bot_orch.service.storage.writer import Group, Writer
+from bot_orch.service.storage.writer import Writer
 from bot_orch.service.warming import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
@@ -96,7 +98,7 @@ class Runtime:
         self,
         config: Config,
         *,
-        open_queue: Callable[[Runtime], TicketQueue] | None = None,
+        open_queue: Callable[[Runtime], Awaitable[TicketQueue]] | None = None,
         log: Log | None = None,
         clock: Clock | None = None,
         grouped: bool = True,
@@ -230,7 +232,7 @@ class Runtime:
         self.writer.followed.subscribe(self.usage.follow)
         await asyncio.to_thread(warm_up, self.config)
         self.replica = self._join()  # subscribes to the writer before the queue does
-        self.queue = None if self._open_queue is None else self._open_queue(self)
+        self.queue = None if self._open_queue is None else await self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))
         await self.note_trials()
         if self.replica is not None:
@@ -294,6 +296,8 @@ class Runtime:
     async def stop(self) -> None:
         """Cancel background work, close the agents, commit everything, close the log."""
         self.stopping = True
+        if not self.loaded and isinstance(self._log, PostgresLog):
+            self._log.abort()  # nobody waits for a server that does not answer
         if self._loading is not None:
             await self._loading
         if self._sweeper is not None:
@@ -348,7 +352,7 @@ class Runtime:
             circuit += [({"agent": name, "state": state}, float(now == state)) for state in states]
         return {
             **(self.replica.gauges() if self.replica is not None else {}),
-            "bot_orch_ready": [({}, float(self.ready))],
+            "bot_orch_ready": [({}, float(self.ready and writer.fresh))],
             "bot_orch_log_events": [({}, float(ledger.seq))],
             "bot_orch_log_groups": [({}, float(writer.groups))],
             "bot_orch_pending_decisions": [({}, float(len(ledger.pending)))],

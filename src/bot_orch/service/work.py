@@ -9,12 +9,24 @@ from typing import Any
 
 __all__ = ["BackgroundTasks", "DecisionsInFlight"]
 
+_MANY = 10_000
+
 
 class BackgroundTasks:
-    """Asyncio tasks that outlive the request that started them, each under a name of its own."""
+    """Asyncio tasks that outlive the request that started them, each under a name of its own.
+
+    ``tasks_of`` holds the names of rounds by the decisions that they have made.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.tasks_of: dict[str, str] = {}
+
+    def remember(self, decision_id: str, name: str) -> None:
+        """Note that a decision belongs to the round of that name; those of rounds that have ended are forgotten."""
+        if len(self.tasks_of) > _MANY:
+            self.tasks_of = {each: task for each, task in self.tasks_of.items() if task in self._tasks}
+        self.tasks_of[decision_id] = name
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work``; it is listed under ``name`` until it ends."""

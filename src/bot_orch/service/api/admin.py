@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from bot_orch.eventlog.events import Noted
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
 from bot_orch.service.api.routers import metrics_text
@@ -21,7 +23,7 @@ async def live(_: Request) -> Reply:
 
 
 async def ready(request: Request) -> Reply:
-    """``GET /health/ready``: the log takes writes."""
+    """``GET /health/ready``: the log has taken a write within the last seconds."""
     every = (
         [request.runtime] if request.prefix else [each for each in request.runtime.routers.values() if not each.away]
     )
@@ -30,8 +32,11 @@ async def ready(request: Request) -> Reply:
         neighbours.check()
     for each in every:
         each.check_loaded()
-    if not all(each.ready for each in every):
-        raise Problem(503, "not_ready", "the log does not take writes", headers={"retry-after": "1"})
+    confirmed = await asyncio.gather(*(each.writer.confirm() for each in every))
+    if not all(confirmed):
+        broken = next(each.writer for each, fine in zip(every, confirmed, strict=True) if not fine)
+        reason = f"the log does not take writes ({broken.problem or 'none was committed in the last seconds'})"
+        raise Problem(503, "not_ready", reason, headers={"retry-after": "1"})
     if neighbours is not None and not alone(request.headers):
         for said in await neighbours.ask("GET", request.path, request.headers, near=True):
             if said.status != 200:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, FeedbackGiven, TaskRecord
+from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
 from bot_orch.eventlog.ids import is_id, tenant_of
 from bot_orch.eventlog.log import Row
 from bot_orch.service.api.bodies import (
@@ -19,7 +19,7 @@ from bot_orch.service.api.bodies import (
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.estimates import size_of
-from bot_orch.service.routing.linked import rows_of_round
+from bot_orch.service.routing.linked import awaits_outcome, rows_of_round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import digest_of
 from bot_orch.service.web.auth import Caller
@@ -66,15 +66,16 @@ async def create(request: Request) -> Reply:
     runtime = request.runtime
     key = idempotency_key(request, KeySpace.DECISION)
     digest = digest_of(request.raw) if key is not None else None
-    if key is not None and (known := runtime.writer.find(key)) is not None:
-        seq, used, group = known
-        if used != digest:
+    look = await runtime.writer.turn(keys=[key], refs=_own_id(request))
+    known = look.find(key)
+    if known is not None:
+        if not known.used_for(digest):
             raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
-        if group is not None:
-            await group.durable()
-        return json_reply(decision_view(request, _decision(runtime.writer.log.row(seq))))
-    if body.id is not None:
-        await _check_own_id(request, body.id)
+        if known.group is not None:
+            await known.group.durable()
+        return json_reply(decision_view(request, _decision(known.event())))
+    if body.id is not None and any(row.holds(DecisionMade) for row in look.about(request.inside(body.id))):
+        raise Problem(409, "id_taken", "this decision id is taken", param="id")
     constraints = RoutingConstraints(
         body.task.kind,
         body.eligible,
@@ -101,15 +102,15 @@ async def create(request: Request) -> Reply:
 async def explain(request: Request) -> Reply:
     """``GET /v1/decisions/{id}``."""
     runtime, decision_id = request.runtime, request.inside(request.params["id"])
-    rows = runtime.writer.log.about(decision_id)
+    rows = await runtime.writer.about(decision_id)
     made = next((row for row in rows if row.holds(DecisionMade)), None)
     if made is None:
         raise _unknown()
-    event = _decision(made)
+    event = _decision(made.event())
     if not may_see(request.caller, event.id, event.token):
         raise _unknown()
     events = [(row, row.event()) for row in rows]
-    asked = [each.event() for each in rows_of_round(runtime.writer.log, event)]
+    asked = [each.event() for each in await runtime.writer.read(lambda log: rows_of_round(log, event))]
     return json_reply(
         Explanation(
             decision=decision_view(request, event),
@@ -120,7 +121,7 @@ async def explain(request: Request) -> Reply:
             excluded=event.excluded or {},
             attempts=[attempt_view(request, each) for each in asked if isinstance(each, AttemptEnded)],
             outcomes=[_outcome(row, each) for row, each in events if isinstance(each, FeedbackGiven | Censored)],
-            pending=decision_id in runtime.ledger.pending,
+            pending=await awaits_outcome(runtime, rows),
             why=event.decision().explain(),
             round=[request.outside(each.id) for each in asked if isinstance(each, DecisionMade)],
         )
@@ -208,18 +209,19 @@ def idempotency_key(request: Request, space: KeySpace) -> str | None:
     return f"{space.of(request.caller.tenant)}:{request.caller.name}:{header.decode('latin-1')}"
 
 
-async def _check_own_id(request: Request, decision_id: str) -> None:
-    if not is_id(decision_id):
+def _own_id(request: Request) -> tuple[str, ...]:
+    """The decision id that the caller asks for, as the log has it, if it may be one."""
+    body: DecisionRequest = request.body
+    if body.id is None:
+        return ()
+    if not is_id(body.id):
         raise Problem(
             422, "invalid_value", "id: is not a UUID of version 7 in lower case; send one, or leave it out", param="id"
         )
-    rows = await request.runtime.writer.settled(request.inside(decision_id))
-    if any(row.holds(DecisionMade) for row in rows):
-        raise Problem(409, "id_taken", "this decision id is taken", param="id")
+    return (request.inside(body.id),)
 
 
-def _decision(row: Row | None) -> DecisionMade:
-    event = None if row is None else row.event()
+def _decision(event: Event | None) -> DecisionMade:
     if not isinstance(event, DecisionMade):
         raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used for something else")
     return event

@@ -18,7 +18,7 @@ from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.routing.measures import check_measure
 from bot_orch.service.runtime import Runtime, digest_of
-from bot_orch.service.storage.writer import Group
+from bot_orch.service.storage.groups import Group, Known
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["create", "learn"]
@@ -32,7 +32,7 @@ async def create(request: Request) -> Reply:
     body: FeedbackRequest = request.body
     if body.session is not None:
         return json_reply(await _credit(request, body))
-    view, group = await learn(request, _named(request, body))
+    view, group = await learn(request, await _named(request, body))
     await _acknowledge(request.runtime, view, group)
     return json_reply(view)
 
@@ -65,7 +65,7 @@ async def _credit(request: Request, body: FeedbackRequest) -> SessionView:
     return SessionView(session=session, credited=views)
 
 
-def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
+async def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
     """The report with the id of its decision in the log."""
     if not body.decision_id and body.completion_id is None:
         message = "decision_id: is missing; add it, or name a completion_id or a session"
@@ -75,7 +75,7 @@ def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
         raise Problem(422, "invalid_value", message, param="decision_id")
     decision_id: str | None = request.inside(body.decision_id)
     if body.completion_id is not None:
-        decision_id = decision_of_completion(request.runtime, body.completion_id, request.caller.tenant)
+        decision_id = await decision_of_completion(request.runtime, body.completion_id, request.caller.tenant)
     if decision_id is None:
         message = (
             "completion_id: is not known; ids that an endpoint gives are kept if a judge of kind thumbs is configured, "
@@ -97,26 +97,28 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     known_as = body.id or feedback_id(ReportSource.CONTENT, digest.hex())
     key = None if body.id is None else f"{KeySpace.FEEDBACK.of(request.caller.tenant)}:{body.id}"
     judge = _judge_of(runtime, body)
-    agent = await _agent_of(runtime, body.decision_id) if judge else ""
-    rows: list[Row] | None = None
+    known_before = not judge and (body.decision_id in runtime.ledger.pending or _is_second(runtime, body))
+    refs = () if known_before else (body.decision_id,)
     while True:  # at most twice; nothing may be staged between the last look and staging
-        if key is not None and (known := runtime.writer.find(key)) is not None:
-            seq, used, group = known
-            if used != digest:
+        look = await runtime.writer.turn(keys=[key], refs=refs)
+        known = look.find(key)
+        if known is not None:
+            if not known.used_for(digest):
                 raise Problem(409, "feedback_conflict", "this feedback id was used with another body", param="id")
-            if group is not None:
-                await group.durable()
-            return _repeated(request, body.decision_id, known_as, seq=seq), None
+            if known.group is not None:
+                await known.group.durable()
+            return _repeated(known, request.outside(body.decision_id), known_as), None
         if body.decision_id in runtime.ledger.pending:
             judged = _of_pending(runtime, body, known_as)
         elif _is_second(runtime, body):
             judged = _Judgement("audited")
-        elif rows is None:
-            rows = await runtime.writer.settled(body.decision_id)
+        elif not refs:  # its outcome has come meanwhile
+            refs = (body.decision_id,)
             continue
         else:
-            judged = _judge(request, body, rows, known_as=known_as)
+            judged = _judge(request, body, look.about(body.decision_id), known_as=known_as)
         break
+    agent = _agent_in(look.about(body.decision_id)) if judge else ""
     shown = request.outside(body.decision_id)
     view = FeedbackView(id=known_as, decision_id=shown, effect=judged.effect, duplicate=judged.duplicate)
     if judged.duplicate:
@@ -133,9 +135,8 @@ def _judge_of(runtime: Runtime, body: OutcomeReport) -> str:
     return "" if body.audit or body.shown or body.reward is None else thumbs_of(runtime.config)
 
 
-async def _agent_of(runtime: Runtime, decision_id: str) -> str:
-    """The agent of a decision; empty if there is no such decision yet."""
-    rows = await runtime.writer.settled(decision_id)
+def _agent_in(rows: list[Row]) -> str:
+    """The agent of a decision, given the rows about it; empty if there is no such decision yet."""
     events = (row.event() for row in rows if row.holds(DecisionMade))
     return next((event.agent for event in events if isinstance(event, DecisionMade)), "")
 
@@ -180,11 +181,10 @@ def _is_second(runtime: Runtime, body: OutcomeReport) -> bool:
     return known_as is not None and not body.shown and runtime.ledger.router.verdicts[known_as].audit != body.audit
 
 
-def _repeated(request: Request, decision_id: str, known_as: str, *, seq: int) -> FeedbackView:
-    row = request.runtime.writer.log.row(seq)
-    event = None if row is None else row.event()
+def _repeated(known: Known, decision_id: str, known_as: str) -> FeedbackView:
+    event = known.event()
     effect = event.effect if isinstance(event, FeedbackGiven) else "learned"
-    return FeedbackView(id=known_as, decision_id=request.outside(decision_id), effect=effect, duplicate=True)
+    return FeedbackView(id=known_as, decision_id=decision_id, effect=effect, duplicate=True)
 
 
 def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: str) -> _Judgement:

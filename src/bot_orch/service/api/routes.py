@@ -34,6 +34,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         body=bodies.DecisionRequest,
         answer=bodies.DecisionView,
         statuses=(200, 409, 503),
+        own_turn=True,
     ),
     RouteSpec(
         "GET",
@@ -53,6 +54,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         body=bodies.FeedbackRequest,
         answer=bodies.FeedbackView | bodies.SessionView,
         statuses=(200, 404, 409, 429, 503),
+        own_turn=True,
     ),
     RouteSpec(
         "GET",
@@ -71,6 +73,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         body=bodies.TaskRequest,
         answer=bodies.TaskView,
         statuses=(200, 202, 409, 429, 502, 503, 504),
+        own_turn=True,
         watch=True,
     ),
     RouteSpec(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from bot_orch.agents.base import CallRequest
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
 from bot_orch.eventlog.ids import count_of, outside, tenant_of, time_ordered_id
+from bot_orch.eventlog.lookups import Wanted, look_up
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of, session_of
 from bot_orch.service.api.tracing import trace_headers
@@ -22,7 +24,7 @@ from bot_orch.service.routing.needs import needs_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.runtime import Runtime, digest_of
-from bot_orch.service.storage.writer import Group
+from bot_orch.service.storage.groups import Known
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["create", "resume", "show"]
@@ -36,7 +38,8 @@ async def create(request: Request) -> Reply:
     runtime = request.runtime
     key = idempotency_key(request, KeySpace.TASK)
     digest = digest_of(request.raw) if key is not None else None
-    if key is not None and (known := runtime.writer.find(key)) is not None:
+    known = (await runtime.writer.turn(keys=[key])).find(key)
+    if known is not None:
         return await _known(request, known, digest)
     if count_of(request.caller.tenant, runtime.ledger.tasks) >= runtime.config.limits.open_tasks:
         raise Problem(429, "too_many_tasks", "too many tasks are open", headers={"retry-after": "5"})
@@ -61,17 +64,17 @@ async def create(request: Request) -> Reply:
         await _finish(runtime, submitted, round_)
     finally:
         request.headers_out |= round_.headers()
-    return json_reply(_view(request, submitted.id))
+    return json_reply(await _view(request, submitted.id))
 
 
 async def show(request: Request) -> Reply:
     """``GET /v1/tasks/{id}``."""
-    return json_reply(_view(request, request.inside(request.params["id"]), check=True))
+    return json_reply(await _view(request, request.inside(request.params["id"]), check=True))
 
 
-def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
+async def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
     """After a restart, continue background rounds and end the others as failed; ``which`` tasks, or all."""
-    asked = _asked(runtime) if runtime.ledger.tasks else {}
+    asked = await _asked(runtime) if runtime.ledger.tasks else {}
     for task_id, body in list(runtime.ledger.tasks.items()):
         event = decode_event(body)
         if not isinstance(event, TaskSubmitted) or (which is not None and task_id not in which):
@@ -79,14 +82,17 @@ def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
         if event.background:
             round_ = _round(runtime, event, msgspec.json.decode(event.input))
             round_.again = asked.get(task_id)
+            if round_.again is not None:
+                runtime.background.remember(round_.again.id, task_id)
             _start(runtime, event, round_)
         else:
             _end(runtime, TaskEnded(task_id, "failed", error="interrupted by a restart"))
 
 
-def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
+async def _asked(runtime: Runtime) -> dict[str, DecisionMade]:
     """Pending decisions of open tasks, by task."""
-    rows = [row for decision_id in runtime.ledger.pending for row in runtime.writer.log.about(decision_id)]
+    found = await runtime.writer.read(partial(look_up, wanted=Wanted(refs=tuple(runtime.ledger.pending))))
+    rows = [row for each in found.refs.values() for row in each]
     events = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
     return {event.task_ref: event for event in events if event.task_ref is not None}
 
@@ -183,23 +189,21 @@ def _end(runtime: Runtime, event: TaskEnded) -> None:
         runtime.writer.stage(runtime.writer.stamp(), event, event.id)
 
 
-async def _known(request: Request, known: tuple[int, bytes, Group | None], digest: bytes | None) -> Reply:
-    seq, used, group = known
-    if used != digest:
+async def _known(request: Request, known: Known, digest: bytes | None) -> Reply:
+    if not known.used_for(digest):
         raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
-    if group is not None:
-        await group.durable()
-    row = request.runtime.writer.log.row(seq)
-    event = None if row is None else row.event()
+    if known.group is not None:
+        await known.group.durable()
+    event = known.event()
     if not isinstance(event, TaskSubmitted):
         raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used for something else")
-    view = _view(request, event.id)
+    view = await _view(request, event.id)
     return json_reply(view, 202 if view.status == "running" else 200)
 
 
-def _view(request: Request, task_id: str, *, check: bool = False) -> TaskView:
+async def _view(request: Request, task_id: str, *, check: bool = False) -> TaskView:
     """The task as its caller sees it; ``check`` whose it is."""
-    rows = request.runtime.writer.log.about(task_id)
+    rows = await request.runtime.writer.about(task_id)
     events = [row.event() for row in rows]
     submitted = next((event for event in events if isinstance(event, TaskSubmitted)), None)
     if submitted is None or (check and not may_see(request.caller, submitted.id, submitted.token)):
@@ -221,10 +225,11 @@ def _view(request: Request, task_id: str, *, check: bool = False) -> TaskView:
         decision_id=request.outside(ended.decision_id),
         output=ended.output,
         error=ended.error,
-        attempts=[each for decision_id in ended.decisions for each in _attempts(request, decision_id)],
+        attempts=await _attempts(request, ended.decisions),
     )
 
 
-def _attempts(request: Request, decision_id: str) -> list[AttemptView]:
-    events = [row.event() for row in request.runtime.writer.log.about(decision_id)]
+async def _attempts(request: Request, decisions: Sequence[str]) -> list[AttemptView]:
+    found = await request.runtime.writer.read(lambda log: look_up(log, Wanted(refs=tuple(decisions))))
+    events = [row.event() for decision_id in decisions for row in found.refs[decision_id]]
     return [attempt_view(request, event) for event in events if isinstance(event, AttemptEnded)]

@@ -16,7 +16,7 @@ from bot_orch.eventlog.events import (
 )
 from bot_orch.eventlog.log import Row
 from bot_orch.service.problems import Problem, Reply
-from bot_orch.service.routing.linked import rows_of_round
+from bot_orch.service.routing.linked import awaits_outcome, rows_of_round
 from bot_orch.service.routing.why import why_view
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
@@ -30,13 +30,13 @@ __all__ = ["decision_page"]
 async def decision_page(request: Request) -> Reply:
     """``GET /decisions/{id}``."""
     runtime, decision_id = request.runtime, request.inside(request.params["id"])
-    rows = runtime.writer.log.about(decision_id)
+    rows = await runtime.writer.about(decision_id)
     events = [(row, row.event()) for row in rows]
     made = next(((row, event) for row, event in events if isinstance(event, DecisionMade)), None)
     if made is None:
         raise Problem(404, "unknown_decision", "there is no such decision")
     row, event = made
-    told = [(each, each.event()) for each in rows_of_round(runtime.writer.log, event)]
+    told = [(each, each.event()) for each in await runtime.writer.read(lambda log: rows_of_round(log, event))]
     why = why_view(event)
     body = render(
         "decision.html",
@@ -52,8 +52,8 @@ async def decision_page(request: Request) -> Reply:
         state_seq="–" if request.caller.tenant else event.state_seq,
         terms=terms_table(why, event.agent),
         history=_history(told, runtime.writer.now_us()),
-        answer=_answer(runtime, event),
-        waiting="An outcome is still due." if decision_id in runtime.ledger.pending else "",
+        answer=await _answer(runtime, event),
+        waiting="An outcome is still due." if await awaits_outcome(runtime, rows) else "",
     )
     return document("Decision", body, here="/decisions", caller=request.caller)
 
@@ -87,9 +87,9 @@ def _history(events: Sequence[tuple[Row, Event]], now_us: int) -> Safe:
     return join(steps)
 
 
-def _answer(runtime: Runtime, event: DecisionMade) -> Safe:
+async def _answer(runtime: Runtime, event: DecisionMade) -> Safe:
     """The agent's answer, if the service has called it; escaped as text."""
-    rows = runtime.writer.log.about(event.task_ref) if event.task_ref else []
+    rows = await runtime.writer.about(event.task_ref) if event.task_ref else []
     ended = next((found for row in rows if isinstance(found := row.event(), TaskEnded)), None)
     if ended is None or not ended.output:
         return Safe("")

@@ -44,14 +44,15 @@ class TimelineReader:
     async def current(self, kind: str = "") -> AsyncIterator[Timeline]:
         """The timeline (of one kind of tasks) after reading on in the log; nobody else reads on meanwhile."""
         async with self._reading:
-            agents, (self._last, _) = self._runtime.ledger.router.agents, self._runtime.writer.log.last()
+            self._last, _ = await self._runtime.writer.read(lambda log: log.last())
+            agents = self._runtime.ledger.router.agents
             if agents != self.timeline.agents or self._last < self.timeline.seq:
                 self.timeline = self._begin()
                 self._kinds.clear()
             if self._last < self._counted_seq:
                 self._counted_seq = self.decisions = 0
             found = self._of_kind(kind) if kind else self.timeline
-            await asyncio.to_thread(self._read, found)
+            await asyncio.to_thread(self._read, found)  # its queries have deadlines of their own
             self._skip(found)
             yield found
 

@@ -23,7 +23,7 @@ from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
 from bot_orch.service.judges.registry import AnswerJudge, judge_settings, make_judge
 from bot_orch.service.judging.audits import HumanAudits
-from bot_orch.service.judging.completions import note_completion
+from bot_orch.service.judging.completions import completion_of, note_completion
 from bot_orch.service.judging.verdicts import report, thumbs_of
 from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime
@@ -83,7 +83,9 @@ class Bench:
         """Take an answer: note its id, draw which judges see it, start them."""
         runtime = self._runtime
         if thumbs_of(runtime.config) or (reply.endpoint == "responses" and tenant_of(decision.id)):
-            note_completion(runtime, decision, reply)  # a tenant may go on from its own responses alone
+            named = completion_of(decision, reply)  # a tenant may go on from its own responses alone
+            if named is not None:
+                runtime.background.start(f"completion {decision.id}", note_completion(runtime, decision, named))
         if not runtime.config.judges and not decision.audit:
             return
         answer, seats = answer_of(decision, request, reply), self._sampled(decision)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+
 from bot_orch.agents.base import CallReply
 from bot_orch.eventlog.events import DecisionMade, Noted
 from bot_orch.eventlog.ids import inside, is_id, outside, tenant_of
+from bot_orch.eventlog.log import Row
+from bot_orch.eventlog.lookups import Wanted, look_up
+from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 
-__all__ = ["COMPLETION", "OURS", "decision_of_completion", "is_noted", "note_completion"]
+__all__ = ["COMPLETION", "OURS", "completion_of", "decision_of_completion", "is_noted", "note_completion"]
 
 #: Topic of the note that a decision's answer had an id of its agent's.
 COMPLETION = "answer.completion"
@@ -21,34 +27,44 @@ def _key(tenant: str, completion_id: str) -> str:
     return f"a@{tenant}:{completion_id}" if tenant else f"a:{completion_id}"
 
 
-def note_completion(runtime: Runtime, decision: DecisionMade, reply: CallReply) -> None:
-    """Log the id that an agent gave its answer; one that it gave before stays with the first decision."""
+def completion_of(decision: DecisionMade, reply: CallReply) -> str | None:
+    """The id that an agent gave its answer, if it gave one and that is not the decision's."""
     named = reply.extra.get("completion_id")
-    if not isinstance(named, str) or not 0 < len(named) <= 200 or not runtime.ready:
-        return
+    if not isinstance(named, str) or not 0 < len(named) <= 200 or named == f"{OURS}{outside(decision.id)}":
+        return None
+    return named
+
+
+async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) -> None:
+    """Log the id that an agent gave its answer; one that it gave before stays with the first decision."""
     key = _key(tenant_of(decision.id), named)
-    if named == f"{OURS}{outside(decision.id)}" or runtime.writer.find(key) is not None:
-        return
-    note = Noted(COMPLETION, decision.id, {"id": named})
-    runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=key, digest=digest_of(named.encode()))
+    with suppress(StorageError):
+        if (await runtime.writer.turn(keys=[key])).find(key) is None and runtime.ready:
+            note, digest = Noted(COMPLETION, decision.id, {"id": named}), digest_of(named.encode())
+            runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=key, digest=digest)
 
 
-def is_noted(runtime: Runtime, completion_id: str, tenant: str) -> bool:
+async def is_noted(runtime: Runtime, completion_id: str, tenant: str) -> bool:
     """Whether an agent has given an answer to this tenant that id."""
-    return runtime.writer.find(_key(tenant, completion_id)) is not None
+    return await _noted(runtime, [_key(tenant, completion_id)]) is not None
 
 
-def decision_of_completion(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
+async def decision_of_completion(runtime: Runtime, completion_id: str, tenant: str) -> str | None:
     """The decision of a tenant that a completion answered; None if it is not known."""
     rests = [completion_id.removeprefix(each) for each in _TRANSLATED if completion_id.startswith(each)]
     for rest in rests:
         if is_id(rest):
             return inside(tenant, rest)
     names = [completion_id, *rests, *(f"{OURS}{rest}" for rest in rests)]  # as the agent called it
-    known = next((found for name in names if (found := runtime.writer.find(_key(tenant, name))) is not None), None)
-    if known is None:
-        return None
-    seq, _, group = known
-    row = next((each for each in group.rows if each.seq == seq), None) if group else runtime.writer.log.row(seq)
+    row = await _noted(runtime, [_key(tenant, name) for name in names])
     event = None if row is None else row.event()
     return event.ref if isinstance(event, Noted) and event.topic == COMPLETION else None
+
+
+async def _noted(runtime: Runtime, keys: list[str]) -> Row | None:
+    """The first of these notes that there is."""
+    staged = next((known.row for key in keys if (known := runtime.writer.staged_as(key)) is not None), None)
+    if staged is not None:
+        return staged
+    found = await runtime.writer.read(partial(look_up, wanted=Wanted(tuple(keys))))
+    return next((found.keys[key] for key in keys if key in found.keys), None)

@@ -11,7 +11,7 @@ from bot_orch.service.config import Config
 from bot_orch.service.judges.answer import AnswerGiven
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.storage.writer import Group
+from bot_orch.service.storage.groups import Group
 from bot_orch.types import Outcome
 
 __all__ = ["outranks", "report", "thumbs_of"]
@@ -36,19 +36,20 @@ async def report(
     runtime: Runtime, answer: AnswerGiven, judge: str, *, value: float, rate: float, audit: bool = False
 ) -> tuple[str, Group]:
     """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable."""
-    writer, rows = runtime.writer, None
+    writer, refs = runtime.writer, tuple[str, ...]()
     while True:  # at most twice; nothing may be staged between the last look and staging
-        await writer.turn()
+        look = await writer.turn(refs=refs)
         outcome = Outcome.completed(value, elapsed_s=answer.elapsed_s)
         effect = _effect(runtime, answer.decision_id, judge, outcome=outcome, audit=audit)
-        if effect is None and rows is None:
-            rows = await writer.settled(answer.decision_id)
+        if effect is None and not refs:
+            refs = (answer.decision_id,)
             continue
         break
+    rows = look.about(answer.decision_id) if refs else ()
     event = FeedbackGiven(
         feedback_id(ReportSource.JUDGE, f"{judge}-{answer.decision_id}"),
         answer.decision_id,
-        effect or _too_late(rows or (), audit=audit),
+        effect or _too_late(rows, audit=audit),
         value,
         answer.elapsed_s,
         audit=audit,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,6 +70,7 @@ class TokenUsage:
         self._used: dict[LimitKey, _Used] = {}
         self._owners: dict[str, str] = {}  # token by decision
         self._logs: list[Log] = []
+        self._late = ThreadPoolExecutor(1, "usage")
 
     def track(self, tokens: Iterable[TokenConfig], tenants: Mapping[str, TenantConfig] | None = None) -> None:
         """Count the use of these, as far as they have limits; what is known of them is kept."""
@@ -174,6 +176,14 @@ class TokenUsage:
     def _add(self, time_us: int, decision_id: str, usd: float, *, tokens: int = 0) -> None:
         if not usd and not tokens:
             return
+        owner = self._owners.get(decision_id)
+        if owner is None and any(getattr(log, "shared", False) for log in self._logs):
+            self._late.submit(self._charge, time_us, usd, decision_id=decision_id, tokens=tokens)
+        else:
+            self._charge(time_us, usd, decision_id=decision_id, tokens=tokens)
+
+    def _charge(self, time_us: int, usd: float, *, decision_id: str, tokens: int) -> None:
+        """Charge a token; one that is not remembered is looked up, in a thread if its log is on a server."""
         owner = self._owners.get(decision_id) or self._look_up(decision_id)
         with self._lock:
             for used in self._used_by(decision_id, owner):

@@ -18,7 +18,7 @@ from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.queue.rules import QueueError, QueueSettings, due
 from bot_orch.service.queue.state import AUDIT, REF, QueueState, Ticket, Topic, WithdrawReason, fold_queue
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.storage.writer import Group
+from bot_orch.service.storage.groups import Group
 
 __all__ = ["Desk", "open_queue"]
 
@@ -30,10 +30,11 @@ _MOST_DRAFTS = 5
 _LONGEST_DRAFT = 20_000
 
 
-def open_queue(runtime: Runtime) -> Desk:
+async def open_queue(runtime: Runtime) -> Desk:
     """The queue of a service that is starting."""
     configured = runtime.config.queue
     desk = Desk(runtime, QueueSettings(configured.lease_s, configured.undo_s, configured.blind))
+    await desk.load()
     desk.start()
     return desk
 
@@ -51,7 +52,7 @@ class Desk:
 
     def __init__(self, runtime: Runtime, settings: QueueSettings) -> None:
         self.runtime, self.settings = runtime, settings
-        self.state: QueueState = self._fold()
+        self.state, self._heard = QueueState(), 0
         self._own: set[str] = set()  # tickets that a call in this process waits for
         self._changed: dict[str, asyncio.Event] = {}
         self._decisions: dict[str, DecisionMade] = {}
@@ -61,6 +62,15 @@ class Desk:
         self._last: Group | None = None
         runtime.writer.rebuilt.subscribe(self._rebuild)
         runtime.writer.followed.subscribe(self.follow)
+
+    async def load(self) -> None:
+        """Fold the queue up to the ledger's last event; :meth:`follow` applies what other replicas add."""
+        heard = -1
+        while heard != self._heard:  # else another replica has added something meanwhile
+            heard = self._heard
+            rows = await self.runtime.writer.about(REF)
+        seq = self.runtime.ledger.seq
+        self.state, self._last = fold_queue(row for row in rows if row.seq <= seq), None
 
     def start(self) -> None:
         """Start watching leases and undo windows, until the service stops its background tasks."""
@@ -158,6 +168,7 @@ class Desk:
         """Apply a row that another replica has committed."""
         event = row.event() if row.ref == REF else None
         if isinstance(event, Noted):
+            self._heard += 1
             self.state.apply(row.time_us, event)
             self._notify(event.ref)
             self._wake.set()
@@ -215,16 +226,11 @@ class Desk:
         if event is not None:
             event.set()
 
-    def _rebuild(self) -> None:
+    async def _rebuild(self) -> None:
         """Fold the queue again after the writer has rolled back to what is durable."""
-        self.state, self._last = self._fold(), None
+        await self.load()
         for ticket_id in list(self._changed):
             self._notify(ticket_id)
-
-    def _fold(self) -> QueueState:
-        """Fold the queue up to the ledger's last event; :meth:`follow` applies what other replicas add."""
-        seq = self.runtime.ledger.seq
-        return fold_queue(row for row in self.runtime.writer.log.about(REF) if row.seq <= seq)
 
     def _left_behind(self, task_id: str) -> Iterator[Ticket]:
         """Tickets of a task that no call has waited for since the last start."""

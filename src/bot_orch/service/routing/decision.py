@@ -14,7 +14,7 @@ from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.routing.measures import check_measures
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.storage.writer import Group
+from bot_orch.service.storage.groups import Group
 from bot_orch.types import Task
 
 __all__ = ["SESSION", "decide"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from bot_orch.eventlog.events import DecisionMade, Noted
-from bot_orch.eventlog.log import Log, Row
+from collections.abc import Sequence
 
-__all__ = ["NEXT_DECISION", "decisions_of_round", "rows_of_round"]
+from bot_orch.eventlog.events import SETTLING, Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.eventlog.log import Log, Row
+from bot_orch.eventlog.lookups import Wanted, look_up
+from bot_orch.service.runtime import Runtime
+
+__all__ = ["NEXT_DECISION", "awaits_outcome", "decisions_of_round", "rows_of_round"]
 
 #: Topic of the note, about a round's first decision, that names a later one.
 NEXT_DECISION = "round.decision"
@@ -20,5 +24,13 @@ def decisions_of_round(log: Log, decision: DecisionMade) -> list[str]:
 
 def rows_of_round(log: Log, decision: DecisionMade) -> list[Row]:
     """Rows about all decisions of the round, in the order of the log."""
-    rows = [row for each in decisions_of_round(log, decision) for row in log.about(each)]
-    return sorted(rows, key=lambda row: row.seq)
+    found = look_up(log, Wanted(refs=tuple(decisions_of_round(log, decision))))
+    return sorted((row for rows in found.refs.values() for row in rows), key=lambda row: row.seq)
+
+
+async def awaits_outcome(runtime: Runtime, rows: Sequence[Row]) -> bool:
+    """Whether a decision waits for an outcome, given the rows about it: an acknowledged one is never overlooked."""
+    await runtime.writer.reach(rows[-1].seq)
+    events = [row.event() for row in rows if row.holds(FeedbackGiven) or row.holds(Censored)]
+    settled = any(isinstance(each, Censored) or getattr(each, "effect", "") in SETTLING for each in events)
+    return rows[0].ref in runtime.ledger.pending and not settled

@@ -29,7 +29,7 @@ from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.routing.shadow import drawn_shadows, unseen
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.screens import refusal
-from bot_orch.service.storage.writer import Group
+from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Measure, Outcome
 

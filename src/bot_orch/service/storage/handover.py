@@ -69,6 +69,7 @@ class BackgroundRounds:
     def __init__(self, local: LocalWork, writer: ReplicaWriter) -> None:
         self._local, self._writer = local, writer
         self._taken: set[str] = set()
+        writer.staged.subscribe(self._staged)
         self._idle_since: dict[str, float] = {}
         writer.followed.subscribe(self._followed)
         writer.rebuilt.subscribe(self._rebuilt)
@@ -102,10 +103,11 @@ class BackgroundRounds:
         elif row.holds(TaskEnded):
             self._hand_over(row.ref)
 
-    def _rebuilt(self) -> None:
+    async def _rebuilt(self) -> None:
         """The log was folded again without following it row by row: look up who owns our rounds now."""
         ours = [task_id for task_id in self._local.background if task_id in self._writer.ledger.tasks]
-        for task_id, owner in self._writer.shared.owners(ours).items():
+        owners = await self._writer.read(lambda _: self._writer.shared.owners(ours)) if ours else {}
+        for task_id, owner in owners.items():
             if owner != self._writer.shared.writer:
                 self._hand_over(task_id)
 
@@ -124,10 +126,14 @@ class BackgroundRounds:
                 return self._local.round_of_note(event) in self._taken
         return False
 
+    def _staged(self, _: int, event: Event) -> None:
+        """Remember which decisions belong to rounds of this process."""
+        if isinstance(event, DecisionMade) and event.task_ref is not None and event.task_ref in self._local.background:
+            self._local.background.remember(event.id, event.task_ref)
+
     def _hand_over(self, task_id: str) -> None:
         if self._local.background.cancel(task_id):
             self._taken.add(task_id)
 
     def _task_of(self, decision_id: str) -> str | None:
-        rows = self._writer.log.about(decision_id)
-        return next((event.task_ref for row in rows if isinstance(event := row.event(), DecisionMade)), None)
+        return self._local.background.tasks_of.get(decision_id)

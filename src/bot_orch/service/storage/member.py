@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -12,19 +13,23 @@ from typing import TypeVar
 from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import Configured, Noted
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.postgres.roster import Peer
+from bot_orch.eventlog.stores.postgres.roster import Peer, ReplicaCondition
 from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.circuits import heed_circuits, open_circuits
 from bot_orch.service.storage.handover import TOOK, BackgroundRounds, LocalWork
-from bot_orch.service.storage.replica import ReplicaWriter
+from bot_orch.service.storage.replica import ReplicaWriter, SlowConnectionError
 from bot_orch.service.storage.slices import fingerprint
 
 __all__ = ["Member", "ReplicaMismatchError"]
 
 _log = logging.getLogger("bot_orch.replica")
 T = TypeVar("T")
-Resume = Callable[[Collection[str]], None]
+Resume = Callable[[Collection[str]], Awaitable[None]]
 _MOST_TO_HASH = 20_000
 _BEAT_S = 1.0
+_LEAVE_S = 1.0
+_SLOW_S = 0.5  # a round trip that others should not wait for
+_MUCH_QUICKER = 4.0
 
 
 class ReplicaMismatchError(BotOrchError):
@@ -71,7 +76,10 @@ class Member:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._ask(self._roster.leave)
+        leaving = asyncio.ensure_future(self._ask(self._roster.leave))
+        if not (await asyncio.wait({leaving}, timeout=_LEAVE_S))[0]:
+            self._roster.abort()  # others take over after the lease
+            await leaving
         self._pool.shutdown()
 
     def gauges(self) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -112,8 +120,13 @@ class Member:
             self._steady_since = asyncio.get_running_loop().time()
             return
         seq = writer.committed_seq
-        self.peers = await self._ask(partial(self._roster.beat, seq, self._working(), self.lease_s))
-        self._in_flight_elsewhere = frozenset(each for peer in self.peers if peer.id != self.id for each in peer.busy)
+        condition = ReplicaCondition(writer.rtt_s, open_circuits(self._local.agents))
+        beat = partial(self._roster.beat, seq, self._working(), self.lease_s, condition=condition)
+        self.peers = await self._ask(beat)
+        others = [peer for peer in self.peers if peer.id != self.id]
+        self._in_flight_elsewhere = frozenset(each for peer in others for each in peer.busy)
+        heed_circuits(self._local.agents, (peer.condition.circuits for peer in others))
+        writer.step_aside(_slower_than(writer.rtt_s, others))
         await self._compare(seq)
 
     async def _compare(self, seq: int) -> None:
@@ -142,8 +155,7 @@ class Member:
         left = self._left(await self._ask(partial(writer.shared.owners, waiting)))
         if not left:
             return
-        await writer.turn()
-        owners = writer.shared.owners(left)  # again, as no other replica can write in our turn
+        owners = (await writer.turn(owned=left)).owners  # again, as no other replica can write in our turn
         taken = self._left(owners)
         for task_id in taken:
             note = Noted(TOOK, task_id, {"by": self.id, "from": owners[task_id]})
@@ -152,9 +164,9 @@ class Member:
         if taken:
             await group.durable()
             _log.warning("took over", extra={"fields": {"tasks": len(taken)}})
-            self._resume(taken)
+            await self._resume(taken)
 
-    def _left(self, owners: dict[str, int]) -> list[str]:
+    def _left(self, owners: Mapping[str, int]) -> list[str]:
         """Open rounds of dead replicas, and orphaned ones of our own."""
         living, now_s = {peer.id for peer in self.peers}, asyncio.get_running_loop().time()
         tasks, background = self._writer.ledger.tasks, self._local.background
@@ -184,3 +196,12 @@ class Member:
 
     async def _ask(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)
+
+
+def _slower_than(rtt_s: float, others: Collection[Peer]) -> SlowConnectionError | None:
+    """Why this replica should leave the turns to others: it would hold the lock for long, and another would not."""
+    quickest = min((peer.condition.rtt_s for peer in others if peer.condition.rtt_s > 0.0), default=math.inf)
+    if rtt_s < _SLOW_S or quickest * _MUCH_QUICKER > rtt_s:
+        return None
+    slow = f"database: answers this replica after {rtt_s:.1f} seconds and another after {quickest:.3f}"
+    return SlowConnectionError(f"{slow}; ask that one, and look at the network between this one and the database")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from typing import Generic, ParamSpec
 
-__all__ = ["Observers"]
+__all__ = ["AwaitedObservers", "Observers"]
 
 P = ParamSpec("P")
 
@@ -33,3 +34,34 @@ class Observers(Generic[P]):
         """Call all subscribers."""
         for subscriber in self._subscribers:
             subscriber(*arguments, **options)
+
+
+class AwaitedObservers:
+    """The same for subscribers that may have to wait for something, one after the other.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> heard, signal = [], AwaitedObservers()
+    >>> async def late():
+    ...     heard.append("late")
+    >>> signal.subscribe(late)
+    >>> signal.subscribe(lambda: heard.append("soon"))
+    >>> asyncio.run(signal.send())
+    >>> heard
+    ['late', 'soon']
+    """
+
+    def __init__(self) -> None:
+        self._subscribers: list[Callable[[], Awaitable[None] | None]] = []
+
+    def subscribe(self, subscriber: Callable[[], Awaitable[None] | None]) -> None:
+        """Call ``subscriber`` whenever the signal is sent."""
+        self._subscribers.append(subscriber)
+
+    async def send(self) -> None:
+        """Call all subscribers, and await those that are asynchronous."""
+        for subscriber in self._subscribers:
+            answer = subscriber()
+            if inspect.isawaitable(answer):
+                await answer

@@ -15,47 +15,65 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 from bot_orch.clock import Clock
-from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
 from bot_orch.eventlog.capture import CapturedLedger
-from bot_orch.eventlog.events import SETTLING, Censored, Event, FeedbackGiven, TaskEnded, encode_event, kind_of
-from bot_orch.eventlog.ledger import LedgerMismatchError
-from bot_orch.eventlog.log import Log, Row, Snapshot
+from bot_orch.eventlog.events import Event, encode_event, kind_of
+from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError
+from bot_orch.eventlog.log import Log, LogFencedError, Row, Snapshot
+from bot_orch.eventlog.lookups import NOTHING, Found, Wanted, together
 from bot_orch.eventlog.stores.postgres.follow import Follower
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.roster import ReplicaRoster
 from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.checkpoints import RecentCheckpoint
+from bot_orch.service.storage.clocks import check_clock
+from bot_orch.service.storage.deferred import DeferredEvent, only_shown, overtaken
+from bot_orch.service.storage.groups import EMPTY, Group, Look
 from bot_orch.service.storage.slices import fingerprint
-from bot_orch.service.storage.writer import Group, Progress, Writer
+from bot_orch.service.storage.writer import Progress, Writer
 from bot_orch.types import Decision
 
-__all__ = ["ReplicaWriter", "make_writer"]
+__all__ = ["ReplicaWriter", "SlowConnectionError", "make_writer"]
 
 _log = logging.getLogger("bot_orch.replica")
 _CHECK_EVERY = 1024
 _FOLLOWED_AT_ONCE = 200
+_FOLDED_AT_ONCE = 50
 _STALE_S = 2.0
+_FENCED_S = 0.5
+_ASIDE_SHARE = 20.0  # round trips between two turns of a replica that has stepped aside
+_REACH_S, _LOOK_AGAIN_S = 1.0, 0.005
+_SERVED_AT_ONCE, _ADMITTED_AT_ONCE = 2000, 64
+_LONGEST_TURN_S = 0.25  # others wait as long
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
-    """An event to stage, in this turn or the next, with what its row needs."""
+class DistrustedStateError(StorageError):
+    """The state may hold an event that was never written."""
 
-    event: Event
-    ref: str
-    _: KW_ONLY
-    key: str | None = None
-    digest: bytes | None = None
+
+class SlowConnectionError(BotOrchError):
+    """The connection to the database is so slow that others would wait for this replica's turns."""
+
+
+class _Waiter(NamedTuple):
+    """A request that waits for a turn, and what the turn shall look up for it."""
+
+    turn: asyncio.Future[Found]
+    wanted: Wanted
 
 
 def make_writer(log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> Writer:
-    """A :class:`ReplicaWriter` for a log on PostgreSQL, a :class:`Writer` for others."""
-    if not isinstance(log, PostgresLog):
+    """A :class:`ReplicaWriter` for a log that replicas share, a :class:`Writer` for one that this process owns."""
+    if isinstance(log, PostgresLog):
+        check_clock(log, clock)
+    if not isinstance(log, PostgresLog) or log.epoch is not None:
         return Writer(log, clock, grouped=grouped, progress=progress)
     roster = ReplicaRoster(log.url, log.stream)
     try:
@@ -94,11 +112,14 @@ class ReplicaWriter(Writer):
         self.check_every = _CHECK_EVERY
         self._vetoes: list[Callable[[Event], bool]] = []
         self._dropped = False
-        self._looked_at = 0.0
+        self._looked_at = self._turn_ended_at = 0.0
+        self._aside: SlowConnectionError | None = None
         self._one_by_one = not grouped
         self._in_turn = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._deferred: list[_Staged] = []
+        self._behind = True
+        self._waiting: deque[_Waiter] = deque()
+        self._checkpoint = RecentCheckpoint()
+        self._deferred: list[DeferredEvent] = []
         self._snapshot: Snapshot | None = None
         self._hashing: set[asyncio.Task[None]] = set()
         self._halted: Exception | None = None
@@ -113,21 +134,43 @@ class ReplicaWriter(Writer):
         super().start()
         loop = asyncio.get_running_loop()
 
+        def look() -> None:
+            self._behind = True
+            self._wake.set()
+
         def wake() -> None:
             with suppress(RuntimeError):  # the loop has just been closed
-                loop.call_soon_threadsafe(self._wake.set)
+                loop.call_soon_threadsafe(look)
 
         self._follower = Follower(self.shared.url, self.shared.channel, wake, writer=self.shared.writer)
         self._follower.start()
 
-    async def turn(self) -> None:
-        """Return when it is this replica's turn; the turn lasts until the caller awaits something else."""
-        while not self._in_turn:
+    async def turn(
+        self, *, keys: Iterable[str | None] = (), refs: Iterable[str] = (), owned: Iterable[str] = ()
+    ) -> Look:
+        """Return when it is this replica's turn, with what the log says of these keys and refs.
+
+        The turn, and what was seen, last until the caller awaits something else.
+        """
+        wanted = Wanted(tuple(key for key in keys if key is not None), tuple(refs), tuple(owned))
+        if wanted == NOTHING and self._in_turn:
+            return EMPTY
+        async with self._patience():
+            while True:
+                found = await self._next_turn(wanted)
+                if not any(self._refs[ref] > 0 for ref in wanted.refs):
+                    return self._seen(wanted, found)
+                await self.barrier()
+
+    async def _next_turn(self, wanted: Wanted) -> Found:
+        while True:
             self._refuse_if_broken()
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter = _Waiter(asyncio.get_running_loop().create_future(), wanted)
             self._waiting.append(waiter)
             self._wake.set()
-            await waiter
+            found = await waiter.turn
+            if self._in_turn:
+                return found
 
     @property
     def may_stage(self) -> bool:
@@ -148,7 +191,7 @@ class ReplicaWriter(Writer):
 
         Await ``Group.durable`` in both cases.
         """
-        staged = _Staged(event, ref, key=key, digest=digest)
+        staged = DeferredEvent(event, ref, key=key, digest=digest)
         if self._in_turn:
             if made is None and self._vetoed(event):
                 self._dropped = True
@@ -160,16 +203,6 @@ class ReplicaWriter(Writer):
         self._deferred.append(staged)
         self._wake.set()
         return self._open()
-
-    async def settled(self, ref: str) -> list[Row]:
-        """Every row about ``ref``, in a turn, once all of them are committed."""
-        while True:
-            await self.turn()
-            if self._refs[ref] <= 0:
-                break
-            await self.barrier()
-        self._refs.pop(ref, None)
-        return self.log.about(ref)
 
     def _put_snapshot(self, snapshot: Snapshot) -> Group:
         """Write a snapshot at the end of the next turn."""
@@ -194,8 +227,9 @@ class ReplicaWriter(Writer):
                 await asyncio.to_thread(self._follower.stop)
 
     def _refuse_if_broken(self) -> None:
-        if self.failed is not None or self._closing:
-            raise StorageError(f"storage: {self.failed or 'the service is stopping'}; try again later")
+        error = self.problem
+        if error is not None or self._closing:
+            raise StorageError(f"storage: {error or 'the service is stopping'}; try again later")
 
     def _refuse_all(self, error: Exception) -> None:
         self._deferred.clear()
@@ -205,10 +239,52 @@ class ReplicaWriter(Writer):
             if group is not None and not group.done.is_set():
                 self._finish(group, error)
         self._line.clear()
+        self._refuse_waiting(error)
+
+    def _refuse_waiting(self, error: Exception) -> None:
         while self._waiting:
             waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_exception(StorageError(f"storage: {error}; try again later"))
+            if not waiter.turn.done():
+                waiter.turn.set_exception(StorageError(f"storage: {error}; try again later"))
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why no requests are served at the moment."""
+        return self.failed or self._aside
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a write was committed within the last seconds, and requests are served."""
+        return self._aside is None and super().fresh
+
+    async def confirm(self) -> bool:
+        """Whether a write was committed within the last seconds, and requests are served."""
+        return await super().confirm() and self._aside is None
+
+    def step_aside(self, reason: SlowConnectionError | None) -> None:
+        """Leave the turns to others, because they would wait for this replica's slow connection; ``None`` ends it.
+
+        What has happened here is still written, in few turns.
+        """
+        if (reason is None) != (self._aside is None):
+            fields = {"detail": str(reason or "the connection is quick again")}
+            _log.warning("stepped aside" if reason else "takes turns again", extra={"fields": fields})
+            self._wake.set()
+        self._aside = reason
+
+    def _may_write(self, now_s: float) -> bool:
+        if self._clock_error is not None:
+            return False
+        return self._aside is None or now_s - self._turn_ended_at > _ASIDE_SHARE * self.rtt_s
+
+    async def reach(self, seq: int) -> None:
+        """Return once the ledger holds the event ``seq``, which another replica may have committed; not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REACH_S):
+                while self.ledger.seq < seq:
+                    self._behind = True
+                    self._wake.set()
+                    await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _run(self) -> None:
         while True:
@@ -220,8 +296,10 @@ class ReplicaWriter(Writer):
                 except (LedgerMismatchError, StateFormatError) as error:
                     await self._in_thread(self.shared.rollback)
                     self.halt(error)
-                except Exception as error:  # whatever storage raises: what was staged is refused, never acknowledged
-                    await self._recover(Group(), error)
+                except DistrustedStateError as error:
+                    await self._recover(Group(), error, trusted=False)
+                except Exception as error:  # whatever storage raises: what was staged is refused, or found to be there
+                    await self._recover(self._flying or Group(), error)
             else:
                 self._refuse_all(self._halted)
             if self._closing and not (self._waiting or self._line):
@@ -230,26 +308,54 @@ class ReplicaWriter(Writer):
     async def _step(self) -> None:
         if self._distrusted is not None:
             error, self._distrusted = self._distrusted, None
-            raise error
+            raise DistrustedStateError(str(error)) from error
         loop = asyncio.get_running_loop()
-        if self._waiting or self._line:
-            if loop.time() - self._looked_at > _STALE_S:  # this process was suspended: catch up before taking the lock
+        refused = self.problem
+        if refused is not None:
+            self._refuse_waiting(refused)
+        if (self._waiting or self._line) and self._may_write(loop.time()):
+            # What others have written is folded before we take the lock; so is what was missed while suspended.
+            if self._behind or loop.time() - self._looked_at > _STALE_S:
                 await self._catch_up()
             await self._take_turn()
         elif not self._closing:
             await self._follow()
+            if self._probing:
+                await self._probe()
         self._looked_at = loop.time()
         if self._dropped and not (self._line or self._deferred):  # subscribers may hold dropped events in their state
             self._dropped = False
-            self.rebuilt.send()
+            await self.rebuilt.send()
+            self._dropped = bool(self._line or self._deferred)  # they may have missed what was staged meanwhile
 
-    async def _recover(self, group: Group, error: Exception) -> None:
-        self.failed = error
-        self._refuse_all(error)
-        await super()._recover(group, error)
+    async def _recover(self, group: Group, error: Exception, *, trusted: bool = True) -> None:
+        await super()._recover(group, error, trusted=trusted)
+        if group.rows and group.error is None:
+            self._checkpoint.committed(group.rows)
         self.committed_seq = self.ledger.seq
+        if isinstance(self.failed, LogFencedError):  # one process serves this router alone, until its lease ends
+            await asyncio.sleep(_FENCED_S)
+            self.failed = None
         self.failed = self._halted or self.failed
+        self._behind = True
         self._wake.set()
+
+    def _refuse(self, group: Group, error: Exception) -> None:
+        self._refuse_all(error)
+        if not group.done.is_set():
+            self._finish(group, error)
+
+    def _reread(self) -> Ledger:
+        """The committed state: the recent copy, if the log goes on from it, or else the fold of the log."""
+        self.shared.rollback()
+        self.shared.probe()
+        kept = self._checkpoint.ledger()
+        if kept is not None:
+            row = self.shared.row(kept.seq)
+            if row is not None and row.time_us == kept.time_us:
+                return kept
+        self._checkpoint.forget()
+        return super()._reread()
 
     async def _follow(self) -> None:
         """Fold what other replicas have committed, until a request waits for a turn."""
@@ -264,20 +370,33 @@ class ReplicaWriter(Writer):
             pass
 
     async def _take_batch(self) -> int:
+        self._behind = False
         rows = await self._in_thread(partial(self.shared.batch, self.ledger.seq, _FOLLOWED_AT_ONCE))
-        self._take(rows)
-        self.committed_seq = self.ledger.seq
+        for start in range(0, len(rows), _FOLDED_AT_ONCE):
+            self._take(rows[start : start + _FOLDED_AT_ONCE])
+            self.committed_seq = self.ledger.seq
+            await asyncio.sleep(0)
+        self._checkpoint.refresh(self.ledger)
         return len(rows)
 
     async def _take_turn(self) -> None:
-        ledger = self.ledger
-        self._take(await self._in_thread(partial(self.shared.begin, ledger.seq, ledger.time_us)))
+        most = 1 if self._one_by_one else _SERVED_AT_ONCE
+        chosen = [each for each in islice(self._waiting, most) if not each.turn.done()]
+        for _ in range(min(most, len(self._waiting))):
+            self._waiting.popleft()
+        try:
+            wanted = self._wanted_by(chosen)
+            rows, found = await self._in_thread(partial(self._begin, wanted))
+        except BaseException:
+            self._waiting.extendleft(reversed(chosen))
+            raise
+        self._take(rows)
         self.committed_seq = self.ledger.seq
+        self._checkpoint.refresh(self.ledger)
         self._in_turn = True
         try:
-            self._put_deferred()
-            self._admit()
-            await asyncio.sleep(0)  # admitted requests run now, up to their next await
+            self._put_deferred(found, wanted)
+            await self._serve(chosen, found)
             if self._snapshot is not None:
                 self._open().snapshot, self._snapshot = self._snapshot, None
         finally:
@@ -286,68 +405,73 @@ class ReplicaWriter(Writer):
             self._wake.set()
             return
         await self._commit()
-        if self._waiting:
+        self._turn_ended_at = asyncio.get_running_loop().time()
+        if self._waiting or self._deferred:
             self._wake.set()
 
+    def _begin(self, wanted: Wanted) -> tuple[list[Row], Found]:
+        return self.shared.begin_with(self.ledger.seq, self.ledger.time_us, wanted)
+
+    def _wanted_by(self, chosen: Sequence[_Waiter]) -> Wanted:
+        keys = tuple(each.key for each in self._deferred if each.key is not None)
+        return together((*(each.wanted for each in chosen), Wanted(keys)))
+
+    async def _serve(self, chosen: Sequence[_Waiter], found: Found) -> None:
+        """Let requests run up to their next await; those that came meanwhile too, if they need no lookup."""
+        loop, left = asyncio.get_running_loop(), deque(chosen)
+        if not self._one_by_one:
+            left.extend(each for each in self._waiting if each.wanted == NOTHING)
+            self._waiting = deque(each for each in self._waiting if each.wanted != NOTHING)
+        end = loop.time() + _LONGEST_TURN_S
+        while True:
+            for _ in range(min(_ADMITTED_AT_ONCE, len(left))):
+                _admit(left.popleft(), found)
+            await asyncio.sleep(0)
+            if not left or loop.time() > end:
+                break
+        self._waiting.extendleft(reversed(left))
+
     async def _commit(self) -> None:
-        group = self._flying = self._line.popleft() if self._line else Group()
+        group = self._flying = self._line.popleft() if self._line else self._group()
         if group.rows or group.snapshot is not None:
             seq = self.ledger.seq
             await self._in_thread(partial(self._append_and_commit, group.rows, group.snapshot))
             self.committed_seq = seq
+            self._checkpoint.committed(group.rows)
         else:
             await self._in_thread(self.shared.rollback)
         if not group.done.is_set():  # else the service was stopped meanwhile
             self._finish(group, None)
 
-    def _admit(self) -> None:
-        for _ in range(1 if self._one_by_one else len(self._waiting)):
-            if self._waiting and not (waiter := self._waiting.popleft()).done():
-                waiter.set_result(None)
-
-    def _put_deferred(self) -> None:
+    def _put_deferred(self, found: Found, looked_up: Wanted) -> None:
         """Stage the events kept for this turn, except those that other replicas have made obsolete."""
         deferred, self._deferred = self._deferred, []
         for each in deferred:
             if self._vetoed(each.event):
                 self._dropped = True
-            elif not self._overtaken(each):
-                with suppress(InvalidInputError) if _only_shown(each.event) else nullcontext():
+            elif each.key is not None and each.key not in looked_up.keys:
+                self._deferred.append(each)  # it came while the turn began
+            elif each.key is not None and (each.key in found.keys or self.staged_as(each.key) is not None):
+                continue
+            elif not overtaken(each.event, self.ledger):
+                with suppress(InvalidInputError) if only_shown(each.event) else nullcontext():
                     self._put(self._stamp(), each, None)
 
     def _vetoed(self, event: Event) -> bool:
         return any(veto(event) for veto in self._vetoes)
 
-    def _overtaken(self, deferred: _Staged) -> bool:
-        event, pending = deferred.event, self.ledger.pending
-        if isinstance(event, Censored):
-            return event.decision_id not in pending
-        if isinstance(event, FeedbackGiven) and event.effect in SETTLING:
-            return event.decision_id not in pending
-        if isinstance(event, FeedbackGiven) and event.effect == "replaced":
-            return event.decision_id not in self.ledger.silent and event.decision_id not in self.ledger.judged
-        if isinstance(event, FeedbackGiven) and event.effect == "audited":
-            return event.decision_id not in self.ledger.audits
-        if isinstance(event, FeedbackGiven) and _only_shown(event):
-            return event.decision_id not in pending or pending[event.decision_id][0] in self.ledger.router.shown
-        if isinstance(event, TaskEnded):
-            return event.id not in self.ledger.tasks
-        return deferred.key is not None and self.find(deferred.key) is not None
-
-    def _put(self, time_us: int, staged: _Staged, made: Decision | None) -> Group:
+    def _put(self, time_us: int, staged: DeferredEvent, made: Decision | None) -> Group:
         ledger, event = self.ledger, staged.event
         body = encode_event(event)  # an event that cannot be encoded must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
         group = self._open()
-        group.rows.append(Row(ledger.seq, time_us, kind_of(event), staged.ref, body, staged.key, staged.digest))
-        if staged.key is not None:
-            group.keys[staged.key] = (ledger.seq, staged.digest or b"")
+        group.add(Row(ledger.seq, time_us, kind_of(event), staged.ref, body, staged.key, staged.digest))
         self._refs[staged.ref] += 1
         self.staged.send(time_us, event)
         notes = self.restart_notes(staged.ref)
         self._hash_here()
         for note in notes:
-            self._put(self._stamp(), _Staged(note, staged.ref), None)
+            self._put(self._stamp(), DeferredEvent(note, staged.ref), None)
         return group
 
     def _take(self, rows: Sequence[Row]) -> None:
@@ -355,6 +479,7 @@ class ReplicaWriter(Writer):
             self.ledger.take(row)
             self._hash_here()
             self.followed.send(row)
+        self._checkpoint.committed(rows)
         now_us = self.now_us()
         self.lags_s.extend((now_us - row.time_us) / 1e6 for row in rows)
         self._stamp.reach(self.ledger.time_us)
@@ -374,6 +499,6 @@ class ReplicaWriter(Writer):
             self.hashes.append(found)
 
 
-def _only_shown(event: Event) -> bool:
-    """Whether an event reports an output alone; one that does not fit is left out, its outcome counts without it."""
-    return isinstance(event, FeedbackGiven) and event.effect == "shown"
+def _admit(waiter: _Waiter, found: Found) -> None:
+    if not waiter.turn.done():
+        waiter.turn.set_result(found)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,12 +18,18 @@ from functools import partial
 from typing import TypeVar
 
 from bot_orch.clock import Clock, ServiceTime
+from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import RESTARTED, Event, Noted, encode_event, kind_of
 from bot_orch.eventlog.ledger import Ledger, fold
-from bot_orch.eventlog.log import Log, Row, Snapshot
+from bot_orch.eventlog.log import Log, LogConflictError, LogFencedError, Row, Snapshot
+from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.observers import Observers
+from bot_orch.service.storage.clocks import ClockSample, clock_error, sample
+from bot_orch.service.storage.groups import Group
+from bot_orch.service.storage.observers import AwaitedObservers, Observers
 from bot_orch.service.storage.slices import take_snapshot
+from bot_orch.service.storage.staging import StagedLog
 from bot_orch.types import Decision
 
 __all__ = ["Group", "Progress", "Writer"]
@@ -33,29 +40,14 @@ Progress = Callable[[int, int], None]
 _MANY_REFS = 10_000
 _PAUSE_S = 0.002  # between slices of a snapshot: requests keep most of the processor
 _MUCH_AHEAD_US = 1_000_000
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_REMOTE_PAUSE_S = 0.05, 2.0, 0.5
+_BLIP_S = 1.0  # an outage that is shorter is waited for; in a longer one requests are refused at once
+_FRESH_S = 4.0  # how long ago the last write of a service that is ready may be
+_PROBE_WAIT_S = 1.0
+_WATCH_S = 1.0
 
 
-class Group:
-    """Rows committed together."""
-
-    __slots__ = ("done", "error", "keys", "rows", "snapshot")
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.keys: dict[str, tuple[int, bytes]] = {}
-        self.snapshot: Snapshot | None = None
-        self.done = asyncio.Event()
-        self.error: Exception | None = None
-
-    async def durable(self) -> None:
-        """Return once the rows are on disk; raise if they are not."""
-        await self.done.wait()
-        if self.error is not None:
-            raise StorageError(f"storage: {self.error}; try again later") from self.error
-
-
-class Writer:
+class Writer(StagedLog):
     """Owns the log and the ledger.
 
     Signals: ``rebuilt`` after the ledger was folded again from the log; ``followed`` with each row that another writer
@@ -74,34 +66,100 @@ class Writer:
     """
 
     def __init__(self, log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> None:
-        self.log, self._grouped = log, grouped
+        super().__init__(log, grouped=grouped)
         self.ledger: Ledger = fold(log, progress=progress)
-        self._stamp = ServiceTime(clock, self.ledger.time_us)
+        self._clock, self._stamp = clock, ServiceTime(clock, self.ledger.time_us)
         if self._stamp.ahead_us > _MUCH_AHEAD_US:
             ahead_s = round(self._stamp.ahead_us / 1e6)
             _log.warning("the log is ahead of the clock; time goes on from its end", extra={"fields": {"s": ahead_s}})
-        self._line: deque[Group] = deque()
-        self._flying: Group | None = None
-        self._refs: Counter[str] = Counter()
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, "commit")
+        self._written_at: float | None = None
+        self._written = asyncio.Event()
+        self._probing = False
         self._task: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._closing = False
-        self.failed: Exception | None = None
+        self._failed: Exception | None = None
+        self._clock_error: Exception | None = None
+        self.samples: deque[ClockSample] = deque(maxlen=2)
         self._distrusted: Exception | None = None
         self.groups = 0
         self._rollbacks, self._pause_s = 0, _PAUSE_S
         self._saving: asyncio.Task[None] | None = None
-        self.rebuilt: Observers[[]] = Observers()
+        self.rebuilt = AwaitedObservers()
         self.followed: Observers[[Row]] = Observers()
         self.staged: Observers[[int, Event]] = Observers()
 
     def start(self) -> None:
         """Start the task that commits."""
         self._task = asyncio.create_task(self._run(), name="writer")
+        if self._server is not None:
+            self._watching = asyncio.create_task(self._watch(self._server), name="watch")
 
-    async def turn(self) -> None:
-        """Return when this process may decide: at once, as it is the only writer."""
+    async def _watch(self, server: PostgresLog) -> None:
+        """Look after the connection while nobody writes: is it there, and is it quick?"""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            with suppress(BotOrchError):  # whoever writes next finds out
+                self._heed_clock(await self.read(lambda _: sample(server, self._clock)))
+                await self.confirm()
+
+    def _heed_clock(self, found: ClockSample) -> None:
+        """Refuse to write while the clock is ahead of the server's; go on once it is right."""
+        self.samples.append(found)
+        bound_s = math.inf if self._server is None else self._server.timing.clock_s
+        before, self._clock_error = self._clock_error, clock_error(found, bound_s)
+        if self._clock_error is not None and before is None:
+            _log.critical("stopped writing", extra={"fields": {"detail": str(self._clock_error)}})
+        elif self._clock_error is None and before is not None:
+            self._stamp = ServiceTime(self._clock, self.ledger.time_us)
+            _log.warning("the clock is right again", extra={"fields": {"ahead_s": found.ahead_s}})
+            self._wake.set()
+
+    @property
+    def failed(self) -> Exception | None:
+        """Why nothing can be written at the moment."""
+        return self._failed or self._clock_error
+
+    @failed.setter
+    def failed(self, error: Exception | None) -> None:
+        self._failed = error
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why no requests are served at the moment."""
+        return self.failed
+
+    @property
+    def rtt_s(self) -> float:
+        """How long the log's server takes to answer, at best, lately; 0 if that is not known."""
+        return min((each.took_s for each in self.samples), default=0.0)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a write was committed within the last seconds, as far as one was tried."""
+        waited = self._written_at is not None and asyncio.get_running_loop().time() - self._written_at > _FRESH_S
+        return self.failed is None and not (waited and (self._server is not None or self._busy))
+
+    @property
+    def _busy(self) -> bool:
+        """Whether something waits for a commit."""
+        return self._probing or self._flying is not None or bool(self._line)
+
+    async def confirm(self) -> bool:
+        """Whether a write was committed within the last seconds; tries a harmless one if there was none."""
+        if self.log.instant or self._task is None or self.failed is not None:
+            return self.failed is None
+        loop = asyncio.get_running_loop()
+        if self._written_at is None or loop.time() - self._written_at > _FRESH_S / 2:
+            self._probing, written = True, self._written
+            self._wake.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PROBE_WAIT_S):
+                    await written.wait()
+        recently = self._written_at is not None and loop.time() - self._written_at <= _FRESH_S
+        return self.failed is None and recently
 
     @property
     def may_stage(self) -> bool:
@@ -131,10 +189,9 @@ class Writer:
         """Fold an event and queue its row for commit; await ``Group.durable`` before acknowledging it."""
         ledger, body = self.ledger, encode_event(event)  # an event that cannot be encoded must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
-        group = self._open()
-        group.rows.append(Row(ledger.seq, time_us, kind_of(event), ref, body, key, digest))
-        if key is not None:
-            group.keys[key] = (ledger.seq, digest or b"")
+        group, row = self._open(), Row(ledger.seq, time_us, kind_of(event), ref, body, key, digest)
+        group.add(row)
+        self._recent.wrote(row, group)
         self._refs[ref] += 1
         self._wake.set()
         self.staged.send(time_us, event)
@@ -152,27 +209,6 @@ class Writer:
         """Roll the ledger back to what is on disk: it may hold an event that was never staged."""
         self.failed = self._distrusted = error
         self._wake.set()
-
-    def find(self, key: str) -> tuple[int, bytes, Group | None] | None:
-        """Sequence number and digest of the event that used ``key``, and its group if that is not committed yet."""
-        for group in (*self._line, self._flying):
-            if group is not None and key in group.keys:
-                return *group.keys[key], group
-        found = self.log.find(key)
-        return None if found is None else (*found, None)
-
-    async def settled(self, ref: str) -> list[Row]:
-        """Every row about ``ref``, once all of them are committed; nothing is staged between that and the return."""
-        while self._refs[ref] > 0:
-            await self.barrier()
-        self._refs.pop(ref, None)
-        return self.log.about(ref)
-
-    async def barrier(self) -> None:
-        """Return once everything staged so far is committed."""
-        group = self._line[-1] if self._line else self._flying
-        if group is not None:
-            await group.durable()
 
     def save(self) -> asyncio.Task[None]:
         """Save a snapshot of the ledger as of now, unless one is being saved; the task ends once it is durable.
@@ -193,31 +229,44 @@ class Writer:
 
     def _put_snapshot(self, snapshot: Snapshot) -> Group:
         """Queue a snapshot, in a group after everything that it holds."""
-        group = Group()
+        group = self._group()
         group.snapshot = snapshot
         self._line.append(group)
         self._wake.set()
         return group
 
     async def close(self) -> None:
-        """Commit what is staged, with a snapshot, and close the log."""
+        """Commit what is staged, with a snapshot, and close the log; without either if the log does not answer."""
+        if self._watching is not None:
+            self._watching.cancel()
         if self._task is not None:
-            if self.failed is None and self.ledger.configured:
+            works = self.failed is None if self._server is None else await self.confirm()
+            if self.ledger.configured and works:
                 if self._saving is not None and self._saving.cancel():
                     await asyncio.wait({self._saving})
                 self._pause_s = 0.0
                 with suppress(StorageError):  # it only saves time at the next start
                     await self.save()
+            else:
+                self._abandon()
             self._closing = True
             self._wake.set()
             await self._task
-        self._pool.shutdown()
+        self._abandon()
+        await asyncio.to_thread(self._shut)
         self.log.close()
 
-    def _open(self) -> Group:
-        if not (self._line and self._grouped) or self._line[-1].snapshot is not None:
-            self._line.append(Group())
-        return self._line[-1]
+    def _abandon(self) -> None:
+        """Let queries that wait for an answer fail now."""
+        if self._server is not None:
+            self._server.abort()
+
+    def _shut(self) -> None:
+        self._pool.shutdown()
+        self._readers.shutdown(cancel_futures=True)
+
+    async def reach(self, seq: int) -> None:
+        """Return once the ledger holds the committed event ``seq``: at once, as this process is the only writer."""
 
     async def _run(self) -> None:
         while True:
@@ -225,25 +274,42 @@ class Writer:
             self._wake.clear()
             if self._distrusted is not None:
                 error, self._distrusted = self._distrusted, None
-                await self._recover(Group(), error)
+                await self._recover(Group(), error, trusted=False)
             while self._line:
                 group = self._flying = self._line.popleft()
                 try:
-                    if group.snapshot is not None and not self.log.instant:
-                        await self._in_thread(partial(self._append_and_commit, group.rows, group.snapshot))
-                        self._finish(group, None)
-                        continue
-                    self.log.append(group.rows, group.snapshot)
-                    if self.log.instant:
-                        self.log.commit()
-                    else:
-                        await self._in_thread(self.log.commit)
-                except Exception as error:  # whatever storage raises: the group is refused, never acknowledged
+                    await self._write(group)
+                except Exception as error:  # whatever storage raises: the group is refused, or found to be there
                     await self._recover(group, error)
                 else:
                     self._finish(group, None)
+            if self._probing and not self._closing:
+                try:
+                    await self._probe()
+                except Exception as error:
+                    await self._recover(Group(), error)
             if self._closing:
                 return
+
+    async def _write(self, group: Group) -> None:
+        if self._server is not None or (group.snapshot is not None and not self.log.instant):
+            await self._in_thread(partial(self._append_and_commit, group.rows, group.snapshot))
+            return
+        self.log.append(group.rows, group.snapshot)
+        if self.log.instant:
+            self.log.commit()
+        else:
+            await self._in_thread(self.log.commit)
+
+    async def _probe(self) -> None:
+        await self._in_thread(self.log.probe)
+        self._wrote()
+
+    def _wrote(self) -> None:
+        """Note that a write was committed just now."""
+        self._written_at, self._probing = asyncio.get_running_loop().time(), False
+        self._written.set()
+        self._written = asyncio.Event()
 
     def _append_and_commit(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
         self.log.append(rows, snapshot)
@@ -260,18 +326,26 @@ class Writer:
         self.groups += 1
         group.error = error
         group.done.set()
+        if error is None and (group.rows or group.snapshot is not None):
+            self._wrote()
 
-    async def _recover(self, group: Group, error: Exception) -> None:
-        """Refuse everything staged, then fold the log again and retry until it can be written.
+    async def _recover(self, group: Group, error: Exception, *, trusted: bool = True) -> None:
+        """Write the rows that may be lost again, or else refuse everything staged and fold the log again.
 
-        The connection is kept: a new one could take WAL frames that were written but never synced for committed.
+        The connection to a file is kept: a new one could take WAL frames that were written but never synced for
+        committed. A log on a server is asked for its end instead, see :meth:`_resume`.
         """
-        self.failed = error
         self._rollbacks += 1
         _log.error("storage failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
-        for staged in (group, *self._line):
-            self._finish(staged, error)
-        self._line.clear()
+        if isinstance(error, LogFencedError):  # another process goes on with this log
+            self.failed = error
+            self._refuse(group, error)
+            return
+        lost = self._server is not None and isinstance(error, LogUnavailableError)
+        if trusted and lost and await self._resume(group, error):
+            return
+        self.failed = error
+        self._refuse(group, error)
         pause_s = _FIRST_PAUSE_S
         while not self._closing:
             try:
@@ -283,10 +357,51 @@ class Writer:
             else:
                 self._refs.clear()
                 self._stamp.reach(self.ledger.time_us)
+                await self.rebuilt.send()
                 self.failed = None
-                self.rebuilt.send()
                 _log.warning("storage works again", extra={"fields": {"seq": self.ledger.seq}})
                 return
+
+    async def _resume(self, group: Group, error: Exception) -> bool:
+        """Go on where we were, once the server answers; whether that was possible.
+
+        Nobody knows whether rows whose commit was not answered are there. If they are, they are acknowledged; if the
+        log still ends before them, they are appended again; if others have written there, the state is wrong.
+        """
+        begun, pause_s = asyncio.get_running_loop().time(), _FIRST_PAUSE_S
+        while not self._closing:
+            try:
+                await self._in_thread(partial(self._make_sure, group.rows, group.snapshot))
+            except LogFencedError as fenced:
+                self.failed = fenced
+                self._refuse(group, fenced)
+                return True
+            except LogConflictError as conflict:
+                _log.warning("others have written meanwhile", extra={"fields": {"detail": str(conflict)}})
+                return False
+            except Exception as again:
+                if asyncio.get_running_loop().time() - begun > _BLIP_S:
+                    self.failed = again
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_REMOTE_PAUSE_S)
+            else:
+                self._finish(group, None)
+                self.failed = None
+                _log.warning("storage works again", extra={"fields": {"seq": self.ledger.seq}})
+                return True
+        self._refuse(group, error)
+        return True
+
+    def _refuse(self, group: Group, error: Exception) -> None:
+        """Refuse everything that waits for a commit."""
+        for staged in (group, *self._line):
+            self._finish(staged, error)
+        self._line.clear()
+
+    def _make_sure(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
+        self.log.rollback()
+        if self._server is not None:
+            self._server.settle(rows, snapshot)
 
     def _reread(self) -> Ledger:
         self.log.rollback()

@@ -46,7 +46,7 @@ def of_caller(runtime: Runtime, prefix: str, caller: Caller, *, people: str, pat
     return runtime.peers[wanted]
 
 
-def of_request(
+async def of_request(
     runtime: Runtime, prefix: str, caller: Caller, *, body: Any, params: Mapping[str, str]
 ) -> Runtime | None:
     """The router that the request itself names: by its model, or by a decision or task that only that one knows.
@@ -71,20 +71,25 @@ def of_request(
         known_as = inside(caller.tenant, known_as)
     completion_id = getattr(body, "completion_id", None)
     if not known_as and isinstance(completion_id, str):
-        found = (decision_of_completion(each, completion_id, caller.tenant) for each in _loaded(runtime, caller))
-        known_as = next((each for each in found if each is not None), None)
+        for each in _loaded(runtime, caller):
+            known_as = known_as or await decision_of_completion(each, completion_id, caller.tenant)
     if not known_as and isinstance(completion_id, str) and runtime.neighbours is not None:
         return None
-    return _owner(runtime, known_as, caller) if isinstance(known_as, str) and is_id(outside(known_as)) else runtime
+    if isinstance(known_as, str) and is_id(outside(known_as)):
+        return await _owner(runtime, known_as, caller)
+    return runtime
 
 
-def _owner(runtime: Runtime, known_as: str, caller: Caller) -> Runtime | None:
+async def _owner(runtime: Runtime, known_as: str, caller: Caller) -> Runtime | None:
     """The router whose log knows a decision, task or ticket."""
     every = _loaded(runtime, caller)
     for each in every:
         if known_as in each.ledger.pending or known_as in each.ledger.tasks:
             return each
-    return next((each for each in every if each.writer.log.about(known_as)), None)
+    for each in every:
+        if await each.writer.about(known_as):
+            return each
+    return None
 
 
 def _loaded(runtime: Runtime, caller: Caller) -> list[Runtime]:

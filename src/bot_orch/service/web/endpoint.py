@@ -173,6 +173,8 @@ class Endpoint:
         API or page.
     turn
         Whether the handler may decide or log something, so that it waits for this replica's turn.
+    own_turn
+        Whether the handler takes its turn itself, with what it needs looked up in the log.
     watch
         Whether to cancel the handler when the caller disconnects.
     large
@@ -192,6 +194,7 @@ class Endpoint:
         scope: str | None,
         face: Face,
         turn: bool = False,
+        own_turn: bool = False,
         watch: bool = False,
         large: bool = False,
         tenants: bool | None = None,
@@ -200,7 +203,7 @@ class Endpoint:
         self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
         self._prefix = site.prefix
         self._handler, self._route, self._scope = handler, route, scope
-        self._face, self._turn, self._watch = face, turn, watch
+        self._face, self._turn, self._watch = face, turn and not own_turn, watch
         self._tenants = scope != "admin" if tenants is None else tenants
         self._local = not site.prefix and (everywhere or scope is None)
         self._decides = turn and scope == "decide"  # these requests count for the limits of a token
@@ -285,7 +288,7 @@ class Endpoint:
             body = await face.decode(raw, limits)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
         if runtime.peers and not face.people and not self._local:
-            found = of_request(runtime, prefix, caller, body=body, params=params)
+            found = await of_request(runtime, prefix, caller, body=body, params=params)
             runtime = found or await self._unknown(runtime, exchange, passed_on)
             if runtime.away:
                 raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name, exchange.raw)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
+from bot_orch.eventlog.stores.postgres.deadlines import limited
 from bot_orch.eventlog.stores.postgres.timing import Timing, split
 from bot_orch.eventlog.stores.postgres.url import check_password, hidden, unquoted
 from bot_orch.eventlog.stores.sqlfiles import migrations, queries
@@ -28,8 +31,8 @@ __all__ = [
 ]
 
 MAIN_STREAM = 1
+_MIGRATION_S = 3600.0
 _DEFAULTS = {
-    "connect_timeout": "5",
     "application_name": "bot-orch",
     "client_encoding": "UTF8",
     "keepalives_idle": "5",
@@ -72,8 +75,13 @@ def reaching() -> Iterator[None]:
         raise LogUnavailableError(f"log: PostgreSQL does not answer ({_first_line(error)})") from error
 
 
-def connect(url: str, *, autocommit: bool = False, read_only: bool = False) -> Any:
-    """A connection that sees one schema only, notices a dead server, and waits for the disk at every commit."""
+def connect(
+    url: str, *, autocommit: bool = False, read_only: bool = False, ended: threading.Event | None = None
+) -> Any:
+    """A connection that sees one schema only, notices a dead server, and waits for the disk at every commit.
+
+    It gives up when the server is silent for ``query_s``, and at once when ``ended`` is set.
+    """
     psycopg = driver()
     plain, timing, schema, _ = split(url)
     check_password(plain)
@@ -82,25 +90,50 @@ def connect(url: str, *, autocommit: bool = False, read_only: bool = False) -> A
     except psycopg.ProgrammingError as error:
         problem = f"cannot be read ({unquoted(_first_line(error))})"
         raise InvalidInputError("database", problem, "write postgresql://user@host:5432/name") from None
-    missing = {name: value for name, value in _DEFAULTS.items() if name not in given}
+    defaults = _DEFAULTS | {"connect_timeout": str(math.ceil(timing.query_s))}
+    missing = {name: value for name, value in defaults.items() if name not in given}
+    if ended is not None and ended.is_set():
+        raise LogUnavailableError("log: it is being closed")
     try:
-        connection = psycopg.connect(**given, **missing, autocommit=True)
+        connection = limited(psycopg).connect(**given, **missing, autocommit=True)
     except psycopg.OperationalError as error:
         raise LogUnavailableError(f"log: PostgreSQL cannot be reached ({_first_line(error)})") from error
-    connection.execute(f"SET search_path = {schema}")
-    if read_only:
-        connection.execute("SET default_transaction_read_only = on")
-    else:
-        _insist_on_the_disk(connection)
-        _limit_waiting(connection, timing)
+    connection.limit(timing.query_s, ended)
+    try:
+        _set_up(connection, schema, timing, read_only=read_only)
+    except BaseException:
+        connection.close()
+        raise
     connection.autocommit = autocommit
     return connection
+
+
+def _set_up(connection: Any, schema: str, timing: Timing, *, read_only: bool) -> None:
+    """Settings of the session, in one round trip."""
+    with connection.pipeline():
+        connection.execute(f"SET search_path = {schema}")
+        if read_only:
+            connection.execute("SET default_transaction_read_only = on")
+        else:
+            # a replica that hangs in an append must not block the others
+            connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
+            connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
+            fsync = connection.execute("SHOW fsync")
+            synchronous = connection.execute("SHOW synchronous_commit")
+    if not read_only:
+        if fsync.fetchone()[0] != "on":
+            raise InvalidInputError("database", "runs with fsync = off", "a crash would lose what was acknowledged")
+        if synchronous.fetchone()[0] in ("off", "local"):
+            connection.execute("SET synchronous_commit = on")
 
 
 def prepare(url: str) -> None:
     """Bring the schema to this release's version; replicas that start together wait for each other."""
     schema = split(url).schema
     with reaching(), connect(url) as connection:
+        if _version(connection) == len(migrations("postgres")):
+            return
+        connection.limit(_MIGRATION_S)  # it may have to rewrite a table, or to wait for another replica that does
         _insist_on_unicode(connection)
         connection.execute("SELECT pg_advisory_xact_lock(6451060, 0)")
         known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
@@ -116,7 +149,6 @@ def prepare(url: str) -> None:
             connection.execute(script)
         if version < len(scripts):
             connection.execute("UPDATE version SET number = %s", (len(scripts),))
-    connection.close()
 
 
 def check_version(connection: Any, schema: str) -> int:
@@ -163,20 +195,6 @@ def _insist_on_unicode(connection: Any) -> None:
     encoding = connection.execute("SHOW server_encoding").fetchone()[0]
     if encoding != "UTF8":
         raise InvalidInputError("database", f"has the encoding {encoding}", "make one with ENCODING 'UTF8'")
-
-
-def _insist_on_the_disk(connection: Any) -> None:
-    if connection.execute("SHOW fsync").fetchone()[0] != "on":
-        connection.close()
-        raise InvalidInputError("database", "runs with fsync = off", "a crash would lose what was acknowledged")
-    if connection.execute("SHOW synchronous_commit").fetchone()[0] in ("off", "local"):
-        connection.execute("SET synchronous_commit = on")
-
-
-def _limit_waiting(connection: Any, timing: Timing) -> None:
-    """Set server-side timeouts, so that a replica that hangs in an append does not block the others."""
-    connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
-    connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
 
 
 def _first_line(error: Exception) -> str:

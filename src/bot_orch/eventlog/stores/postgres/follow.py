@@ -41,7 +41,7 @@ class Follower(threading.Thread):
     def stop(self) -> None:
         """End the thread; returns when it has ended."""
         self._ending.set()
-        self.join(10)
+        self.join(2)
 
     def run(self) -> None:
         """Listen until stopped, over one connection after another."""
@@ -54,7 +54,7 @@ class Follower(threading.Thread):
             self._ending.wait(self._poll_s)
 
     def _listen(self) -> None:
-        with connect(self._url, autocommit=True, read_only=True) as connection:
+        with connect(self._url, autocommit=True, read_only=True, ended=self._ending) as connection:
             connection.execute(f"LISTEN {self._channel}")
             self.listening.set()
             self._wake()  # what was committed before we listened

@@ -13,12 +13,14 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import LogConflictError, LogFencedError, Row, Snapshot
+from bot_orch.eventlog.lookups import ARCHIVED, NOTHING, Found, Wanted
 from bot_orch.eventlog.stores.postgres.connect import (
     MAIN_STREAM,
     QUERIES,
@@ -75,6 +77,8 @@ class PostgresLog:
         self._next = 0
         # Readers may be in several threads; the connection takes one at a time.
         self._reading = threading.RLock()
+        self._ended = threading.Event()
+        self._lock_s = self.timing.hold_s / _LOOKS_PER_HOLD
         self._staged: list[Row] = []
         self._staged_snapshot: Snapshot | None = None
         if not read_only:
@@ -97,49 +101,115 @@ class PostgresLog:
         ``after`` must be there, with the time ``time_us`` if that is given: a log that was restored, or that lost its
         end when a standby took over, does not go on where we are.
         """
+        return self.begin_with(after, time_us)[0]
+
+    def begin_with(self, after: int, time_us: int | None = None, wanted: Wanted = NOTHING) -> tuple[list[Row], Found]:
+        """Begin, and look up what is ``wanted``: the lock, the rows and the lookups in one round trip."""
         with reaching():
-            w = self._locked()
-            rows = self._more(w, after - 1)
+            w, tail, lookups = self._locked(partial(self._ask_for, after - 1, wanted))
+            rows = _rows(tail)
             while len(rows) % _BATCH == 0 and rows and (more := self._more(w, rows[-1].seq)):
                 rows += more
+            found = _found(wanted, lookups)
         if after > 0:
             known = rows.pop(0) if rows and rows[0].seq == after else None
             if known is None or (time_us is not None and known.time_us != time_us):
                 raise LogConflictError(f"log: row {after} is not the one we know; it was restored or has lost rows")
         self._next = (rows[-1].seq if rows else after) + 1
-        return rows
+        return rows, found
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
-        if self.epoch is not None:
-            self._stage(rows, snapshot)
-            return
-        with reaching():
-            if not self._in_group:
+        if self.epoch is None and not self._in_group:
+            with reaching():
                 self._begin_here()
-            self._check_order(rows)
-            try:
-                with self._w.pipeline():
-                    self._insert(rows, snapshot)
-                # The last word must not be in a pipeline: the server would not notice if we hang from here on.
-                self._w.execute(_Q["notify"], (self.channel, f"{self.writer}:{self._next + len(rows) - 1}"))
-            except self._psycopg.errors.UniqueViolation as error:
-                raise LogConflictError("log: a number or a key is taken; read the log again") from error
+        elif self._next == 0:  # only the owner's first append asks the server where the log ends
+            self._next = self.last()[0] + 1
+        self._check_order(rows)
         self._next += len(rows)
+        self._staged += rows
+        self._staged_snapshot = snapshot or self._staged_snapshot
 
     def commit(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
-        if self.epoch is not None:
-            self._commit_as_owner(self.epoch)
-            return
-        if not self._in_group:
+        if not self._in_group and not self._staged and self._staged_snapshot is None:
             return
         with reaching():
-            # COMMIT of a transaction that has failed answers ROLLBACK, without an error.
-            if self._w.info.transaction_status == self._psycopg.pq.TransactionStatus.INERROR:
+            w = self._writing() if self.epoch is not None else self._w
+            if self._in_group and w.info.transaction_status != self._psycopg.pq.TransactionStatus.INTRANS:
                 raise LogUnavailableError("log: the transaction has failed; roll it back")
-            self._w.commit()
+            try:
+                # One message, with COMMIT: the lock is held for no further round trip. After an error the server skips
+                # the rest of it.
+                with w.pipeline():
+                    if self.epoch is not None:
+                        w.execute(_Q["fence"], (self.stream, self.epoch))
+                    self._insert(self._staged, self._staged_snapshot)
+                    if self.epoch is None and self._staged:
+                        w.execute(_Q["notify"], (self.channel, f"{self.writer}:{self._staged[-1].seq}"))
+                    w.commit()
+            except self._psycopg.errors.UniqueViolation as error:
+                raise LogConflictError("log: a number or a key is taken; read the log again") from error
+            except self._psycopg.DatabaseError as error:
+                _heed_the_fence(error)
+                raise
         self._in_group = False
+        self._staged, self._staged_snapshot = [], None
+
+    def settle(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+        """After a commit without an answer: make sure that the log goes on with these rows.
+
+        They may be there, or they are appended again. If other rows are there, :class:`LogConflictError` is raised.
+        """
+        self.rollback()
+        if not rows:
+            self.probe()
+            return
+        for attempt in (1, 2):
+            found = self._end_before(rows)
+            if found:
+                self.rollback()
+                if [each[:5] for each in found] != [each[:5] for each in rows]:
+                    raise LogConflictError(f"log: row {rows[0].seq} is of another writer; read the log again")
+                return
+            try:
+                self.append(rows, snapshot)
+                self.commit()
+            except LogConflictError:  # the server has just written what we sent before
+                self.rollback()
+                if attempt == 2:
+                    raise
+            else:
+                return
+
+    def _end_before(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows of the log where ``rows`` belong; in a turn, unless this process owns the log."""
+        before = rows[0].seq - 1
+        if self.epoch is not None:
+            found = self.batch(before, len(rows))
+            self._next = rows[0].seq
+        else:
+            found = self.begin(before)
+        if not found and before != (self.last()[0] if self.epoch is not None else before):
+            raise LogConflictError(f"log: row {before} is gone; it was restored or has lost rows")
+        return found[: len(rows)]
+
+    def look_up(self, wanted: Wanted) -> Found:
+        """Look up committed rows, all in one round trip."""
+        with self._reading, reaching():
+            r = self._reader()
+            with r.pipeline():
+                lookups = self._lookups(r, wanted)
+            return _found(wanted, lookups)
+
+    def clock_us(self) -> int:
+        """The server's time."""
+        with self._reading, reaching():
+            return int(self._reader().execute(_Q["clock"]).fetchone()[0])
+
+    def abort(self) -> None:
+        """Let every query that waits for an answer fail, and all later ones; may be called from any thread."""
+        self._ended.set()
 
     def rollback(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -205,17 +275,20 @@ class PostgresLog:
                     connection.close()
         self._r = self._w = None
 
-    def _locked(self) -> Any:
-        """Take the advisory lock; a holder that hangs is terminated.
+    def _locked(self, more: Callable[[Any], tuple[Any, Any]] | None = None) -> tuple[Any, Any, Any]:
+        """Take the advisory lock, and ask for ``more`` in the same breath; a holder that hangs is terminated.
 
         The server's own timeout ends a transaction that waits for its next statement, not one whose client has stopped
         within a statement, be it sending or reading.
         """
+        answers: tuple[Any, Any] = None, None
         for look in range(1, _LOOKS + 1):
             w = self._writing()
             try:
-                with w.pipeline():  # BEGIN and the lock in one go
+                with w.patience(self._lock_s), w.pipeline():  # BEGIN, the lock and the rest in one go
                     w.execute(_Q["lock"], (self.stream,))
+                    if more is not None:
+                        answers = more(w)
             except self._psycopg.errors.LockNotAvailable:
                 w.rollback()
                 if look == _LOOKS:
@@ -227,7 +300,20 @@ class PostgresLog:
             else:
                 break
         self._in_group = True
-        return w
+        return w, *answers
+
+    def _ask_for(self, after: int, wanted: Wanted, w: Any) -> tuple[Any, Any]:
+        tail = w.cursor(binary=True).execute(_Q["read"], (self.stream, after, _BATCH))
+        return tail, self._lookups(w, wanted)
+
+    def _lookups(self, connection: Any, wanted: Wanted) -> list[Any]:
+        names = zip(("by_keys", "by_refs", "owners"), wanted, strict=True)
+        return [
+            connection.cursor(binary=True).execute(_Q[name], (self.stream, [_escape(each) for each in asked]))
+            if asked
+            else None
+            for name, asked in names
+        ]
 
     def _cut_off(self) -> None:
         for pid, _ in self._ask("cut_off", self.timing.hold_s):  # the lock of our stream
@@ -241,40 +327,13 @@ class PostgresLog:
             raise InvalidInputError("database.stream", f"there is no {self.name!r}", "this log is of an older release")
         return find_stream(self._reader() if self._read_only else self._writing(), self.name, make=not self._read_only)
 
-    def _stage(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
-        """Keep rows for the owner's next commit; only the first asks the server where the log ends."""
-        if self._next == 0:
-            self._next = self.last()[0] + 1
-        self._check_order(rows)
-        self._next += len(rows)
-        self._staged += rows
-        self._staged_snapshot = snapshot or self._staged_snapshot
-
-    def _commit_as_owner(self, epoch: int) -> None:
-        """Everything staged, in one message: the fence, the rows, COMMIT."""
-        if not self._staged and self._staged_snapshot is None:
-            return
-        with reaching():
-            w = self._writing()
-            try:
-                with w.pipeline():
-                    w.execute(_Q["fence"], (self.stream, epoch))
-                    self._insert(self._staged, self._staged_snapshot)
-                    w.commit()
-            except self._psycopg.errors.UniqueViolation as error:
-                raise LogConflictError("log: a number or a key is taken; read the log again") from error
-            except self._psycopg.DatabaseError as error:
-                _heed_the_fence(error)
-                raise
-        self._staged, self._staged_snapshot = [], None
-
     def _check_order(self, rows: Sequence[Row]) -> None:
         for offset, row in enumerate(rows):
             if row.seq != self._next + offset:
                 raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
 
     def _begin_here(self) -> None:
-        w = self._locked()
+        w, *_ = self._locked()
         found = w.execute(_Q["last"], (self.stream,)).fetchone()
         self._next = 1 if found is None else int(found[0]) + 1
 
@@ -298,14 +357,14 @@ class PostgresLog:
         if self._read_only:
             raise InvalidInputError("log", "was opened to look at", "open it for writing")
         if self._w is None or self._w.closed:
-            self._w = connect(self.url)
-            self._w.execute(f"SET lock_timeout = {round(1000 * self.timing.hold_s / _LOOKS_PER_HOLD)}")
+            self._w = connect(self.url, ended=self._ended)
+            self._w.execute(f"SET lock_timeout = {round(1000 * self._lock_s)}")
             self._w.commit()
         return self._w
 
     def _reader(self) -> Any:
         if self._r is None or self._r.closed:
-            self._r = connect(self.url, autocommit=True, read_only=True)
+            self._r = connect(self.url, autocommit=True, read_only=True, ended=self._ended)
         return self._r
 
     def _ask(self, query: str, *arguments: Any) -> list[Any]:
@@ -322,6 +381,20 @@ class PostgresLog:
         statement = _Q[query] if self._has_streams else _Q[query].replace("stream = %s", "%s = 1")
         found: list[Any] = self._reader().cursor(binary=True).execute(statement, (self.stream, *arguments)).fetchall()
         return found
+
+
+def _found(wanted: Wanted, lookups: Sequence[Any]) -> Found:
+    """What the cursors of a batch have found."""
+    by_keys, by_refs, owners = ([] if each is None else each.fetchall() for each in lookups)
+    keys: dict[str, Row] = {}
+    for key, digest, seq, time_us, kind, ref, body in by_keys:
+        name, known = _unescape(key), kind is not None  # else it was moved to an archive
+        row = Row(seq, time_us, kind, _unescape(ref), body) if known else Row(seq, 0, ARCHIVED, "", b"")
+        keys[name] = row._replace(key=name, digest=bytes(digest))
+    refs: dict[str, list[Row]] = {ref: [] for ref in wanted.refs}
+    for row in map(_row, by_refs):
+        refs[row.ref].append(row)
+    return Found(keys, refs, {_unescape(ref): int(writer) for ref, writer in owners})
 
 
 def _heed_the_fence(error: Exception) -> None:

@@ -13,6 +13,7 @@ from bot_orch.eventlog.stores.postgres.log import PostgresLog
 __all__ = ["check_unused", "rewrite"]
 
 _GROUP = 1000
+_LONG_S = 3600.0
 _Q = QUERIES
 
 
@@ -28,6 +29,7 @@ def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]], snapshot: Sna
     Nobody can append meanwhile. The server's write-ahead log and backups still hold the old bodies.
     """
     with reaching(), connect(log.url) as connection:
+        connection.limit(_LONG_S)
         connection.execute(_Q["lock"], (log.stream,))
         _check_unused(connection, log)
         connection.execute(_on(log, "open_events"))
@@ -39,6 +41,7 @@ def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]], snapshot: Sna
         if snapshot is not None:
             connection.execute(_Q["insert_snapshot"], (log.stream, *snapshot))
     with reaching(), connect(log.url, autocommit=True) as connection:
+        connection.limit(_LONG_S)
         connection.execute(_on(log, "vacuum_events"))
         connection.execute(_Q["vacuum_snapshots"])
 

@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import json
+import threading
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bot_orch.core.engine import ENGINE
 from bot_orch.eventlog.stores.postgres.connect import QUERIES, connect, driver
 
-__all__ = ["Peer", "ReplicaRoster", "StateMismatch"]
+__all__ = ["Peer", "ReplicaCondition", "ReplicaRoster", "StateMismatch"]
 
 _Q = QUERIES
 _KEPT_CHECKS = 8192
+
+
+class ReplicaCondition(NamedTuple):
+    """What a replica says of itself: how long the server takes to answer it, and the seconds that circuits stay open.
+
+    Examples
+    --------
+    >>> ReplicaCondition.parse(ReplicaCondition(0.25, {"small": 12.0}).text())
+    ReplicaCondition(rtt_s=0.25, circuits={'small': 12.0})
+    >>> ReplicaCondition.parse("from another release")
+    ReplicaCondition(rtt_s=0.0, circuits={})
+    """
+
+    rtt_s: float = 0.0
+    circuits: Mapping[str, float] = MappingProxyType({})
+
+    def text(self) -> str:
+        """As it is written beside the heartbeat."""
+        return json.dumps({"rtt_s": round(self.rtt_s, 6), "circuits": dict(self.circuits)})
+
+    @classmethod
+    def parse(cls, text: str) -> ReplicaCondition:
+        """What another replica wrote; nothing is known of one that writes something else."""
+        try:
+            found = json.loads(text)
+            return cls(float(found["rtt_s"]), {str(name): float(left) for name, left in found["circuits"].items()})
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return cls(0.0, {})
+
+
+_UNKNOWN = ReplicaCondition()
 
 
 class Peer(NamedTuple):
@@ -22,6 +56,7 @@ class Peer(NamedTuple):
     name: str
     seq: int
     busy: tuple[str, ...]
+    condition: ReplicaCondition = _UNKNOWN
 
 
 class StateMismatch(NamedTuple):
@@ -47,6 +82,7 @@ class ReplicaRoster:
     def __init__(self, url: str, stream: int) -> None:
         self._url, self._stream = url, stream
         self._connection: Any = None
+        self._ended = threading.Event()
         self.id, self._name = 0, ""
 
     def join(self, name: str, seq: int = 0) -> int:
@@ -55,10 +91,19 @@ class ReplicaRoster:
         self._do("forget_replicas")
         return self.id
 
-    def beat(self, seq: int, busy: Iterable[str], lease_s: float) -> list[Peer]:
+    def beat(
+        self, seq: int, busy: Iterable[str], lease_s: float, *, condition: ReplicaCondition = _UNKNOWN
+    ) -> list[Peer]:
         """Send a heartbeat, registering again if forgotten; returns all replicas with one within ``lease_s``."""
-        self._do("beat", self._stream, self.id, self._name, seq, list(busy))
-        return [Peer(i, name, at, tuple(busy)) for i, name, at, busy in self._ask("peers", self._stream, lease_s)]
+        self._do("beat", self._stream, self.id, self._name, seq, list(busy), condition.text())
+        return [
+            Peer(i, name, at, tuple(busy), ReplicaCondition.parse(said))
+            for i, name, at, busy, said in self._ask("peers", self._stream, lease_s)
+        ]
+
+    def abort(self) -> None:
+        """Let a query that waits for an answer fail, and all later ones; may be called from any thread."""
+        self._ended.set()
 
     def publish(self, hashes: Collection[tuple[int, str]], lease_s: float) -> StateMismatch | None:
         """Publish state hashes; returns a mismatch with a live replica, if there is one.
@@ -95,7 +140,7 @@ class ReplicaRoster:
 
     def _run(self, query: str, arguments: tuple[Any, ...]) -> Any:
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, autocommit=True)
+            self._connection = connect(self._url, autocommit=True, ended=self._ended)
         try:
             return self._connection.execute(_Q[query], arguments)
         except driver().OperationalError:

@@ -13,7 +13,7 @@ from bot_orch.errors import InvalidInputError
 __all__ = ["SCHEMA", "LogAddress", "Timing", "split", "with_stream"]
 
 SCHEMA = "bot_orch"
-_SETTING = re.compile(r"(?<=[?&\s])(hold_s|lease_s|schema|stream)=([^&\s]*)(?:[&\s]|\Z)")
+_SETTING = re.compile(r"(?<=[?&\s])(hold_s|lease_s|query_s|clock_s|schema|stream)=([^&\s]*)(?:[&\s]|\Z)")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 _LEAST_S, _MOST_S = 0.5, 3600.0
 _LONGEST_STREAM = 200
@@ -29,13 +29,19 @@ class Timing:
         A lock holder that is silent for this long is terminated; its group is rolled back.
     lease_s
         A replica that has not been heard of for so long is taken for dead.
+    query_s
+        A server that is silent for so long is given up; a request waits as long for its turn or its commit.
+    clock_s
+        A replica whose clock is so far ahead of the server's gets no turn.
     """
 
-    hold_s: float = 15.0
+    hold_s: float = 2.5
     lease_s: float = 10.0
+    query_s: float = 5.0
+    clock_s: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("hold_s", "lease_s"):
+        for name in ("hold_s", "lease_s", "query_s", "clock_s"):
             value = getattr(self, name)
             if not (math.isfinite(value) and _LEAST_S <= value <= _MOST_S):
                 raise InvalidInputError(f"database.{name}", f"is {value:g}", f"set {_LEAST_S:g} to {_MOST_S:g}")
@@ -57,7 +63,7 @@ def split(url: str) -> LogAddress:
     --------
     >>> found = split("postgresql://bot@db/orch?hold_s=5&sslmode=require&schema=shop&stream=support")
     >>> found.plain, found.timing
-    ('postgresql://bot@db/orch?sslmode=require', Timing(hold_s=5.0, lease_s=10.0))
+    ('postgresql://bot@db/orch?sslmode=require', Timing(hold_s=5.0, lease_s=10.0, query_s=5.0, clock_s=2.0))
     >>> found.schema, found.stream
     ('shop', 'support')
     >>> split("host=db dbname=orch lease_s=4").plain

@@ -35,6 +35,7 @@ ALTER TABLE snapshots ADD PRIMARY KEY (stream, seq);
 -- reads: the newest format of events that a replica can read; the releases before did not say so.
 ALTER TABLE replicas ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE replicas ADD COLUMN reads INTEGER NOT NULL DEFAULT 2;
+ALTER TABLE replicas ADD COLUMN condition TEXT NOT NULL DEFAULT '';
 ALTER TABLE checks ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
 -- Processes of the service: who is there and where, which configuration each has, and which it is ready to take.
 CREATE TABLE processes (

@@ -48,6 +48,13 @@ SELECT seq, time_us, kind, ref, body FROM events WHERE stream = %s AND ref = %s 
 SELECT seq, time_us, kind, ref, body FROM events WHERE stream = %s AND seq = %s
 -- name: find
 SELECT seq, digest FROM keys WHERE stream = %s AND key = %s
+-- name: by_keys
+SELECT k.key, k.digest, k.seq, e.time_us, e.kind, e.ref, e.body
+FROM keys AS k LEFT JOIN events AS e ON e.stream = k.stream AND e.seq = k.seq WHERE k.stream = %s AND k.key = ANY(%s)
+-- name: by_refs
+SELECT seq, time_us, kind, ref, body FROM events WHERE stream = %s AND ref = ANY(%s) ORDER BY seq
+-- name: clock
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 -- name: keys
 SELECT key, seq, digest FROM keys WHERE stream = %s AND seq > %s AND seq <= %s ORDER BY seq
 -- name: last
@@ -57,12 +64,13 @@ SELECT seq, body FROM snapshots WHERE stream = %s ORDER BY seq DESC LIMIT 1
 -- name: join
 INSERT INTO replicas (stream, name, seen, seq, busy) VALUES (%s, %s, now(), %s, '{}') RETURNING id
 -- name: beat
-INSERT INTO replicas (stream, id, name, seen, seq, busy) OVERRIDING SYSTEM VALUE VALUES (%s, %s, %s, now(), %s, %s)
-ON CONFLICT (id) DO UPDATE SET seen = EXCLUDED.seen, seq = EXCLUDED.seq, busy = EXCLUDED.busy
+INSERT INTO replicas (stream, id, name, seen, seq, busy, condition) OVERRIDING SYSTEM VALUE
+VALUES (%s, %s, %s, now(), %s, %s, %s)
+ON CONFLICT (id) DO UPDATE SET seen = EXCLUDED.seen, seq = EXCLUDED.seq, busy = EXCLUDED.busy, condition = EXCLUDED.condition
 -- name: leave
 DELETE FROM replicas WHERE id = %s
 -- name: peers
-SELECT id, name, seq, busy FROM replicas WHERE stream = %s AND seen > now() - make_interval(secs => %s) ORDER BY id
+SELECT id, name, seq, busy, condition FROM replicas WHERE stream = %s AND seen > now() - make_interval(secs => %s) ORDER BY id
 -- name: forget_replicas
 DELETE FROM replicas WHERE seen < now() - interval '1 day'
 -- name: publish

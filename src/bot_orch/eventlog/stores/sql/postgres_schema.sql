@@ -40,7 +40,8 @@ CREATE TABLE replicas (
   seq    BIGINT      NOT NULL,
   busy   TEXT[]      NOT NULL,
   stream INTEGER     NOT NULL DEFAULT 1,
-  reads  INTEGER     NOT NULL DEFAULT 2
+  reads  INTEGER     NOT NULL DEFAULT 2,
+  condition TEXT     NOT NULL DEFAULT ''
 );
 CREATE TABLE checks (
   seq     BIGINT  NOT NULL,

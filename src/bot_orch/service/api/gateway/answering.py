@@ -74,7 +74,7 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
 
 async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
     asked = dialect.read(request.body)
-    check_held(request, asked)
+    await check_held(request, asked)
     asked = await _screened(request, asked)
     round_ = make_round(request, asked, trace=trace)
     if asked.stream and request.runtime.screens.after:

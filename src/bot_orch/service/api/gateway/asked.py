@@ -111,7 +111,7 @@ def unknown_model() -> Problem:
     return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
 
 
-def check_held(request: Request, asked: Asked) -> None:
+async def check_held(request: Request, asked: Asked) -> None:
     """Refuse what a tenant wants to go on from at an agent's endpoint, unless it is known to be its own."""
     tenant, runtime = request.caller.tenant, request.runtime
     if not tenant:
@@ -120,7 +120,7 @@ def check_held(request: Request, asked: Asked) -> None:
         message = f"{asked.held}: is kept for all tenants by the agent; send the messages instead"
         raise Problem(422, "not_for_tenants", message, param=asked.held)
     for each in asked.refers_to:
-        if runtime.loops.agent_of(request.caller.key, (each,)) is None and not is_noted(runtime, each, tenant):
+        if runtime.loops.agent_of(request.caller.key, (each,)) is None and not await is_noted(runtime, each, tenant):
             message = "previous_response_id: there is no such response; send the messages instead"
             raise Problem(404, "previous_response_not_found", message, param="previous_response_id")
 

@@ -1,0 +1,79 @@
+"""Several lookups in a log at once: who used which keys, and what is known about which refs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from bot_orch.eventlog.log import Log, Row
+
+__all__ = ["ARCHIVED", "NOTHING", "Found", "Wanted", "look_up", "together"]
+
+
+class Wanted(NamedTuple):
+    """What to look up: events by their keys, rows by their refs, and the last writer about each of some refs."""
+
+    keys: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
+
+
+NOTHING = Wanted()
+ARCHIVED = "archived"
+"""The kind of a row that used a key and was moved to an archive: only its number and digest are known."""
+
+
+class Found(NamedTuple):
+    """What a log holds of it; keys that nobody used are left out, and so are writers of refs without rows."""
+
+    keys: dict[str, Row]
+    refs: dict[str, list[Row]]
+    owners: dict[str, int]
+
+
+@runtime_checkable
+class _Batches(Protocol):
+    """A log that answers all of it in one go."""
+
+    def look_up(self, wanted: Wanted) -> Found:
+        """Look up committed rows."""
+        ...
+
+
+def look_up(log: Log, wanted: Wanted) -> Found:
+    """Look up committed rows; a row found by its key carries key and digest.
+
+    Examples
+    --------
+    >>> from bot_orch.eventlog.stores.memory import MemoryLog
+    >>> log = MemoryLog()
+    >>> log.append([Row(1, 5, "kind", "a", b"", "key", b"digest")])
+    >>> log.commit()
+    >>> found = look_up(log, Wanted(("key", "other"), ("a", "b")))
+    >>> found.keys["key"].digest, list(found.keys), len(found.refs["a"]), found.refs["b"]
+    (b'digest', ['key'], 1, [])
+    """
+    if isinstance(log, _Batches):
+        return log.look_up(wanted)
+    used = {key: known for key in wanted.keys if (known := log.find(key)) is not None}
+    rows = {key: (log.row(seq), digest) for key, (seq, digest) in used.items()}
+    return Found(
+        {key: row._replace(key=key, digest=digest) for key, (row, digest) in rows.items() if row is not None},
+        {ref: log.about(ref) for ref in wanted.refs},
+        {},
+    )
+
+
+def together(wishes: Iterable[Wanted]) -> Wanted:
+    """All of them in one, each thing once.
+
+    Examples
+    --------
+    >>> together([Wanted(("a",)), Wanted(("a", "b"), ("r",)), NOTHING])
+    Wanted(keys=('a', 'b'), refs=('r',), owned=())
+    """
+    every = [each for each in wishes if each != NOTHING]
+    if not every:
+        return NOTHING
+    columns = zip(*every, strict=True)
+    return Wanted(*(tuple(dict.fromkeys(name for part in column for name in part)) for column in columns))

@@ -1,0 +1,73 @@
+"""Deadlines on the client's side: a server, pooler or network that stays silent does not hold a thread forever.
+
+The server's own timeouts do not help where nothing arrives: a connection that acknowledges but does not deliver looks
+alive to TCP. Every wait of a connection ends after ``query_s`` of silence, and at once if the log is closed; the
+connection is closed then, as nobody knows what the server still does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
+from time import monotonic
+from typing import Any
+
+__all__ = ["limited"]
+
+
+@cache
+def limited(psycopg: Any) -> Any:
+    """The driver's connection with a deadline for every wait; the class is made once."""
+
+    class SilentServerError(psycopg.OperationalError):  # type: ignore[misc]
+        """The server did not answer in time."""
+
+    class LimitedConnection(psycopg.Connection):  # type: ignore[misc]
+        """A connection that gives up on a silent server."""
+
+        query_s = 5.0
+        ended = threading.Event()
+
+        def limit(self, query_s: float, ended: threading.Event | None = None) -> None:
+            """Give up after ``query_s`` of silence, or when ``ended`` is set."""
+            self.query_s = query_s
+            if ended is not None:
+                self.ended = ended
+
+        @contextmanager
+        def patience(self, more_s: float) -> Iterator[None]:
+            """Allow a longer silence inside the ``with`` block: the server itself waits for a lock."""
+            before = self.query_s
+            self.query_s = before + more_s
+            try:
+                yield
+            finally:
+                self.query_s = before
+
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            """See psycopg."""
+            try:
+                return super().wait(self._watched(gen), *arguments, **options)
+            except SilentServerError:
+                self.pgconn.finish()  # what the server still does is not known
+                raise
+
+        def _watched(self, gen: Any) -> Generator[Any, Any, Any]:
+            end = monotonic() + self.query_s
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = yield wanted
+                    if ready:
+                        end = monotonic() + self.query_s
+                    elif self.ended.is_set():
+                        raise SilentServerError("given up, as the log is being closed")
+                    elif monotonic() > end:
+                        raise SilentServerError(f"no answer within {self.query_s:g} seconds")
+                    wanted = gen.send(ready)
+            except StopIteration as done:
+                return done.value
+
+    return LimitedConnection

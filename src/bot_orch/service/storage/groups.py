@@ -1,0 +1,155 @@
+"""Rows committed together, and what a turn sees of the log and of rows that are not committed yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from bot_orch.eventlog.events import Event
+from bot_orch.eventlog.log import Row, Snapshot
+from bot_orch.eventlog.lookups import ARCHIVED
+from bot_orch.service.problems import StorageError
+
+__all__ = ["EMPTY", "Group", "Known", "Look", "RecentWrites"]
+
+_PATIENCE_S = 15.0
+_MANY = 10_000
+
+
+class Group:
+    """Rows committed together."""
+
+    __slots__ = ("done", "error", "keys", "patience_s", "rows", "snapshot")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.keys: dict[str, Row] = {}
+        self.snapshot: Snapshot | None = None
+        self.done = asyncio.Event()
+        self.error: Exception | None = None
+        self.patience_s = _PATIENCE_S
+
+    def add(self, row: Row) -> None:
+        """Add a row, after those that are there."""
+        self.rows.append(row)
+        if row.key is not None:
+            self.keys[row.key] = row
+
+    async def durable(self) -> None:
+        """Return once the rows are on disk; raise if they are not, or if that takes too long."""
+        if not self.done.is_set():
+            try:
+                async with asyncio.timeout(self.patience_s):
+                    await self.done.wait()
+            except TimeoutError:
+                waited = f"storage: not confirmed after {self.patience_s:g} seconds, it may still be written"
+                raise StorageError(f"{waited}; repeat the request with its key, or look it up") from None
+        if self.error is not None:
+            raise StorageError(f"storage: {self.error}; try again later") from self.error
+
+
+class Known(NamedTuple):
+    """The event that used a key, and its group if that is not committed yet."""
+
+    row: Row
+    group: Group | None
+
+    def event(self) -> Event | None:
+        """The event; None if it was moved to an archive."""
+        return None if self.row.kind == ARCHIVED else self.row.event()
+
+    def used_for(self, digest: bytes | None) -> bool:
+        """Whether it was used for the same content."""
+        return self.row.digest == digest
+
+
+class Look:
+    """What the log holds of what a turn was asked for; true until the caller awaits something else.
+
+    Asking for anything else is a defect: it would need the database in the middle of a turn.
+    """
+
+    __slots__ = ("_keys", "_refs", "owners")
+
+    def __init__(
+        self,
+        keys: Mapping[str, Known | None],
+        refs: Mapping[str, list[Row]],
+        owners: Mapping[str, int],
+    ) -> None:
+        self._keys, self._refs, self.owners = keys, refs, owners
+
+    def find(self, key: str | None) -> Known | None:
+        """The event that used ``key``, committed or not."""
+        return None if key is None else self._keys[key]
+
+    def about(self, ref: str) -> list[Row]:
+        """Every row about ``ref``; all are committed."""
+        return self._refs[ref]
+
+    def covers(self, ref: str) -> bool:
+        """Whether rows about ``ref`` were asked for."""
+        return ref in self._refs
+
+
+EMPTY = Look({}, {}, {})
+
+
+class RecentWrites:
+    """Keys and refs written while lookups are under way, which may have missed them.
+
+    Examples
+    --------
+    >>> recent = RecentWrites()
+    >>> with recent.lookup() as since:
+    ...     recent.wrote(Row(1, 5, "kind", "a", b""), None)
+    ...     recent.touched(["b"], since), recent.touched(["a", "b"], since)
+    (False, True)
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._under_way: dict[int, int] = {}
+        self._refs: dict[str, int] = {}
+        self._keys: dict[str, tuple[int, Known]] = {}
+
+    @contextmanager
+    def lookup(self) -> Iterator[int]:
+        """Remember what is written inside the ``with`` block; gives the moment of its beginning."""
+        self._number += 1
+        since = self._number
+        self._under_way[since] = since
+        try:
+            yield since
+        finally:
+            del self._under_way[since]
+            if not self._under_way:
+                self._refs.clear()
+                self._keys.clear()
+
+    def wrote(self, row: Row, group: Group | None) -> None:
+        """Note a row."""
+        if not self._under_way:
+            return
+        self._number += 1
+        self._refs[row.ref] = self._number
+        if row.key is not None:
+            self._keys[row.key] = self._number, Known(row, group)
+        if len(self._refs) > _MANY:
+            oldest = min(self._under_way)
+            self._refs = {ref: number for ref, number in self._refs.items() if number > oldest}
+            self._keys = {key: each for key, each in self._keys.items() if each[0] > oldest}
+
+    def touched(self, refs: Iterable[str], since: int) -> bool:
+        """Whether something was written about one of ``refs`` since that moment."""
+        return any(self._refs.get(ref, 0) > since for ref in refs)
+
+    def find(self, key: str) -> Known | None:
+        """The event that used ``key`` since the oldest lookup began."""
+        found = self._keys.get(key)
+        if found is None:
+            return None
+        row, group = found[1]
+        return Known(row, group if group is not None and not group.done.is_set() else None)
