@@ -1,8 +1,9 @@
 """Snapshots bound what a start has to fold, also if no life of the service is long."""
 
 import asyncio
-import copy
 import time
+from itertools import starmap
+from types import SimpleNamespace
 
 import pytest
 from service_running import BASE, PATIENCE_S
@@ -10,11 +11,13 @@ from test_storage import FailingLog, wait_ready
 
 from bot_orch.eventlog.events import FeedbackGiven, TaskRecord
 from bot_orch.eventlog.ledger import Ledger, fold
-from bot_orch.eventlog.log import Snapshot
+from bot_orch.eventlog.log import Snapshot, SnapshotPiece
+from bot_orch.eventlog.snapshots.manifest import digests_of
 from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.service.problems import StorageError
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.rules import RoutingConstraints
+from bot_orch.service.storage.saving import is_due
 from bot_orch.service.storage.slices import fingerprint
 
 EVERY, PER_LIFE, LIVES = 10, 4, 8
@@ -32,10 +35,16 @@ class Folds(MemoryLog):
         return super().read(after)
 
 
+def whole(log):
+    """The newest snapshot with all its pieces."""
+    found = log.snapshot()
+    return found and found._replace(pieces=tuple(starmap(SnapshotPiece, log.pieces(digests_of(found.body)).items())))
+
+
 def crashed(log):
     """What is left if the service ends here: nothing that it would write when it is stopped."""
     left = Folds()
-    left.append(list(log.read()), copy.copy(log.snapshot()))
+    left.append(list(log.read()), whole(log))
     left.commit()
     left.folded = 0
     return left
@@ -129,8 +138,8 @@ def test_many_pending_decisions_do_not_stall_requests(start, what):
 
     assert longest_pause_s(service, save if what == "snapshot" else look) < at_once_s / 4
     if what == "snapshot":
-        assert Ledger.from_bytes(log.snapshot().body).to_bytes() == before
-        assert len(log.snapshot().body) < len(before) / 2
+        assert Ledger.load(log.snapshot(), log).to_bytes() == before
+        assert sum(len(piece.body) for piece in whole(log).pieces) < len(before) / 2
 
 
 def test_a_snapshot_is_of_one_moment_though_requests_go_on(start):
@@ -152,7 +161,7 @@ def test_a_snapshot_is_of_one_moment_though_requests_go_on(start):
 
     seq = asyncio.run_coroutine_threadsafe(save(), service.loop).result(PATIENCE_S)
     assert log.snapshot().seq == seq < log.last()[0] - 4
-    assert Ledger.from_bytes(log.snapshot().body).fingerprint() == fold(log, upto=seq, use_snapshot=False).fingerprint()
+    assert Ledger.load(log.snapshot(), log).fingerprint() == fold(log, upto=seq, use_snapshot=False).fingerprint()
     assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()
 
 
@@ -174,7 +183,7 @@ def test_a_snapshot_of_events_that_were_never_committed_is_dropped(start):
     wait_ready(service)
     assert service.post("/v1/decisions").status == 200
     service.stop()
-    assert lost not in Ledger.from_bytes(log.snapshot().body).pending
+    assert lost not in Ledger.load(log.snapshot(), log).pending
     assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()
 
 
@@ -184,4 +193,62 @@ def test_a_snapshot_of_an_earlier_release_is_read(start):
     plain = service.runtime.ledger.to_bytes()  # what release 0.1 wrote
     service.call(lambda: (log.append([], Snapshot(service.runtime.ledger.seq, plain)), log.commit()))
     assert fold(log).folded_from == log.last()[0]
+    assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()
+
+
+def ledger_after(events, seconds, *, folded_from=0, cost_s=0.0):
+    """What the rule sees of a state whose ``events`` have taken ``seconds``."""
+    increments = SimpleNamespace(cost_s=cost_s)
+    seq = folded_from + events
+    return SimpleNamespace(configured=True, seq=seq, folded_from=folded_from, spent_s=seconds, increments=increments)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "saved_seq", "due"),
+    [
+        (ledger_after(100, 0.5), 0, False),
+        (ledger_after(100, 1.0), 0, True),
+        (ledger_after(100, 1.0), 1, False),  # 99 of the 100 events
+        (ledger_after(1000, 1.0), 0, True),  # as many as allowed
+        (ledger_after(999, 0.01), 0, False),
+        (ledger_after(100, 1.0, cost_s=0.04), 0, True),
+        (ledger_after(100, 1.0, cost_s=0.06), 0, False),  # would take more than 5 % of what events take
+        (ledger_after(100, 1.3, cost_s=0.06), 0, True),
+        (ledger_after(200, 2.0, folded_from=500), 500, True),
+        (ledger_after(200, 2.0, folded_from=500), 650, False),
+        (ledger_after(0, 0.0, folded_from=500), 500, False),
+        (ledger_after(10, 9.0), 12, False),  # rolled back since
+    ],
+)
+def test_a_snapshot_is_due_before_the_tail_is_long_if_it_is_cheap(ledger, saved_seq, due):
+    assert is_due(ledger, saved_seq, every=1000, tail_s=1.0) is due
+
+
+def test_slow_events_are_saved_early(start):
+    service = start(BASE + "snapshots: {{tail_s: 0.001}}\n", log=(log := Folds()))
+    for _ in range(20):
+        service.post("/v1/decisions")
+
+    async def save():
+        ledger = service.runtime.ledger
+        ledger.spent_s, ledger.increments.cost_s = 1.0, 0.0
+        saving = service.runtime._save_if_due()
+        await saving
+        return service.runtime._save_if_due(), ledger.increments.cost_s, service.runtime.writer.saved_seq
+
+    again, cost_s, saved_seq = asyncio.run_coroutine_threadsafe(save(), service.loop).result(PATIENCE_S)
+    assert again is None and cost_s > 0.0 and saved_seq == log.snapshot().seq == log.last()[0]
+
+
+def test_pieces_go_to_a_folder_and_are_found_there_again(start, tmp_path):
+    text = BASE + f"snapshots: {{{{folder: {tmp_path}/pieces}}}}\n"
+    first = start(text, log=(log := Folds()))
+    for _ in range(20):
+        first.post("/v1/decisions")
+    first.stop()
+    files = list((tmp_path / "pieces" / "default").iterdir())
+    assert files and log.snapshot().seq == log.last()[0] and log._pieces == {}
+    log.folded = 0
+    start(text, log=log)
+    assert log.folded == 0
     assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()

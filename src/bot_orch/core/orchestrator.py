@@ -719,7 +719,12 @@ class Orchestrator:
         """Restore an orchestrator from :meth:`to_json`, with pending decisions; ``encoder`` if it was a callable."""
         require_type("text", text, str, "pass what to_json() returned")
         document = parse(text)
-        settings, state = Settings.from_spec(document["settings"]), State.from_dict(document["state"])
+        return cls.from_capture(CapturedState(document, State.from_dict(document["state"])), encoder=encoder)
+
+    @classmethod
+    def from_capture(cls, captured: CapturedState, *, encoder: Encoder | None = None) -> Orchestrator:
+        """The inverse of :meth:`capture`; the orchestrator goes on with the state itself."""
+        settings, state = Settings.from_spec(captured.head["settings"]), captured.state
         settings = settings if encoder is None else replace(settings, encoder=encoder)
         engine = Engine(settings)
         state.parts = engine.resume(state.parts, len(state.agents))  # the schema may have changed since

@@ -7,16 +7,17 @@ import zlib
 from collections.abc import Generator, Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from bot_orch.core.capture import CapturedState
 from bot_orch.errors import StateFormatError
 
-__all__ = ["CapturedLedger", "Entries", "Slices", "compressed", "decompressed", "digest", "run_slices"]
+__all__ = ["CapturedLedger", "Done", "Entries", "Slices", "compressed", "decompressed", "digest", "run_slices"]
 
-Slices = Generator[None, None, bytes]
+Done = TypeVar("Done")
+Slices = Generator[None, None, Done]
 """Encodes something; every ``next`` does about a millisecond's work, and the return value is the result."""
 
 _AT_ONCE = 1000
@@ -44,7 +45,7 @@ class CapturedLedger:
     _: KW_ONLY
     seq: int
 
-    def slices(self) -> Slices:
+    def slices(self) -> Slices[bytes]:
         """Encode what :meth:`bot_orch.eventlog.ledger.Ledger.to_bytes` returns."""
         pieces: list[bytes] = []
         for piece in self.router.pieces():
@@ -56,7 +57,7 @@ class CapturedLedger:
         for name, value in self.after.items():
             found.append(_encode(name))
             if isinstance(value, Entries):
-                found.append(_list_header(len(value.items)))
+                found.append((_map_header if value.mapped else _list_header)(len(value.items)))
                 for part in value.encoded():
                     found.append(part)
                     yield
@@ -67,26 +68,33 @@ class CapturedLedger:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A long list of ``[key, value]`` or ``[key, *value]``, encoded some entries at a time."""
+    """A long list of ``[key, value]`` or ``[key, *value]``, or a map in the order of keys, encoded bit by bit."""
 
     items: dict[str, Any]
     flat: bool = False
+    mapped: bool = False
 
     def encoded(self) -> Iterator[bytes]:
         """The entries without the header of the list."""
-        left = iter(self.items.items())
+        left = iter(sorted(self.items.items()) if self.mapped else self.items.items())
         while batch := list(islice(left, _AT_ONCE)):
-            rows = ([key, *value] if self.flat else [key, value] for key, value in batch)
-            yield b"".join(_encode(row) for row in rows)
+            yield b"".join(
+                _encode(key) + _encode(value) if self.mapped else _encode(self.row(key, value)) for key, value in batch
+            )
+
+    def row(self, key: str, value: Any) -> list[Any]:
+        """One entry as plain values."""
+        return [key, *value] if self.flat else [key, value]
 
 
-def run_slices(slices: Slices) -> bytes:
+def run_slices(slices: Slices[Done]) -> Done:
     """Do all the work at once."""
     while True:
         try:
             next(slices)
         except StopIteration as done:
-            return bytes(done.value)
+            result: Done = done.value
+            return result
 
 
 def digest(body: bytes) -> str:
@@ -111,7 +119,9 @@ def decompressed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _map_header(n: int) -> bytes:
-    return bytes([0x80 | n]) if n < 16 else b"\xde" + n.to_bytes(2, "big")
+    if n < 16:
+        return bytes([0x80 | n])
+    return b"\xde" + n.to_bytes(2, "big") if n < 1 << 16 else b"\xdf" + n.to_bytes(4, "big")
 
 
 def _list_header(n: int) -> bytes:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
+from time import perf_counter
+from typing import Any
 
 import msgspec
 
@@ -32,10 +35,14 @@ from bot_orch.eventlog.events import (
     measure_of,
 )
 from bot_orch.eventlog.judgements import Judgements
-from bot_orch.eventlog.log import Log, Row, Snapshot
+from bot_orch.eventlog.log import Log, PieceStore, Row, Snapshot
 from bot_orch.eventlog.reconfigure import reconfigured
 from bot_orch.eventlog.reservations import Reservations
 from bot_orch.eventlog.rollout import Rollout
+from bot_orch.eventlog.snapshots.cut import Increments
+from bot_orch.eventlog.snapshots.folder import PieceFolder
+from bot_orch.eventlog.snapshots.manifest import Manifest, manifest_of
+from bot_orch.eventlog.snapshots.restore import restored
 from bot_orch.eventlog.spending import Spending
 from bot_orch.kernels import OtherKernelsError
 from bot_orch.policies.choice import draw
@@ -44,9 +51,11 @@ from bot_orch.types import Decision, Outcome
 
 __all__ = ["UNFIT", "Ledger", "LedgerMismatchError", "drawn_agent", "fold", "take_all"]
 
+_log = logging.getLogger("bot_orch.log")
 _FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
 _REPORT_EVERY = 500
+_LONGEST_S = 0.01  # of one event; what takes longer is something else, such as the first use of a kernel
 # what a damaged row that still decodes, to values that no service writes, may raise
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
@@ -67,9 +76,11 @@ class Ledger:
     ``paid`` holds the dollars of attempts at pending decisions, by decision. ``reserved`` holds what is set aside for
     decisions until a completed attempt or an outcome says what they cost.
     ``engine`` is the one that the newest settings name. ``rollout`` says which agents are drained or on trial.
-    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
+    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one, ``seen_seq`` that of the
+    newest snapshot there was, which may have been passed over; ``restarted`` names the
     agents that the last event has started afresh; ``lessons`` is the number of outcomes that the last evaluations were
-    taught as. None of these is part of the state.
+    taught as; ``spent_s`` are the seconds that events have taken so far; ``increments`` knows which pieces of the state
+    were saved. None of these is part of the state.
     """
 
     def __init__(self) -> None:
@@ -91,9 +102,11 @@ class Ledger:
         self.engine = ""
         self.seq = 0
         self.time_us = 0
-        self.folded_from = 0
+        self.folded_from = self.seen_seq = 0
         self.restarted: tuple[str, ...] = ()
         self.lessons = 0
+        self.spent_s = 0.0
+        self.increments = Increments()
 
     @property
     def router(self) -> Orchestrator:
@@ -109,6 +122,11 @@ class Ledger:
 
     def apply(self, seq: int, time_us: int, event: Event, made: Decision | None = None) -> None:
         """Take one event. ``made`` is the decision itself where this process has just made it."""
+        begun = perf_counter()
+        self._apply(seq, time_us, event, made)
+        self.spent_s += min(perf_counter() - begun, _LONGEST_S)
+
+    def _apply(self, seq: int, time_us: int, event: Event, made: Decision | None) -> None:
         before = self._restarts()
         match event:
             case DecisionMade():
@@ -184,8 +202,8 @@ class Ledger:
             "sessions": Entries(dict(self.sessions), flat=True),
             "tasks": Entries(dict(self.tasks)),
             "spending": self.spending.to_list(),
-            **({"paid": dict(sorted(self.paid.items()))} if self.paid else {}),
-            **({"reserved": self.reserved.to_list()} if self.reserved else {}),
+            **({"paid": Entries(dict(self.paid), mapped=True)} if self.paid else {}),
+            **({"reserved": Entries(self.reserved.held(), flat=True)} if self.reserved else {}),
             "kill_switch": self.kill_switch,
             "seq": self.seq,
             "time_us": self.time_us,
@@ -199,12 +217,41 @@ class Ledger:
     @classmethod
     def from_bytes(cls, body: bytes) -> Ledger:
         """The inverse of :meth:`to_bytes`."""
-        document = decompressed(msgspec.msgpack.decode(body))
-        if document.get("format") != _FORMAT or document.get("derived_by") != ENGINE:
-            raise StateFormatError(f"snapshot.format: is {document.get('format')}; delete the snapshot")
+        try:
+            document = decompressed(msgspec.msgpack.decode(body))
+        except msgspec.DecodeError as error:
+            raise StateFormatError(f"snapshot: is damaged ({error}); delete the snapshot") from error
+        _check_format(document)
+        return cls._of(document, Orchestrator.from_json(document["router"]))
+
+    @classmethod
+    def load(cls, snapshot: Snapshot, log: Log) -> Ledger:
+        """The state that a snapshot of ``log`` holds; raises ``StateFormatError`` if it cannot be read."""
+        manifest = manifest_of(snapshot.body)
+        if manifest is None:
+            return cls.from_bytes(snapshot.body)
+        elsewhere = (log.folder or PieceFolder(manifest.folder)) if manifest.folder else None
+        return cls.from_manifest(manifest, elsewhere or log)
+
+    @classmethod
+    def from_manifest(cls, manifest: Manifest, store: PieceStore) -> Ledger:
+        """The state whose pieces are in ``store``."""
+        if manifest.derived_by != ENGINE:
+            raise StateFormatError(f"snapshot.derived_by: is {manifest.derived_by}; delete the snapshot")
+        found = restored(manifest, store)
+        _check_format(found.document)
+        ledger = cls._of(found.document, Orchestrator.from_capture(found.router))
+        ledger.increments.begin_with(ledger.capture(), found.pieces)
+        return ledger
+
+    def snapshot(self, log: Log) -> Snapshot:
+        """The state as of now, to append to ``log``."""
+        return run_slices(self.increments.cut(self.capture())).stored(log)
+
+    @classmethod
+    def _of(cls, document: dict[str, Any], router: Orchestrator) -> Ledger:
         ledger = cls()
-        ledger.engine = document["engine"]
-        ledger._router = Orchestrator.from_json(document["router"])
+        ledger.engine, ledger._router = document["engine"], router
         ledger.pending = {key: (internal, time_us) for key, internal, time_us in document["pending"]}
         ledger.silent, ledger.answered = dict(document.get("silent", ())), dict(document.get("answered", ()))
         ledger.early = {key: [_feedback(each) for each in kept] for key, kept in document["early"].items()}
@@ -357,7 +404,7 @@ def fold(
 
     ``progress`` is called with (done, total) from time to time.
     """
-    ledger = _start(log.snapshot() if use_snapshot else None, upto)
+    ledger = _start(log, upto) if use_snapshot else Ledger()
     rows = log.read(ledger.seq)
     take_all(ledger, rows if progress is None else _reported(rows, ledger.seq, log.last()[0], progress), upto)
     return ledger
@@ -379,14 +426,30 @@ def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> No
         ledger.take(row)
 
 
-def _start(snapshot: Snapshot | None, upto: int | None) -> Ledger:
-    """Start from the newest snapshot, unless another release wrote it: its engine may have learned differently."""
-    if snapshot is None or (upto is not None and snapshot.seq > upto):
-        return Ledger()
-    try:
-        return Ledger.from_bytes(snapshot.body)
-    except StateFormatError:
-        return Ledger()
+def _start(log: Log, upto: int | None) -> Ledger:
+    """Start from the newest snapshot that can be read.
+
+    One that another release wrote is passed over: its engine may have learned differently.
+    """
+    snapshot = log.snapshot() if upto is None else log.snapshot(upto + 1)
+    ledger, passed_over, seen_seq = Ledger(), False, 0 if snapshot is None else snapshot.seq
+    while snapshot is not None:
+        try:
+            ledger = Ledger.load(snapshot, log)
+        except StateFormatError as error:
+            _log.warning("snapshot passed over", extra={"fields": {"seq": snapshot.seq, "detail": str(error)}})
+            snapshot, passed_over = log.snapshot(snapshot.seq), True
+        else:
+            if passed_over:  # the next one is to be written as a whole
+                ledger.increments = Increments()
+            break
+    ledger.seen_seq = seen_seq
+    return ledger
+
+
+def _check_format(document: dict[str, Any]) -> None:
+    if document.get("format") != _FORMAT or document.get("derived_by") != ENGINE:
+        raise StateFormatError(f"snapshot.format: is {document.get('format')}; delete the snapshot")
 
 
 def _feedback(body: bytes) -> FeedbackGiven:

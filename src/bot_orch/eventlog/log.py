@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from bot_orch.errors import BotOrchError, StateFormatError
 from bot_orch.eventlog.events import Event, decode_event
 
-__all__ = ["Log", "LogConflictError", "LogFencedError", "LogInUseError", "Row", "Snapshot"]
+__all__ = [
+    "Log",
+    "LogConflictError",
+    "LogFencedError",
+    "LogInUseError",
+    "PieceKeeper",
+    "PieceStore",
+    "Row",
+    "Snapshot",
+    "SnapshotPiece",
+]
 
 
 class Row(NamedTuple):
@@ -54,11 +64,44 @@ def _family(type_: type[Event]) -> str:
     return str(type_.__struct_config__.tag).partition("@")[0]
 
 
+class SnapshotPiece(NamedTuple):
+    """A part of a state, named by the hash of what it holds."""
+
+    digest: bytes
+    body: bytes
+
+
 class Snapshot(NamedTuple):
-    """State after the event ``seq``; the log is the truth, this only saves time."""
+    """State after the event ``seq``; the log is the truth, this only saves time.
+
+    ``body`` is the state itself, or a list of its pieces (:mod:`bot_orch.eventlog.snapshots`); ``pieces`` are those of
+    them that storage lacks.
+    """
 
     seq: int
     body: bytes
+    pieces: tuple[SnapshotPiece, ...] = ()
+
+
+class PieceStore(Protocol):
+    """Where the pieces of snapshots are."""
+
+    def missing(self, digests: Collection[bytes]) -> set[bytes]:
+        """Those that are not there."""
+        ...
+
+    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
+        """Bodies of those that are there."""
+        ...
+
+
+@runtime_checkable
+class PieceKeeper(PieceStore, Protocol):
+    """A place for pieces that takes them by themselves, before the snapshot that lists them."""
+
+    def keep(self, pieces: Sequence[SnapshotPiece], kept: Collection[bytes]) -> None:
+        """Store pieces, durably; remove all others but ``kept`` and those just stored by somebody else."""
+        ...
 
 
 class LogConflictError(BotOrchError):
@@ -73,12 +116,15 @@ class LogInUseError(BotOrchError):
     """Another process writes to this log."""
 
 
-class Log(Protocol):
+class Log(PieceStore, Protocol):
     """Storage of rows. One writer; readers may be in other threads.
 
     ``append`` puts a group into an open transaction and is quick; ``commit`` makes everything appended durable and may
     take as long as a disk does. After an error from either, ``rollback`` returns to the last commit.
+    ``folder`` is where pieces of snapshots go, if not into the log.
     """
+
+    folder: PieceKeeper | None
 
     @property
     def instant(self) -> bool:
@@ -86,7 +132,10 @@ class Log(Protocol):
         ...
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
-        """Add rows that continue the log, without gaps; a key that is taken is refused here or by the commit."""
+        """Add rows that continue the log, without gaps; a key that is taken is refused here or by the commit.
+
+        With a snapshot its pieces are added, the one before is kept, and older ones go with all pieces of their own.
+        """
         ...
 
     def commit(self) -> None:
@@ -121,8 +170,8 @@ class Log(Protocol):
         """(seq, time_us) of the last committed row; (0, 0) of an empty log."""
         ...
 
-    def snapshot(self) -> Snapshot | None:
-        """The newest committed snapshot."""
+    def snapshot(self, before: int | None = None) -> Snapshot | None:
+        """The newest committed snapshot, or the newest of an event ``seq < before``; its pieces stay in storage."""
         ...
 
     def close(self) -> None:

@@ -63,6 +63,10 @@ class Reservations:
     def __len__(self) -> int:
         return len(self._held)
 
+    def held(self) -> dict[str, tuple[int, int, bool]]:
+        """(minute, units, whether briefly) by decision, in a copy."""
+        return dict(self._held)
+
     def to_list(self) -> list[tuple[str, int, int, bool]]:
         """Plain values."""
         return [(decision_id, *entry) for decision_id, entry in self._held.items()]

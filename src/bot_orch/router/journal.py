@@ -149,7 +149,7 @@ class Journal:
     def close(self) -> None:
         """Write a snapshot, so that the next start is quick, and release the file."""
         if self._since_snapshot:
-            self._attempt(lambda: self._log.append([], Snapshot(self._ledger.seq, self._ledger.to_bytes())))
+            self._attempt(lambda: self._log.append([], self._ledger.snapshot(self._log)))
             self._since_snapshot = 0
         self._log.close()
 
@@ -198,7 +198,7 @@ class Journal:
         if self._since_snapshot < _SNAPSHOT_EVERY:
             return None
         self._since_snapshot = 0
-        return Snapshot(self._ledger.seq, self._ledger.to_bytes())
+        return self._ledger.snapshot(self._log)
 
 
 def _with(router: Orchestrator, agents: Iterable[Agent]) -> Orchestrator:

@@ -31,6 +31,7 @@ _FIXED = (
     "listen",
     "queue",
     "limits",
+    "snapshots",
     "cache",
     "access_log",
     "webhooks",

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -22,6 +23,7 @@ from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.eventlog.rollout import CANARY_ENDED, CANARY_STARTED
+from bot_orch.eventlog.snapshots.folder import PieceFolder
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.service.build import make_guard, make_orchestrator
@@ -41,6 +43,7 @@ from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
+from bot_orch.service.storage.saving import is_due
 from bot_orch.service.storage.writer import Writer
 from bot_orch.service.warming import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
@@ -124,7 +127,6 @@ class Runtime:
         self.replica: Member | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self.reference = msgspec.to_builtins(config.router.reference)
-        self._saved_seq = 0
         self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
         self.neighbours: Neighbours | None = None  # other processes, if they serve some of the routers
         self.away = False  # whether another process serves this router, which is never opened here
@@ -204,6 +206,8 @@ class Runtime:
                 self.access.close()
                 self.access = None
             raise
+        if self.config.snapshots.folder is not None:
+            self._log.folder = PieceFolder(Path(self.config.snapshots.folder) / self.config.name)
 
     async def load(self) -> None:
         """Fold the log in a thread, log a change of settings, join the replicas, build the agents."""
@@ -219,7 +223,6 @@ class Runtime:
         job = partial(make_writer, self._log, self._clock, grouped=self._grouped, progress=self._progress)
         self._writer = await asyncio.to_thread(job)
         self._writer.start()
-        self._saved_seq = self.ledger.folded_from
         await self._save_long_tail()
         await self.writer.turn()
         router = self.ledger.router if self.ledger.configured else None
@@ -427,11 +430,10 @@ class Runtime:
                 await saving
 
     def _save_if_due(self) -> asyncio.Task[None] | None:
-        """Save a snapshot every ``snapshot_every`` events; one that fails is tried again after as many."""
-        if self.ledger.seq - self._saved_seq < self.config.limits.snapshot_every or not self.ledger.configured:
-            return None
-        self._saved_seq = self.ledger.seq
-        return self.writer.save()
+        """Save a snapshot if it is time; one that fails is tried again after as many events."""
+        every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
+        due = is_due(self.ledger, self.writer.saved_seq, every=every, tail_s=tail_s)
+        return self.writer.save() if due else None
 
 
 def _called_alike(one: AgentConfig, other: AgentConfig) -> bool:

@@ -155,6 +155,7 @@ def test_sql_is_in_files():
     used |= {"find", "last", "snapshot", "guards_of_updates", "drop_snapshots", "no_packed_rows"}
     used |= {"keys", "old_keys", "no_packed_names"}
     used |= {f"{what}_of_{table}" for what in ("drop_guard", "update_body") for table in ("event", "packed")}
+    used |= {"bodies_of_snapshots", "insert_piece", "names_of_pieces", "piece", "drop_piece", "drop_pieces"}
     assert used == set(queries("sqlite"))
 
 

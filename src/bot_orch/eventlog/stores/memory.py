@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
+from bot_orch.eventlog.log import LogConflictError, PieceKeeper, Row, Snapshot
+from bot_orch.eventlog.snapshots.manifest import digests_of
 
 __all__ = ["MemoryLog"]
 
@@ -25,13 +26,15 @@ class MemoryLog:
     """
 
     instant = True
+    folder: PieceKeeper | None = None
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._about: dict[str, list[int]] = {}
         self._keys: dict[str, tuple[int, bytes]] = {}
         self._open: list[Row] = []
-        self._snapshot: Snapshot | None = None
+        self._snapshots: list[Snapshot] = []
+        self._pieces: dict[bytes, bytes] = {}
         self._open_snapshot: Snapshot | None = None
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
@@ -58,7 +61,9 @@ class MemoryLog:
                 self._keys[row.key] = (row.seq, row.digest or b"")
         self._rows.extend(self._open)
         self._open = []
-        self._snapshot, self._open_snapshot = self._open_snapshot or self._snapshot, None
+        if self._open_snapshot is not None:
+            self._put_snapshot(self._open_snapshot)
+        self._open_snapshot = None
 
     def rollback(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -87,9 +92,24 @@ class MemoryLog:
         """See :class:`bot_orch.eventlog.log.Log`."""
         return (self._rows[-1].seq, self._rows[-1].time_us) if self._rows else (0, 0)
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self, before: int | None = None) -> Snapshot | None:
         """See :class:`bot_orch.eventlog.log.Log`."""
-        return self._snapshot
+        return next((each for each in reversed(self._snapshots) if before is None or each.seq < before), None)
+
+    def missing(self, digests: Collection[bytes]) -> set[bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        return set(digests).difference(self._pieces)
+
+    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        return {digest: self._pieces[digest] for digest in digests if digest in self._pieces}
+
+    def _put_snapshot(self, snapshot: Snapshot) -> None:
+        known = {each.seq: each for each in self._snapshots} | {snapshot.seq: Snapshot(*snapshot[:2])}
+        self._snapshots = [known[seq] for seq in sorted(known)[-2:]]
+        needed = {digest for each in self._snapshots for digest in digests_of(each.body)}
+        found = self._pieces | dict(snapshot.pieces)
+        self._pieces = {digest: body for digest, body in found.items() if digest in needed}
 
     def close(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""

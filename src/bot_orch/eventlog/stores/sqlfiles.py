@@ -13,8 +13,8 @@ def migrations(backend: str) -> list[str]:
 
     Examples
     --------
-    >>> len(migrations("sqlite"))
-    2
+    >>> migrations("sqlite")[0].startswith("-- Append-only")
+    True
     """
     folder = files("bot_orch.eventlog.stores") / "sql"
     names = sorted(entry.name for entry in folder.iterdir() if re.fullmatch(rf"{backend}_\d{{4}}\.sql", entry.name))

@@ -165,6 +165,7 @@ def check_numbers(config: Config) -> None:
         ("limits.early_feedback", config.limits.early_feedback, 0, most),
         ("limits.open_tasks", config.limits.open_tasks, 1, most),
         ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
+        ("snapshots.tail_s", config.snapshots.tail_s, 1e-3, most),
         ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
     ]
     limited = [(f"tokens[{index}].limits", token.limits) for index, token in enumerate(config.tokens)]

@@ -35,6 +35,9 @@ def load_config(
     config = msgspec.structs.replace(config, database=_resolved(file, config.database))
     if config.access_log is not None:
         config = msgspec.structs.replace(config, access_log=str(file.resolve().parent / config.access_log))
+    if config.snapshots.folder is not None:
+        beside = str(file.resolve().parent / config.snapshots.folder)
+        config = msgspec.structs.replace(config, snapshots=msgspec.structs.replace(config.snapshots, folder=beside))
     routers = {
         name: msgspec.structs.replace(
             part,

@@ -291,8 +291,15 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
     early_feedback: int = 10_000
     judgements: int = 1_000
     open_tasks: int = 10_000
-    snapshot_every: int = 50_000
+    snapshot_every: int = 20_000
     grace_s: float = 5.0
+
+
+class SnapshotsConfig(_Part, frozen=True, kw_only=True):
+    """When snapshots are written, and where their pieces go: a folder, or the database."""
+
+    folder: str | None = None
+    tail_s: float = 1.0
 
 
 class WebhookConfig(_Part, frozen=True, kw_only=True):
@@ -358,6 +365,7 @@ class Config(_Part, frozen=True, kw_only=True):
     audit: AuditConfig | None = None
     queue: QueueConfig = QueueConfig()
     limits: LimitsConfig = LimitsConfig()
+    snapshots: SnapshotsConfig = SnapshotsConfig()
     guards: tuple[GuardrailConfig, ...] = ()
     cache: CacheConfig = CacheConfig()
     access_log: str | None = None

@@ -52,6 +52,7 @@ _ASIDE_SHARE = 20.0  # round trips between two turns of a replica that has stepp
 _REACH_S, _LOOK_AGAIN_S = 1.0, 0.005
 _SERVED_AT_ONCE, _ADMITTED_AT_ONCE = 2000, 64
 _LONGEST_TURN_S = 0.25  # others wait as long
+_SAVING_S = 30.0  # after which another replica may save a snapshot, as this one is gone
 
 
 class DistrustedStateError(StorageError):
@@ -209,6 +210,12 @@ class ReplicaWriter(Writer):
         self._snapshot = snapshot
         self._wake.set()
         return self._open()
+
+    async def _claim_saving(self) -> int | None:
+        return await asyncio.to_thread(self.shared.claim_saving, _SAVING_S)
+
+    async def _end_saving(self) -> None:
+        await asyncio.to_thread(self.shared.end_saving)
 
     def halt(self, error: Exception) -> None:
         """Refuse all requests from now on: the state of this replica, or its configuration, cannot be trusted."""

@@ -87,6 +87,7 @@ class Writer(StagedLog):
         self.groups = 0
         self._rollbacks, self._pause_s = 0, _PAUSE_S
         self._saving: asyncio.Task[None] | None = None
+        self.saved_seq, self._newest = self.ledger.folded_from, self.ledger.seen_seq
         self.rebuilt = AwaitedObservers()
         self.followed: Observers[[Row]] = Observers()
         self.staged: Observers[[int, Event]] = Observers()
@@ -210,22 +211,49 @@ class Writer(StagedLog):
         self.failed = self._distrusted = error
         self._wake.set()
 
-    def save(self) -> asyncio.Task[None]:
+    def save(self, *, anyway: bool = False) -> asyncio.Task[None]:
         """Save a snapshot of the ledger as of now, unless one is being saved; the task ends once it is durable.
 
-        It fails with a :class:`StorageError` if storage fails meanwhile.
+        It fails with a :class:`StorageError` if storage fails meanwhile. If somebody else has saved one since ours,
+        nothing is saved, unless ``anyway``. ``saved_seq`` is the last event of the last one, as far as known.
         """
         if self._saving is None or self._saving.done():
-            self._saving = asyncio.create_task(self._save(), name="snapshot")
+            self._saving = asyncio.create_task(self._save(anyway=anyway), name="snapshot")
             self._saving.add_done_callback(_ignore_failure)
         return self._saving
 
-    async def _save(self) -> None:
-        rollbacks = self._rollbacks
-        snapshot = await take_snapshot(self.ledger, self._pause_s)
+    async def _save(self, *, anyway: bool) -> None:
+        self.saved_seq = self.ledger.seq
+        try:
+            newest = await self._claim_saving()
+            if newest is None:
+                return
+            try:
+                if anyway or newest <= self._newest:
+                    await self._save_now()
+                else:
+                    self.saved_seq = self._newest = newest
+            finally:
+                await self._end_saving()
+        except StorageError:
+            raise
+        except Exception as error:
+            raise StorageError(f"storage: {error}; try again later") from error
+
+    async def _save_now(self) -> None:
+        rollbacks, self.saved_seq = self._rollbacks, self.ledger.seq
+        snapshot = await take_snapshot(self.ledger, self.log, self._pause_s)
         if self._rollbacks != rollbacks or self.failed is not None:  # it may hold events that were never committed
             raise StorageError("storage: the state was rolled back while it was saved; try again later")
         await self._put_snapshot(snapshot).durable()
+        self._newest = snapshot.seq
+
+    async def _claim_saving(self) -> int | None:
+        """The last event of the newest snapshot, as far as known; None while another replica saves one."""
+        return 0
+
+    async def _end_saving(self) -> None:
+        """Let others save a snapshot."""
 
     def _put_snapshot(self, snapshot: Snapshot) -> Group:
         """Queue a snapshot, in a group after everything that it holds."""
@@ -246,7 +274,7 @@ class Writer(StagedLog):
                     await asyncio.wait({self._saving})
                 self._pause_s = 0.0
                 with suppress(StorageError):  # it only saves time at the next start
-                    await self.save()
+                    await self.save(anyway=True)
             else:
                 self._abandon()
             self._closing = True

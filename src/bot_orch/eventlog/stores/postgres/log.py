@@ -13,13 +13,13 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.log import LogConflictError, LogFencedError, Row, Snapshot
+from bot_orch.eventlog.log import LogConflictError, LogFencedError, PieceKeeper, Row, Snapshot, SnapshotPiece
 from bot_orch.eventlog.lookups import ARCHIVED, NOTHING, Found, Wanted
 from bot_orch.eventlog.stores.postgres.connect import (
     MAIN_STREAM,
@@ -39,6 +39,7 @@ __all__ = ["PostgresLog"]
 
 _log = logging.getLogger("bot_orch.log")
 _BATCH = 1000
+_LAST = 2**63 - 1
 _LOOKS = 6  # attempts to take the lock before we give up
 _LOOKS_PER_HOLD = 3
 _FIRST_WITH_STREAMS = 3
@@ -65,6 +66,7 @@ class PostgresLog:
 
     instant = False
     shared = True
+    folder: PieceKeeper | None = None
 
     def __init__(self, url: str, *, read_only: bool = False, writer: int = 0, epoch: int | None = None) -> None:
         self.url, self.writer, self.epoch = url, writer, epoch
@@ -263,9 +265,36 @@ class PostgresLog:
         """See :class:`bot_orch.eventlog.log.Log`."""
         return next(((int(seq), int(time_us)) for seq, time_us in self._ask("last")), (0, 0))
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self, before: int | None = None) -> Snapshot | None:
         """See :class:`bot_orch.eventlog.log.Log`."""
-        return next((Snapshot(int(seq), bytes(body)) for seq, body in self._ask("snapshot")), None)
+        found = self._ask("snapshot", _LAST if before is None else before)
+        return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
+
+    def missing(self, digests: Collection[bytes]) -> set[bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        return set(digests).difference(bytes(name) for (name,) in self._ask("names_of_pieces", list(digests)))
+
+    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        return {bytes(name): bytes(body) for name, body in self._ask("pieces", list(digests))}
+
+    def keep(self, pieces: Sequence[SnapshotPiece], kept: Collection[bytes]) -> None:
+        """See :class:`bot_orch.eventlog.log.PieceKeeper`; not under the lock, which others wait for."""
+        names, bodies = [piece.digest for piece in pieces], [piece.body for piece in pieces]
+        with reaching(), connect(self.url, ended=self._ended) as connection:
+            connection.execute(_Q["insert_pieces"], (self.stream, names, bodies))
+            connection.execute(_Q["drop_other_pieces"], (self.stream, [*kept, *names]))
+
+    def claim_saving(self, lease_s: float) -> int | None:
+        """Be the only replica that writes a snapshot; the number of the newest one, None if another one is at it."""
+        with reaching(), connect(self.url, ended=self._ended) as connection:
+            found = connection.execute(_Q["claim_saving"], (self.stream, lease_s)).fetchone()
+        return None if found is None else int(found[0])
+
+    def end_saving(self) -> None:
+        """Let other replicas write snapshots again."""
+        with reaching(), connect(self.url, ended=self._ended) as connection:
+            connection.execute(_Q["end_saving"], (self.stream,))
 
     def close(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -347,8 +376,10 @@ class PostgresLog:
         if keyed:
             w.execute(_Q["insert_keys"], [self.stream, *(list(column) for column in zip(*keyed, strict=True))])
         if snapshot is not None:
-            w.execute(_Q["insert_snapshot"], (self.stream, *snapshot))
-            w.execute(_Q["drop_old_snapshots"], (self.stream, snapshot.seq))
+            w.execute(_Q["insert_snapshot"], (self.stream, *snapshot[:2]))
+            w.execute(_Q["drop_old_snapshots"], (self.stream, self.stream, snapshot.seq))
+            if snapshot.pieces:
+                w.execute(_Q["insert_pieces"], (self.stream, *map(list, zip(*snapshot.pieces, strict=True))))
 
     def _more(self, connection: Any, after: int) -> list[Row]:
         return _rows(connection.cursor(binary=True).execute(_Q["read"], (self.stream, after, _BATCH)))

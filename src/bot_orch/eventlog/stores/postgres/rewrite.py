@@ -38,8 +38,9 @@ def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]], snapshot: Sna
             connection.execute(_on(log, "update_bodies"), (list(numbers), list(written)))
         connection.execute(_on(log, "close_events"))
         connection.execute(_Q["drop_snapshots"], (log.stream,))
+        connection.execute(_Q["drop_pieces"], (log.stream,))
         if snapshot is not None:
-            connection.execute(_Q["insert_snapshot"], (log.stream, *snapshot))
+            connection.execute(_Q["insert_snapshot"], (log.stream, *snapshot[:2]))
     with reaching(), connect(log.url, autocommit=True) as connection:
         connection.limit(_LONG_S)
         connection.execute(_on(log, "vacuum_events"))

@@ -1,7 +1,9 @@
 -- Every router has a log of its own, a stream: own numbers, own lock, own partition. The log so far is the first one.
+-- saving: since when a replica writes a snapshot of it; the others need not do the same.
 CREATE TABLE streams (
-  id   INTEGER PRIMARY KEY,
-  name TEXT    COLLATE "C" NOT NULL UNIQUE
+  id     INTEGER PRIMARY KEY,
+  name   TEXT    COLLATE "C" NOT NULL UNIQUE,
+  saving TIMESTAMPTZ
 );
 INSERT INTO streams VALUES (1, '');
 DROP TRIGGER events_are_not_changed ON events;
@@ -32,6 +34,14 @@ ALTER TABLE keys ADD PRIMARY KEY (stream, key);
 ALTER TABLE snapshots ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE snapshots DROP CONSTRAINT snapshots_pkey;
 ALTER TABLE snapshots ADD PRIMARY KEY (stream, seq);
+-- Parts of snapshots by the hash of what they hold; the body of a snapshot lists them.
+CREATE TABLE snapshot_pieces (
+  digest BYTEA       NOT NULL,
+  body   BYTEA       NOT NULL,
+  stored TIMESTAMPTZ NOT NULL,
+  stream INTEGER     NOT NULL DEFAULT 1,
+  PRIMARY KEY (stream, digest)
+);
 -- reads: the newest format of events that a replica can read; the releases before did not say so.
 ALTER TABLE replicas ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE replicas ADD COLUMN reads INTEGER NOT NULL DEFAULT 2;

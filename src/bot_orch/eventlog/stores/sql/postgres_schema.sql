@@ -1,7 +1,8 @@
 -- A fresh schema at the newest version; a test holds it equal to the sum of the migrations.
 CREATE TABLE streams (
-  id   INTEGER PRIMARY KEY,
-  name TEXT    COLLATE "C" NOT NULL UNIQUE
+  id     INTEGER PRIMARY KEY,
+  name   TEXT    COLLATE "C" NOT NULL UNIQUE,
+  saving TIMESTAMPTZ
 );
 INSERT INTO streams VALUES (1, '');
 CREATE TABLE events (
@@ -28,6 +29,14 @@ CREATE TABLE snapshots (
   body   BYTEA   NOT NULL,
   stream INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (stream, seq)
+);
+-- Parts of snapshots by the hash of what they hold; the body of a snapshot lists them.
+CREATE TABLE snapshot_pieces (
+  digest BYTEA       NOT NULL,
+  body   BYTEA       NOT NULL,
+  stored TIMESTAMPTZ NOT NULL,
+  stream INTEGER     NOT NULL DEFAULT 1,
+  PRIMARY KEY (stream, digest)
 );
 CREATE TABLE probes (
   id INTEGER PRIMARY KEY,

@@ -5,7 +5,19 @@ INSERT INTO names (key, seq, digest) VALUES (?, ?, ?)
 -- name: insert_snapshot
 INSERT OR REPLACE INTO snapshots (seq, body) VALUES (?, ?)
 -- name: drop_old_snapshots
-DELETE FROM snapshots WHERE seq < (SELECT MAX(seq) FROM snapshots)
+DELETE FROM snapshots WHERE seq < (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT 1 OFFSET 1)
+-- name: bodies_of_snapshots
+SELECT body FROM snapshots
+-- name: insert_piece
+INSERT OR REPLACE INTO snapshot_pieces (digest, body) VALUES (?, ?)
+-- name: names_of_pieces
+SELECT digest FROM snapshot_pieces
+-- name: piece
+SELECT body FROM snapshot_pieces WHERE digest = ?
+-- name: drop_piece
+DELETE FROM snapshot_pieces WHERE digest = ?
+-- name: drop_pieces
+DELETE FROM snapshot_pieces
 -- name: probe
 INSERT INTO probes (id, n) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET n = n + 1
 -- name: read
@@ -31,7 +43,7 @@ SELECT seq, time_us FROM packed WHERE seq = (SELECT MAX(seq) FROM packed)
 UNION ALL SELECT seq, time_us FROM events WHERE seq = (SELECT MAX(seq) FROM events)
 ORDER BY seq DESC LIMIT 1
 -- name: snapshot
-SELECT seq, body FROM snapshots ORDER BY seq DESC LIMIT 1
+SELECT seq, body FROM snapshots WHERE seq < ? ORDER BY seq DESC LIMIT 1
 -- name: guards_of_updates
 SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name IN ('events_are_not_changed', 'packed_are_not_changed')
 -- name: drop_guard_of_event

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.eventlog.log import LogConflictError, Row, Snapshot
+from bot_orch.eventlog.log import LogConflictError, PieceKeeper, Row, Snapshot
 from bot_orch.eventlog.packing.names import long_name, short_name
 from bot_orch.eventlog.packing.rows import Packer, Unpacker
+from bot_orch.eventlog.snapshots.manifest import digests_of
 from bot_orch.eventlog.stores.sqlfiles import migrations, queries
 from bot_orch.eventlog.stores.sqlite.lock import Hold, hold
 
@@ -23,6 +24,7 @@ Connect = Callable[[str], Any]
 """Opens a connection in autocommit mode that may be used from any thread, one at a time."""
 
 _BATCH = 1000
+_LAST = 2**63 - 1
 # The numbers of kinds are stored: a new kind goes to the end.
 _KINDS = (
     *("configured@1", "decision@1", "decision@2", "decision@3", "feedback@1", "feedback@2", "censored@1"),
@@ -59,6 +61,7 @@ class SqliteLog:
     """
 
     instant = False
+    folder: PieceKeeper | None = None
 
     def __init__(
         self,
@@ -107,8 +110,7 @@ class SqliteLog:
         if keyed:
             self._insert_keys(keyed)
         if snapshot is not None:
-            w.execute(_Q["insert_snapshot"], snapshot)
-            w.execute(_Q["drop_old_snapshots"])
+            self._put_snapshot(snapshot)
         self._next += len(rows)
 
     def _insert_keys(self, keyed: Sequence[tuple[bytes | str, int, bytes]]) -> None:
@@ -157,8 +159,9 @@ class SqliteLog:
             for (guard,) in guards:
                 w.execute(guard)
             w.execute(_Q["drop_snapshots"])
+            w.execute(_Q["drop_pieces"])
             if snapshot is not None:
-                w.execute(_Q["insert_snapshot"], snapshot)
+                self._put_snapshot(snapshot)
         except BaseException:
             w.execute("ROLLBACK")
             raise
@@ -198,11 +201,22 @@ class SqliteLog:
         with self._reading:
             return self._last(self._reader)
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self, before: int | None = None) -> Snapshot | None:
         """See :class:`bot_orch.eventlog.log.Log`."""
         with self._reading:
-            found = self._reader.execute(_Q["snapshot"]).fetchone()
+            found = self._reader.execute(_Q["snapshot"], (_LAST if before is None else before,)).fetchone()
         return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
+
+    def missing(self, digests: Collection[bytes]) -> set[bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        with self._reading:
+            return set(digests).difference(self._names_of_pieces(self._reader))
+
+    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        with self._reading:
+            found = ((each, self._reader.execute(_Q["piece"], (each,)).fetchone()) for each in digests)
+            return {digest: bytes(row[0]) for digest, row in found if row is not None}
 
     def close(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -221,6 +235,19 @@ class SqliteLog:
 
     def _stored(self, seq: int) -> Row | None:
         return next(iter(self._packed("row", seq)), None)
+
+    def _put_snapshot(self, snapshot: Snapshot) -> None:
+        """Add a snapshot, drop those before the last but one, and all pieces that none needs."""
+        w = self._writer
+        w.execute(_Q["insert_snapshot"], snapshot[:2])
+        w.executemany(_Q["insert_piece"], snapshot.pieces)
+        w.execute(_Q["drop_old_snapshots"])
+        needed = {each for (body,) in w.execute(_Q["bodies_of_snapshots"]).fetchall() for each in digests_of(body)}
+        w.executemany(_Q["drop_piece"], [(name,) for name in self._names_of_pieces(w) - needed])
+
+    @staticmethod
+    def _names_of_pieces(connection: Any) -> set[bytes]:
+        return {bytes(name) for (name,) in connection.execute(_Q["names_of_pieces"]).fetchall()}
 
     @staticmethod
     def _last(connection: Any) -> tuple[int, int]:
