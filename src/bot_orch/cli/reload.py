@@ -16,7 +16,9 @@ from bot_orch.errors import BotOrchError, InvalidInputError
 _DESCRIPTION = """\
 Let a running service read its configuration file again. Agents, prices, rules, the router, tokens and log_level change
 between two requests; none in flight is dropped. A file with a mistake is refused in one line, and the old configuration
-goes on. Changes of database, listen, queue and limits are named: they need a restart. SIGHUP does the same.
+goes on. Changes of database, listen, queue and limits are named: they need a restart. SIGHUP does the same. On
+PostgreSQL a reload reads the settings of this process alone again (log_level, the variables of tokens); the others are
+shared, and bot-orch apply changes them.
 
 The token, with the scope admin, is in BOT_ORCH_TOKEN. Variables that the file names are those of the service."""
 _EXAMPLE = """\
@@ -29,6 +31,10 @@ _TIMEOUT_S = 60.0
 
 class ReloadRefusedError(BotOrchError):
     """The service did not apply its configuration file."""
+
+
+class ServiceAwayError(ReloadRefusedError):
+    """There is no service at the address."""
 
 
 def add(commands: Any) -> None:
@@ -77,8 +83,10 @@ def _ask(url: str) -> Any:
     except (http.client.HTTPException, ValueError, KeyError, TypeError):
         raise ReloadRefusedError(f"{url}: does not answer as bot-orch does; check --url") from None
     except OSError as error:
+        reason = getattr(error, "reason", error)
+        away = ServiceAwayError if isinstance(reason, ConnectionRefusedError) else ReloadRefusedError
         asked = "is the service running? If listen has changed, --url says where"
-        raise ReloadRefusedError(f"{url}: {getattr(error, 'reason', error)}; {asked}") from None
+        raise away(f"{url}: {reason}; {asked}") from None
 
 
 def _message(error: urllib.error.HTTPError) -> str:

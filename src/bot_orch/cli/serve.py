@@ -8,12 +8,16 @@ from typing import Any
 
 _DESCRIPTION = """\
 Serve decisions, feedback, whole rounds and an OpenAI-compatible gateway over HTTP. Acknowledged events are on disk; a
-restart continues from the same state. SIGHUP (or bot-orch reload) applies a changed FILE, SIGTERM drains and stops."""
+restart continues from the same state. SIGHUP (or bot-orch reload) applies a changed FILE, SIGTERM drains and stops.
+
+On PostgreSQL the configuration is shared: the first start stores it, and a start with another FILE is refused.
+bot-orch apply changes it for all processes."""
 _EXAMPLE = """\
 examples:
   bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
   bot-orch serve bot-orch.yaml --port 9000
-  bot-orch serve bot-orch.yaml --workers 2    # routers spread over two processes behind one port"""
+  bot-orch serve bot-orch.yaml --workers 2    # routers spread over two processes behind one port
+  bot-orch serve bot-orch.yaml --stored"""
 
 
 def add(commands: Any) -> None:
@@ -31,19 +35,25 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--workers", type=int, default=1, metavar="N", help="processes that share the routers of FILE (default: 1)"
     )
+    parser.add_argument(
+        "--stored",
+        action="store_true",
+        help="on PostgreSQL: start with the configuration in force; FILE only has to say database and listen",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from functools import partial
-
-    from bot_orch.service.build import check
-    from bot_orch.service.config import load_config
+    from bot_orch.service.config.documents import ConfigFile
+    from bot_orch.service.configuring.start import agreed
     from bot_orch.service.server import serve
 
-    read = partial(load_config, arguments.config, host=arguments.host, port=arguments.port)
-    config = read()
-    check(config)
-    say = lambda address: print(f"bot-orch: {address}", flush=True)  # noqa: E731, T201
-    return serve(config, read, say, workers=arguments.workers)
+    file = ConfigFile(arguments.config, host=arguments.host, port=arguments.port)
+    config, versions = agreed(file, stored=arguments.stored)
+
+    def say(address: str) -> None:
+        version = "" if versions is None else f", version {versions.version.number} of the configuration"
+        print(f"bot-orch: {address}{version}", flush=True)  # noqa: T201
+
+    return serve(config, file.read, say, versions=versions, workers=arguments.workers)

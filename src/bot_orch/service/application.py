@@ -20,6 +20,7 @@ from bot_orch.service.api.routes import API_ROUTES, ROUTES
 from bot_orch.service.api.tasks import resume
 from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.config import Config
+from bot_orch.service.configuring.adopting import ConfiguredService
 from bot_orch.service.dashboard.routes import dashboard_pages
 from bot_orch.service.judging.bench import open_bench
 from bot_orch.service.people.pages import queue_pages
@@ -71,17 +72,21 @@ def make_app(
     *,
     read: Callable[[], Config] | None = None,
     cluster: Cluster | None = None,
+    versions: ConfiguredService | None = None,
 ) -> Starlette:
     """The application around a runtime and its peers; starting and stopping it starts and stops them.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload. ``cluster`` are the other processes that serve routers of the service.
+    reload; ``versions`` are those of a configuration that several processes share. ``cluster`` are the other processes that
+    serve routers of the service.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         here = [each for each in runtime.routers.values() if not each.away]
         try:
+            if versions is not None:
+                await versions.join()
             runtime.open_reports()
             for each in here:
                 await asyncio.to_thread(each.open)  # a server may take its time
@@ -91,6 +96,8 @@ def make_app(
             app.state.failure = error
             for each in (*here, runtime):
                 await each.stop()
+            if versions is not None:
+                await versions.leave()
             raise
         loading = [asyncio.create_task(_load(app, each), name="load") for each in here]  # 503 meanwhile
         try:
@@ -99,6 +106,8 @@ def make_app(
             if cluster is not None:
                 await cluster.leave()
             await asyncio.gather(*(each.stop() for each in {*runtime.routers.values(), runtime}))
+            if versions is not None:
+                await versions.leave()
             await asyncio.gather(*loading)
             if cluster is not None:
                 await cluster.close()
@@ -109,11 +118,14 @@ def make_app(
     app = asgi_app(_routes(site), lifespan, runtime)
     doors = _Doors(app, site, cluster)
     doors.open()
-    if read is not None:
+    if versions is not None:
+        versions.attach(runtime, site.gate, doors)
+    elif read is not None:
         reload = Reloader(runtime, site.gate, read, routers=doors, environment=environment)
         for each in runtime.routers.values():
             each.reload = reload
     app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
+    app.state.versions = versions
     return app
 
 
@@ -174,7 +186,9 @@ class _Doors:
     def _made(self, config: Config, **options: Any) -> Runtime:
         main = self._site.runtime
         new = make_runtime(config, clock=main.clock, **options)
-        new.peers, new.usage, new.reload = main.peers, main.usage, main.reload
+        new.peers, new.usage, new.reload, new.versions = main.peers, main.usage, main.reload, main.versions
+        known = main.routers.get(config.name)
+        new.version = 0 if known is None else known.version
         new.traces, new.access, new.neighbours = main.traces, main.access, main.neighbours
         return new
 

@@ -23,10 +23,10 @@ from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Reloaded, Runtime
 from bot_orch.service.web.auth import Gate, is_loopback
 
-__all__ = ["Reloader", "RouterSet", "check_exposed"]
+__all__ = ["FIXED", "Reloader", "RouterSet", "check_exposed", "kept", "retire"]
 
 _log = logging.getLogger("bot_orch.service")
-_FIXED = (
+FIXED = (
     "database",
     "listen",
     "queue",
@@ -99,7 +99,7 @@ class Reloader:
                 if not each.away:
                     each.check_loaded()
             wanted = (await asyncio.to_thread(self._read)).split()
-            new = {name: _kept(each.config, wanted[name]) for name, each in every.items() if name in wanted}
+            new = {name: kept(each.config, wanted[name]) for name, each in every.items() if name in wanted}
             main = new.get(runtime.config.name)
             if main is None:
                 raise InvalidInputError("config.name", "is another default router", "restart the service")
@@ -110,7 +110,7 @@ class Reloader:
             changed, after_restart = await self._change_routers(wanted, every)
             for name, part in new.items():
                 prefix = "" if name == runtime.config.name else f"routers.{name}."
-                after_restart += _differences(every[name].config, wanted[name], _FIXED, prefix=prefix)
+                after_restart += _differences(every[name].config, wanted[name], FIXED, prefix=prefix)
                 found = _differences(every[name].config, part, _LIVE)
                 changed += [prefix + each for each in found if each not in changed or _is_own(part, main, each)]
                 if found or part.tokens != every[name].config.tokens:
@@ -132,7 +132,7 @@ class Reloader:
         added, removed = wanted.keys() - every.keys(), every.keys() - wanted.keys()
         if self._routers is None:
             return [], ["routers"] if added or removed else []
-        shared = {name: getattr(self._runtime.config, name) for name in _FIXED if name not in _OF_ITS_OWN}
+        shared = {name: getattr(self._runtime.config, name) for name in FIXED if name not in _OF_ITS_OWN}
         for name in sorted(added):
             new = msgspec.structs.replace(wanted[name], **shared)
             await asyncio.to_thread(check, new)
@@ -142,9 +142,9 @@ class Reloader:
         return [f"routers.{name}" for name in sorted(added | removed)], []
 
 
-def _kept(old: Config, wanted: Config) -> Config:
+def kept(old: Config, wanted: Config) -> Config:
     """The wanted settings, with those that only a restart changes as they are."""
-    return msgspec.structs.replace(wanted, **{name: getattr(old, name) for name in _FIXED})
+    return msgspec.structs.replace(wanted, **{name: getattr(old, name) for name in FIXED})
 
 
 def _is_own(part: Config, main: Config, name: str) -> bool:
@@ -176,8 +176,13 @@ async def _apply(runtime: Runtime, new: Config) -> None:
             runtime.adopt(old, before)
             raise
     await runtime.note_trials()
-    for name, guard in before.items():
-        if guards.get(name) is not guard:
+    retire(runtime, before)
+
+
+def retire(runtime: Runtime, guards: Mapping[str, Guard]) -> None:
+    """Close those of these guards that are no longer used, once the rounds that began with them are over."""
+    for name, guard in guards.items():
+        if runtime.guards.get(name) is not guard:
             runtime.background.start(f"retired {name} {id(guard)}", _retire(runtime, guard, set(runtime.in_flight)))
 
 

@@ -48,7 +48,7 @@ from bot_orch.service.storage.writer import Writer
 from bot_orch.service.warming import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
-__all__ = ["Reloaded", "Runtime", "StartCancelledError", "TicketQueue", "digest_of"]
+__all__ = ["ConfigVersions", "Reloaded", "Runtime", "StartCancelledError", "TicketQueue", "digest_of"]
 
 _log = logging.getLogger("bot_orch.service")
 _SWEEP_AT_ONCE = 500
@@ -70,6 +70,18 @@ class Reloaded(NamedTuple):
 
 class StartCancelledError(BotOrchError):
     """The service was stopped before it had folded its log."""
+
+
+class ConfigVersions(Protocol):
+    """The versions of a configuration that processes share, as the runtime of a router needs them."""
+
+    async def settle_in(self, runtime: Runtime) -> None:
+        """Return in a turn, with the settings of a version that is not older than the one in the log."""
+        ...
+
+    def sign(self, runtime: Runtime) -> Group | None:
+        """In the same turn, log the version that takes effect, if the log does not name it yet."""
+        ...
 
 
 class TicketQueue(HumanQueue, Protocol):
@@ -134,6 +146,8 @@ class Runtime:
         self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self.on_trial: tuple[AgentConfig, ...] = ()
         self.shadows: dict[str, float] = {}
+        self.versions: ConfigVersions | None = None  # of a configuration that several processes share
+        self.version = 0
 
     @property
     def routers(self) -> Mapping[str, Runtime]:
@@ -224,11 +238,14 @@ class Runtime:
         self._writer = await asyncio.to_thread(job)
         self._writer.start()
         await self._save_long_tail()
-        await self.writer.turn()
+        await (self.writer.turn() if self.versions is None else self.versions.settle_in(self))
         router = self.ledger.router if self.ledger.configured else None
         change = change_to(router, make_orchestrator(self.config), self.ledger.engine)
-        if change is not None:
-            await self.writer.stage(self.writer.stamp(), change, "").durable()
+        group = None if change is None else self.writer.stage(self.writer.stamp(), change, "")
+        if self.versions is not None:
+            group = self.versions.sign(self) or group
+        if group is not None:
+            await group.durable()
         self.usage.track(self.config.tokens, self.config.tenants)
         await asyncio.to_thread(self.usage.recall, self._log, self.writer.now_us())
         self.writer.staged.subscribe(self.usage.take)
@@ -244,13 +261,16 @@ class Runtime:
         self.loaded = True
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
-    def guards_for(self, config: Config) -> dict[str, Guard]:
-        """The guarded agents of a configuration; those whose settings are the current ones stay as they are."""
+    def guards_for(self, config: Config, ready: Mapping[str, Guard] | None = None) -> dict[str, Guard]:
+        """The guarded agents of a configuration; those whose settings are the current ones stay as they are.
+
+        ``ready`` are guards that were made for this configuration before.
+        """
         known = {agent.id: agent for agent in self.config.agents if agent.id in self.guards}
         return {
             agent.id: self.guards[agent.id]
             if agent.id in known and _called_alike(known[agent.id], agent)
-            else make_guard(agent, queue=self.queue, observer=self.on_attempt)
+            else (ready or {}).get(agent.id) or make_guard(agent, queue=self.queue, observer=self.on_attempt)
             for agent in config.agents
         }
 
@@ -362,6 +382,7 @@ class Runtime:
             "bot_orch_open_tasks": [({}, float(len(ledger.tasks)))],
             "bot_orch_spent_last_day_usd": [({}, ledger.spending.within(writer.now_us(), 86_400.0))],
             "bot_orch_circuit_state": circuit,
+            **({"bot_orch_config_version": [({}, float(self.version))]} if self.versions is not None else {}),
             "bot_orch_calls_in_flight": [({"agent": n}, float(g.view().in_flight)) for n, g in self.guards.items()],
         }
 
@@ -373,9 +394,10 @@ class Runtime:
             self.background,
             self.in_flight,
             agents=self.guards,
-            people=frozenset(agent.id for agent in self.config.agents if agent.kind == "human"),
-            horizon_s=self.config.router.horizon_s,
+            people=_People(self),
+            horizon_s=lambda: self.config.router.horizon_s,
             round_of_note=lambda note: None if self.queue is None else self.queue.round_of_note(note),
+            versioned=self.versions is not None,
         )
         return Member(local, self.writer)
 
@@ -434,6 +456,16 @@ class Runtime:
         every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
         due = is_due(self.ledger, self.writer.saved_seq, every=every, tail_s=tail_s)
         return self.writer.save() if due else None
+
+
+class _People:
+    """The agents that are people, by the settings as they are."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def __contains__(self, name: object) -> bool:
+        return any(agent.id == name and agent.kind == "human" for agent in self._runtime.config.agents)
 
 
 def _called_alike(one: AgentConfig, other: AgentConfig) -> bool:

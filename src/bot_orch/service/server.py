@@ -21,6 +21,8 @@ from bot_orch.service.cluster.members import Cluster, FixedCluster
 from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.cluster.workers import serve_workers
 from bot_orch.service.config import Config
+from bot_orch.service.configuring.adopting import ConfiguredService
+from bot_orch.service.configuring.start import agreed
 from bot_orch.service.logs import configure_logs
 from bot_orch.service.reloading import check_exposed
 from bot_orch.service.runtime import Runtime
@@ -36,12 +38,14 @@ def make_server(
     environment: Mapping[str, str] | None = None,
     read: Callable[[], Config] | None = None,
     worker: WorkerPost | None = None,
+    versions: ConfiguredService | None = None,
     **options: Any,
 ) -> Any:
     """A uvicorn server; ``options`` are those of :class:`bot_orch.service.runtime.Runtime`.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload. A ``worker`` serves some of the routers.
+    reload; ``versions`` are those of a configuration that several processes share. A ``worker`` serves some of the
+    routers.
     """
     try:
         import uvicorn
@@ -51,7 +55,7 @@ def make_server(
         raise MissingExtraError("the service", "service") from error
     check_exposed(config)
     runtime, cluster = _make_runtimes(config, worker, **options)
-    app = make_app(runtime, environment, read=read, cluster=cluster)
+    app = make_app(runtime, environment, read=read, cluster=cluster, versions=versions)
     settings = uvicorn.Config(
         app,
         host=config.listen.host,
@@ -95,23 +99,38 @@ def _protocol(config: Config, *, mobile: bool = False) -> Any:
     return limited(config.limits, mobile=mobile)
 
 
-def serve(config: Config, read: Callable[[], Config], say: Callable[[str], None], *, workers: int = 1) -> int:
+def serve(
+    config: Config,
+    read: Callable[[], Config],
+    say: Callable[[str], None],
+    *,
+    workers: int = 1,
+    versions: ConfiguredService | None = None,
+) -> int:
     """Serve until a signal; the exit status. ``say`` gets the address once the log is held and the port is open."""
     if workers != 1:
         announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731
-        return serve_workers(workers, config, run=partial(_run, config, read), announce=announce)
-    return _run(config, read, None, say=say)
+        run = partial(_run, config, read, versions=versions)
+        return serve_workers(workers, config, run=run, announce=announce)
+    return _run(config, read, None, say=say, versions=versions)
 
 
 def _run(
-    config: Config, read: Callable[[], Config], worker: WorkerPost | None, *, say: Callable[[str], None] | None = None
+    config: Config,
+    read: Callable[[], Config],
+    worker: WorkerPost | None,
+    *,
+    say: Callable[[str], None] | None = None,
+    versions: ConfiguredService | None = None,
 ) -> int:
+    if worker is not None and versions is not None:  # the version may have changed since the parent was started
+        config, versions = agreed(versions.file, stored=True)
     configure_logs(config.log_level)
     # Thousands of pending decisions stay in memory; a full garbage collection over them would stall answers.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    server = make_server(config, read=read, worker=worker)
+    server = make_server(config, read=read, worker=worker, versions=versions)
     if say is not None:
         server.announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")
     elif worker is not None:

@@ -16,7 +16,7 @@ from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
 from bot_orch.service.config.variables import expanded
 from bot_orch.strict import parse_yaml, read_text
 
-__all__ = ["load_config", "parse_config"]
+__all__ = ["load_config", "parse_config", "parsed", "placed", "typed"]
 
 
 def load_config(
@@ -28,7 +28,11 @@ def load_config(
 ) -> Config:
     """Read a file; relative paths are resolved against its folder, ``host`` and ``port`` override it."""
     file = Path(path)
-    config = parse_config(read_text(file), environment, name=str(file))
+    return placed(parse_config(read_text(file), environment, name=str(file)), file, host=host, port=port)
+
+
+def placed(config: Config, file: Path, *, host: str | None = None, port: int | None = None) -> Config:
+    """A configuration with its paths resolved against the folder of ``file``."""
     listen = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     config = msgspec.structs.replace(config, listen=msgspec.structs.replace(config.listen, **listen))
     check_numbers(config)
@@ -88,12 +92,24 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
     ...
     bot_orch.errors.InvalidInputError: config.rooter: is not a setting; did you mean 'router'?
     """
+    config = typed(parsed(text, name), os.environ if environment is None else environment)
+    check_config(config)
+    return config
+
+
+def parsed(text: str, name: str = "config") -> dict[str, Any]:
+    """The mapping that a YAML text holds."""
     document = parse_yaml(text, name)
     if not isinstance(document, dict):
         raise InvalidInputError("config", "is not a mapping", "start with 'version: 1'")
+    return document
+
+
+def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
+    """The settings of a mapping, as far as their types can be checked."""
     check_keys(document, Config, "config")
     document = _with_default(_with_both(document))
-    found = expanded(document, "config", os.environ if environment is None else environment)
+    found = expanded(document, "config", environment)
     try:
         config = msgspec.convert(found, Config)
     except msgspec.ValidationError as error:
@@ -101,9 +117,7 @@ def parse_config(text: str, environment: Mapping[str, str] | None = None, *, nam
         setting = f"config{where.rstrip('`')}"
         remedy = "see 'bot-orch init' for an example"
         raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
-    config = _with_daily_budgets(config)
-    check_config(config)
-    return config
+    return _with_daily_budgets(config)
 
 
 def _with_both(document: dict[str, Any]) -> dict[str, Any]:

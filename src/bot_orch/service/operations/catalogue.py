@@ -32,6 +32,7 @@ _HISTOGRAMS = {
 _GAUGES = {
     "bot_orch_calls_in_flight": "Calls to an agent under way.",
     "bot_orch_circuit_state": "1 for the state of an agent's circuit breaker, 0 for the others.",
+    "bot_orch_config_version": "Version of the shared configuration that a router runs.",
     "bot_orch_log_events": "Number of the last event folded.",
     "bot_orch_log_groups": "Groups of events committed.",
     "bot_orch_open_tasks": "Rounds of /v1/tasks under way.",

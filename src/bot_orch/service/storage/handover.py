@@ -7,7 +7,7 @@ rounds are cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from bot_orch.eventlog.events import (
@@ -41,20 +41,23 @@ class LocalWork:
     agents
         Agents this replica can call, by name; read when needed, as they are built later.
     people
-        Those of them that are people.
+        Those of them that are people; as the agents, they may change.
     horizon_s
-        How long a decision may go without an outcome.
+        How long a decision may go without an outcome, now.
     round_of_note
         The task whose round has written a note, if a round has; the queue knows.
+    versioned
+        Whether the agents are those of a version of the configuration that all replicas share.
     """
 
     background: BackgroundTasks
     in_flight: DecisionsInFlight
     _: KW_ONLY
     agents: Mapping[str, object]
-    people: frozenset[str]
-    horizon_s: float
+    people: Container[str]
+    horizon_s: Callable[[], float]
     round_of_note: Callable[[Noted], str | None]
+    versioned: bool = False
 
 
 class BackgroundRounds:

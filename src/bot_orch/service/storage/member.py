@@ -48,7 +48,7 @@ class Member:
     def __init__(self, local: LocalWork, writer: ReplicaWriter) -> None:
         self._local, self._writer, self._roster = local, writer, writer.roster
         self.lease_s = writer.shared.timing.lease_s
-        self.beat_s = min(_BEAT_S, self.lease_s / 4, local.horizon_s / 8)
+        self.beat_s = min(_BEAT_S, self.lease_s / 4, local.horizon_s() / 8)
         self.id, self.peers, self.compared = writer.shared.writer, list[Peer](), 0
         self._in_flight_elsewhere: frozenset[str] = frozenset()
         local.in_flight.register(lambda: self._in_flight_elsewhere)
@@ -180,7 +180,7 @@ class Member:
 
     def _working(self) -> list[str]:
         """Decisions of ours that have been in flight for long: others must not censor them."""
-        limit_us = self._writer.now_us() - round(self._local.horizon_s * 1e6 / 4)
+        limit_us = self._writer.now_us() - round(self._local.horizon_s() * 1e6 / 4)
         pending = self._writer.ledger.pending
         return [each for each in self._local.in_flight if each in pending and pending[each][1] <= limit_us]
 
@@ -189,10 +189,15 @@ class Member:
             self._check_agents()
 
     def _check_agents(self) -> None:
+        """Take no turn while there are agents that this replica cannot call; shared versions see to that."""
+        if self._local.versioned:
+            return
         missing = sorted(set(self._writer.ledger.router.agents) - set(self._local.agents))
         if missing:
             problem = f"another replica has brought agents that this one does not know ({', '.join(missing)})"
-            self._writer.halt(ReplicaMismatchError(f"{problem}; restart it with the same configuration"))
+            self._writer.hold("agents", ReplicaMismatchError(f"{problem}; restart it with the same configuration"))
+        else:
+            self._writer.release("agents")
 
     async def _ask(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)

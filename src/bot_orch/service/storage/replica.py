@@ -124,6 +124,7 @@ class ReplicaWriter(Writer):
         self._snapshot: Snapshot | None = None
         self._hashing: set[asyncio.Task[None]] = set()
         self._halted: Exception | None = None
+        self._holds: dict[str, Exception] = {}
         self._follower: Follower | None = None
 
     def drop_if(self, veto: Callable[[Event], bool]) -> None:
@@ -223,6 +224,23 @@ class ReplicaWriter(Writer):
         self._refuse_all(error)
         _log.critical("stopped serving", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
 
+    def hold(self, reason: str, error: Exception) -> None:
+        """Take no turn until :meth:`release` of the same reason; the log is followed meanwhile."""
+        self._holds[reason] = error
+        self._refuse_waiting(error)
+        self._wake.set()
+        _log.error("takes no turn", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
+
+    def release(self, reason: str) -> None:
+        """End a hold, if there is one."""
+        if self._holds.pop(reason, None) is not None:
+            self._wake.set()
+            _log.warning("takes turns again", extra={"fields": {"reason": reason}})
+
+    @property
+    def _held(self) -> Exception | None:
+        return next(iter(self._holds.values()), None)
+
     async def close(self) -> None:
         """Commit what is staged, stop following, close the log."""
         try:
@@ -257,16 +275,16 @@ class ReplicaWriter(Writer):
     @property
     def problem(self) -> Exception | None:
         """Why no requests are served at the moment."""
-        return self.failed or self._aside
+        return self.failed or self._held or self._aside
 
     @property
     def fresh(self) -> bool:
         """Whether a write was committed within the last seconds, and requests are served."""
-        return self._aside is None and super().fresh
+        return self._aside is None and self._held is None and super().fresh
 
     async def confirm(self) -> bool:
         """Whether a write was committed within the last seconds, and requests are served."""
-        return await super().confirm() and self._aside is None
+        return await super().confirm() and self._aside is None and self._held is None
 
     def step_aside(self, reason: SlowConnectionError | None) -> None:
         """Leave the turns to others, because they would wait for this replica's slow connection; ``None`` ends it.
@@ -280,7 +298,7 @@ class ReplicaWriter(Writer):
         self._aside = reason
 
     def _may_write(self, now_s: float) -> bool:
-        if self._clock_error is not None:
+        if self._clock_error is not None or self._held is not None:
             return False
         return self._aside is None or now_s - self._turn_ended_at > _ASIDE_SHARE * self.rtt_s
 
@@ -320,11 +338,14 @@ class ReplicaWriter(Writer):
         refused = self.problem
         if refused is not None:
             self._refuse_waiting(refused)
+        if self._closing and self._held is not None:
+            self._refuse_all(self._held)
         if (self._waiting or self._line) and self._may_write(loop.time()):
             # What others have written is folded before we take the lock; so is what was missed while suspended.
             if self._behind or loop.time() - self._looked_at > _STALE_S:
                 await self._catch_up()
-            await self._take_turn()
+            if self._held is None:
+                await self._take_turn()
         elif not self._closing:
             await self._follow()
             if self._probing:
@@ -400,6 +421,11 @@ class ReplicaWriter(Writer):
         self._take(rows)
         self.committed_seq = self.ledger.seq
         self._checkpoint.refresh(self.ledger)
+        if self._held is not None:  # a row that was just read says so
+            await self._in_thread(self.shared.rollback)
+            self._waiting.extendleft(reversed(chosen))
+            self._wake.set()
+            return
         self._in_turn = True
         try:
             self._put_deferred(found, wanted)

@@ -69,15 +69,12 @@ CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON eve
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON events_1
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
--- Processes of the service: who is there and where, which configuration each has, and which it is ready to take.
+-- Processes that own routers: who is there and where.
 CREATE TABLE processes (
   id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name     TEXT             NOT NULL,
   address  TEXT             NOT NULL,
   seen     TIMESTAMPTZ      NOT NULL,
-  config   BIGINT           NOT NULL DEFAULT 0,
-  prepared BIGINT           NOT NULL DEFAULT 0,
-  problem  TEXT             NOT NULL DEFAULT '',
   load     DOUBLE PRECISION NOT NULL DEFAULT 0,
   reads    INTEGER          NOT NULL DEFAULT 2
 );
@@ -105,6 +102,15 @@ CREATE TABLE configs (
   applied_by TEXT        NOT NULL,
   status     TEXT        NOT NULL,
   problem    TEXT        NOT NULL DEFAULT ''
+);
+-- Processes that share a configuration: which version each runs, and which it has prepared or cannot prepare.
+CREATE TABLE configured (
+  id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name     TEXT        NOT NULL,
+  seen     TIMESTAMPTZ NOT NULL,
+  config   BIGINT      NOT NULL,
+  prepared BIGINT      NOT NULL,
+  problem  TEXT        NOT NULL DEFAULT ''
 );
 CREATE FUNCTION stream_key(stream INTEGER) RETURNS INTEGER LANGUAGE sql STABLE AS $$
   SELECT hashtext(CASE stream WHEN 1 THEN current_schema() ELSE current_schema() || ':' || stream END)

@@ -1,0 +1,1 @@
+"""The configuration that several processes share: proposed, prepared by all, adopted together."""
