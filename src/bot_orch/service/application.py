@@ -77,8 +77,8 @@ def make_app(
     """The application around a runtime and its peers; starting and stopping it starts and stops them.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload; ``versions`` are those of a configuration that several processes share. ``cluster`` are the other processes that
-    serve routers of the service.
+    reload; ``versions`` are those of a configuration that several processes share. ``cluster`` are the other processes
+    that serve routers of the service.
     """
 
     @asynccontextmanager

@@ -215,6 +215,8 @@ class ConfiguredService:
         before, ready = self.version.number, self._ready[number]
         found = differences(self.version.document, ready.version.document)
         self.version, self.config = ready.version, ready.config
+        if self._main is not None and self._main not in self._runtimes.values():
+            self._main.config = self._part(self._main, number)  # another process serves the default router
         for each in [each for each in self._ready if each not in (before, number)]:
             self.drop(each)
         for name, guards in ready.guards.items():
