@@ -121,6 +121,10 @@ class ConfigStore(Protocol):
         """Forget a process, and close."""
         ...
 
+    def abort(self) -> None:
+        """Let a query that waits for an answer fail, and all later ones; may be called from any thread."""
+        ...
+
 
 def living(processes: Sequence[ProcessSeen], lease_s: float) -> list[ProcessSeen]:
     """Those that were heard of within ``lease_s``."""

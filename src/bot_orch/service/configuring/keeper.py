@@ -110,6 +110,7 @@ class ConfigKeeper:
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(Exception):
             await asyncio.wait_for(self._ask(partial(self._store.leave, self.id)), _LEAVE_S)
+        self._store.abort()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def latest(self) -> int:

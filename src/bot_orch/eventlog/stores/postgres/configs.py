@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -36,6 +37,11 @@ class PostgresConfigs:
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection: Any = None
+        self._ended = threading.Event()
+
+    def abort(self) -> None:
+        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
+        self._ended.set()
 
     def current(self) -> ConfigVersion | None:
         """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
@@ -146,5 +152,5 @@ class PostgresConfigs:
 
     def _open(self) -> Any:
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, autocommit=True)
+            self._connection = connect(self._url, autocommit=True, ended=self._ended)
         return self._connection
