@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test serve lint docs bench lock wheel integrations coverage jepsen clean
+.PHONY: help setup run test serve lint docs bench lock wheel integrations coverage jepsen soak clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ docs: $(VENV)/.docs ## build the documentation site into out/site/index.html
 	@echo "== open out/site/index.html; search needs a server: python -m http.server -d out/site"
 
 bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: soak.py, long_stream.py and members.py, 20, 4 and 8 minutes, and arena.py, tables)
-	@for script in $(filter-out benchmarks/arena.py benchmarks/members.py benchmarks/long_stream.py benchmarks/soak.py benchmarks/_harness.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/arena.py benchmarks/members.py benchmarks/long_stream.py benchmarks/soak.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 wheel: $(VENV)/.dev ## build the wheel and the source archive into dist/, and try the wheel in an empty environment
 	@rm -rf dist build && $(BIN)/pip install -q build && $(BIN)/python -m build -o dist . >/dev/null && rm -rf build && ls dist
@@ -69,6 +69,9 @@ integrations: ## test every adapter against the real package, each in an environ
 
 jepsen: $(VENV)/.dev ## play 200 histories of replicas under faults and check each (about 40 minutes; ONLY=SEED plays one again)
 	@$(BIN)/python tests/histories/jepsen.py $(if $(ONLY),--only $(ONLY))
+
+soak: $(VENV)/.dev ## 20 minutes of load on 20 routers and 3 replicas: restarts, an upgrade, another configuration (MINUTES=2 for less)
+	@$(BIN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 coverage: $(VENV)/.dev ## run the tests and print which lines they reach, by package
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered

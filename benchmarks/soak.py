@@ -1,18 +1,18 @@
-"""Mixed load with restarts for a while: memory must not grow, answers must not get slower, nothing may be lost.
+"""Twenty routers on three replicas for twenty minutes: a client with health checks and one retry must see no error.
 
-Two replicas on PostgreSQL: the first runs through, so that its memory can be watched; the second is stopped or killed
-and started again all the time. On SQLite there is one service, and it is restarted. Every interval prints a line. At
-the end everything acknowledged must be in the log once, a key must have made one decision although it was repeated at
-the other replica, every background round must have ended once, both replicas must hold the same state, and the log must
-replay. Times are those of answers; a request that finds nobody counts as broken, not as slow.
+The main log begins as a release of the past left it (tests/fixtures/logs). The replicas begin as a release that writes
+decisions in the format before this one, and are upgraded one after the other. Then they are restarted one after the
+other, again and again, while a new configuration is applied (`bot-orch apply`) and rolled back; the first replica runs
+through after its upgrade, so that its memory can be watched. Every interval prints a line. At the end everything
+acknowledged must be in the logs once, every background round must have ended once, all replicas must hold the same
+states, and every log must replay.
 """
 
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
-import random
+import lzma
 import signal
 import statistics
 import subprocess
@@ -20,69 +20,78 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot_orch.eventlog.events import DecisionMade, Event, FeedbackGiven, TaskEnded
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
-from postgres import postgres
-from service import SERVER, _wait
+from _soaking import Balancer, Seen, SoakClient, States, check, get, quantile_ms
 
-CONFIG = """
-version: 1
-database: {database}
-listen: {{port: {port}}}
-log_level: error
-router: {{policy: bot, floor: 0.05, horizon_s: 20}}
-limits: {{snapshot_every: 5000}}
-agents:
-  - {{id: a, kind: simulated, settings: {{median_s: 0.002}}}}
-  - {{id: b, kind: simulated, settings: {{median_s: 0.002}}}}
-  - {{id: c, kind: simulated, settings: {{median_s: 0.002}}}}
+from bot_orch.eventlog.stores.postgres.timing import with_stream
+from postgres import postgres
+from service import _wait
+
+FIRST_PORT = 18_260
+LOGS = Path(__file__).parents[1] / "tests" / "fixtures" / "logs"
+OLD_LOG = "postgres-bot-clean"
+SERVE = """
+import sys
+from bot_orch.cli import run_and_exit
+sys.argv = ["bot-orch", "serve", sys.argv[1]]
+run_and_exit()
 """
-PORTS = (18_260, 18_261)
+AGENTS = [{"id": name, "kind": "simulated", "settings": {"median_s": 0.002}} for name in "abc"]
+CLIENTS = 8
 Memory = list[tuple[float, float]]
 
 
-@dataclass
-class Seen:
-    """What the clients saw: (moment, seconds) of every answer, and what was acknowledged."""
+def old_log(url: str) -> None:
+    """Fill the database with the log of a past release, in the schema of that release."""
+    import psycopg
 
-    answers: list[tuple[float, float]] = field(default_factory=list)
-    decisions: list[str] = field(default_factory=list)
-    reports: list[str] = field(default_factory=list)
-    rounds: list[str] = field(default_factory=list)
-    keyed: dict[str, str] = field(default_factory=dict)
-    restarts: list[float] = field(default_factory=list)
-    refused: int = 0
-    broken: int = 0
-    wrong: list[str] = field(default_factory=list)
+    tables = json.loads(lzma.decompress((LOGS / f"{OLD_LOG}.copy.json.xz").read_bytes()))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS bot_orch CASCADE")
+        connection.execute("CREATE SCHEMA bot_orch")
+        connection.execute("SET search_path TO bot_orch")
+        connection.execute((LOGS / "postgres_schema_0.1.0.sql").read_text())
+        for table, rows in tables.items():
+            with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
+                copy.write(rows)
+    connection.close()
+
+
+def document(url: str, port: int, routers: list[str], *, serve: str, changed: bool = False) -> str:
+    """A configuration; the changed one has another floor and one more agent in every router but the first."""
+    text = (LOGS / f"{OLD_LOG}.yaml").read_text().format(database=json.dumps(url), port=port)
+    agents = [*AGENTS, {"id": "d", "kind": "simulated", "settings": {"median_s": 0.002}}] if changed else AGENTS
+    router = {"policy": "bot", "floor": 0.1 if changed else 0.05, "horizon_s": 60}
+    more = {name: {"router": router, "agents": agents} for name in routers[1:]}
+    cluster = f"cluster: {json.dumps({'serve': serve})}\n" if serve != "turns" else ""
+    text = text.replace("snapshot_every: 1000000", "snapshot_every: 2000")
+    return f"{text}name: {routers[0]}\n{cluster}routers: {json.dumps(more)}\n"
 
 
 class Service:
-    """One process that can be ended and started again."""
+    """One replica that can be ended and started again, as the release before this one or as this one."""
 
-    def __init__(self, folder: Path, database: str, port: int) -> None:
-        self.port = port
-        self._config = folder / f"{port}.yaml"
-        self._config.write_text(CONFIG.format(database=json.dumps(database), port=port))
+    def __init__(self, config: Path, port: int) -> None:
+        self.port, self.config = port, config
         self._process: subprocess.Popen[bytes] | None = None
+        self.log = config.with_suffix(".log").open("ab")
 
-    def start(self) -> None:
+    def start(self, *, before: bool = False) -> None:
         """Start and wait until it is ready."""
-        command = [sys.executable, "-c", SERVER, str(self._config), "grouped"]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
-        _wait(self.port, seconds=60.0)
+        code = BEFORE + SERVE if before else SERVE
+        command = [sys.executable, "-c", code, str(self.config)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log)  # noqa: S603
+        _wait(self.port, seconds=120.0)
 
-    def end(self, how: signal.Signals) -> None:
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
     def memory_mb(self) -> float:
@@ -93,91 +102,106 @@ class Service:
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-class Client(threading.Thread):
-    """Decides, reports, runs whole rounds, repeats itself and asks why, at a steady pace.
+BEFORE = ""
 
-    It keeps to the first of ``ports``; only a key is repeated at the others too.
-    """
 
-    def __init__(self, ports: list[int], number: int, pace_s: float, seen: Seen, done: threading.Event) -> None:
+@dataclass
+class Soak:
+    """What happens when, and what was seen of it."""
+
+    services: list[Service]
+    seen: Seen
+    seconds: float
+    restart_s: float
+    changed: Path
+    memory: Memory = field(default_factory=list)
+    restarts: list[float] = field(default_factory=list)
+    begun: float = field(default_factory=time.monotonic)
+    notes: list[str] = field(default_factory=list)
+
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.begun
+
+    def note(self, text: str) -> None:
+        """Say what happens, with the minute."""
+        print(f"minute {self.elapsed() / 60:.2f}: {text}", flush=True)
+
+    def run(self) -> None:
+        """Upgrade, change the configuration and roll it back, restarting replicas all the time."""
+        self._wait_until(0.1)
+        self.note("rolling upgrade")
+        for service in self.services:
+            self._restart(service)
+        self.note("upgraded")
+        turn = 0
+        due = {0.4: self._change, 0.7: self._roll_back}
+        while self.elapsed() < self.seconds - self.restart_s:
+            for share in [share for share in due if self.elapsed() > share * self.seconds]:
+                due.pop(share)()
+            turn += 1
+            self._restart(self.services[1 + turn % (len(self.services) - 1)])
+            self._sleep(self.restart_s)
+        self._wait_until(1.0)
+
+    def _restart(self, service: Service) -> None:
+        service.end()
+        service.start()
+        self.restarts.append(time.monotonic())
+        self._sleep(0.5)
+
+    def _change(self) -> None:
+        self._apply(str(self.changed))
+
+    def _roll_back(self) -> None:
+        self._apply(str(self.services[0].config), "--rollback")
+
+    def _apply(self, *arguments: str) -> None:
+        begun = time.monotonic()
+        command = [sys.executable, "-m", "bot_orch", "apply", *arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        told = " ".join((ran.stdout or ran.stderr).split())
+        self.note(f"{' '.join(arguments[1:]) or 'apply'} took {time.monotonic() - begun:.1f} s: {told[:200]}")
+        if ran.returncode:
+            self.seen.errors.append(f"bot-orch apply: {told}")
+
+    def _wait_until(self, share: float) -> None:
+        self._sleep(share * self.seconds - self.elapsed())
+
+    def _sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))
+
+
+class Watch(threading.Thread):
+    """Notes the memory of the first replica, and prints a line per interval."""
+
+    def __init__(self, soak: Soak, every_s: float) -> None:
         super().__init__(daemon=True)
-        self._ports, self._pace_s, self._seen, self._done = ports, pace_s, seen, done
-        self._rng = random.Random(number)  # noqa: S311
-        self._connections: dict[int, http.client.HTTPConnection] = {}
-        self._name = f"{ports[0]}-{number}"
+        self._soak, self._every_s, self._done = soak, every_s, threading.Event()
 
     def run(self) -> None:
         """Until told to stop."""
-        step = 0
-        while not self._done.wait(self._pace_s * self._rng.uniform(0.5, 1.5)):
-            step += 1
-            if self._one(step) is None:
-                time.sleep(0.1)
+        soak, due = self._soak, self._every_s
+        print("minute, answers, p50 ms, p99 ms, longest ms, memory MB, restarts, retries, errors")
+        while not self._done.wait(0.5):
+            with suppress(OSError, ValueError, IndexError):  # it is being restarted
+                soak.memory.append((soak.elapsed(), soak.services[0].memory_mb()))
+            if soak.elapsed() >= due:
+                self._line(due - self._every_s, due)
+                due += self._every_s
 
-    def _one(self, step: int) -> Any:
-        task = f"{self._name}-{step}"
-        made = self._keyed(task) if step % 5 == 0 else self._ask("POST", "/v1/decisions", {"task": {"id": task}})
-        if made is None:
-            return None
-        self._seen.decisions.append(made["id"])
-        if step % 8:
-            report = {"decision_id": made["id"], "reward": self._rng.random(), "id": f"{made['id']}-f"}
-            if self._ask("POST", "/v1/feedback", report) is not None:
-                self._seen.reports.append(str(report["id"]))
-        if step % 10 == 0:
-            background = step % 20 == 0
-            told = self._ask("POST", "/v1/tasks", {"task": {"text": "x"}, "background": background})
-            if background and told is not None:
-                self._seen.rounds.append(told["id"])
-        if step % 7 == 0:
-            self._ask("GET", f"/v1/decisions/{made['id']}")
-        return made
+    def stop(self) -> None:
+        """Print no more."""
+        self._done.set()
 
-    def _keyed(self, task: str) -> Any:
-        """Ask every replica under one key, until all have answered or one is away for long."""
-        answers = []
-        for port in self._ports:
-            for _ in range(50):
-                made = self._ask("POST", "/v1/decisions", {"task": {"id": task}}, {"idempotency-key": task}, port)
-                if made is not None:
-                    answers.append(made)
-                    break
-                time.sleep(0.1)
-        if len({made["id"] for made in answers}) > 1:
-            self._seen.wrong.append("a repeated key made another decision")
-        if not answers:
-            return None
-        self._seen.keyed[task] = answers[0]["id"]
-        return answers[0]
-
-    def _ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, port: int | None = None
-    ) -> Any:
-        """The answer; nothing if it was refused or the connection broke."""
-        port, begun = port or self._ports[0], time.monotonic()
-        if port not in self._connections:
-            self._connections[port] = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        try:
-            self._connections[port].request(method, path, None if body is None else json.dumps(body), headers or {})
-            response = self._connections[port].getresponse()
-            document = json.loads(response.read())
-        except (OSError, http.client.HTTPException):
-            self._seen.broken += 1
-            self._connections.pop(port).close()
-            return None
-        self._seen.answers.append((begun, time.monotonic() - begun))
-        if response.status in (200, 202):
-            return document
-        self._seen.refused += 1
-        if response.status != 503:
-            self._seen.wrong.append(f"{method} {path}: {response.status} {document}")
-        return None
-
-
-def quantile_ms(answers: list[tuple[float, float]], q: float) -> float:
-    """A quantile of the times in milliseconds."""
-    times = sorted(seconds for _, seconds in answers) or [0.0]
-    return 1e3 * times[min(len(times) - 1, int(q * len(times)))]
+    def _line(self, since: float, until: float) -> None:
+        soak, seen = self._soak, self._soak.seen
+        part = [each for each in list(seen.answers) if since <= each[0] - soak.begun < until]
+        mb = statistics.median([mb for at, mb in soak.memory if since <= at < until] or [0.0])
+        restarts = sum(since <= at - soak.begun < until for at in soak.restarts)
+        p50, p99, longest = (quantile_ms(part, q) for q in (0.5, 0.99, 1.0))
+        numbers = f"{until / 60:.2f}, {len(part)}, {p50:.1f}, {p99:.1f}, {longest:.0f}, {mb:.1f}, {restarts}"
+        print(f"{numbers}, {seen.retries}, {len(seen.errors)}", flush=True)
 
 
 def slope(points: Memory) -> float:
@@ -189,171 +213,102 @@ def slope(points: Memory) -> float:
     return 3600 * fitted.slope
 
 
-def soak(services: list[Service], seen: Seen, seconds: float, restart_s: float, every_s: float) -> Memory:
-    """Restart the last service again and again, print a line per interval; the memory of the first one over time."""
-    begun, memory = time.monotonic(), list[tuple[float, float]]()
-    due, line_due = begun + restart_s, begun + every_s
-    print("minute, answers, p50 ms, p99 ms, longest ms, memory MB, restarts")
-    while (now := time.monotonic()) - begun < seconds:
-        memory.append((now - begun, services[0].memory_mb()))
-        if now >= due and begun + seconds - now > 5:
-            services[-1].end(signal.SIGKILL if len(seen.restarts) % 2 else signal.SIGTERM)
-            services[-1].start()
-            seen.restarts.append(now)
-            due = time.monotonic() + restart_s
-        if now >= line_due:
-            print_interval(seen, memory, begun, line_due - every_s, line_due)
-            line_due += every_s
-        time.sleep(0.5)
-    if line_due - begun <= seconds:
-        print_interval(seen, memory, begun, line_due - every_s, line_due)
-    return memory
+def settled(services: list[Service], routers: list[str], seen: Seen) -> dict[str, States]:
+    """The states of every router, once no background round runs and all replicas have folded the same events."""
+    found = {}
+    for router in routers:
+        door, end = "" if router == routers[0] else f"/r/{router}", time.monotonic() + 60
+        for task_id in seen.rounds.get(router, ()):
+            while _value(services[0].port, f"{door}/v1/tasks/{task_id}", "status") == "running":
+                if time.monotonic() > end:
+                    break
+                time.sleep(0.1)
+        while time.monotonic() < end:
+            states = [get(service.port, f"{door}/v1/admin/state")[1] for service in services]
+            if len({state.get("seq") for state in states}) == 1:
+                break
+            time.sleep(0.05)
+        found[router] = {(int(state.get("seq", 0)), str(state.get("fingerprint"))) for state in states}
+    return found
 
 
-def print_interval(seen: Seen, memory: Memory, begun: float, since: float, until: float) -> None:
-    """How it went between two moments."""
-    part = [each for each in list(seen.answers) if since <= each[0] < until]
-    mb = statistics.median([mb for at, mb in memory if since <= begun + at < until] or [0.0])
-    restarts = sum(since <= at < until for at in seen.restarts)
-    p50, p99, longest = (quantile_ms(part, q) for q in (0.5, 0.99, 1.0))
-    minute = (until - begun) / 60
-    print(f"{minute:.2f}, {len(part)}, {p50:.1f}, {p99:.1f}, {longest:.0f}, {mb:.1f}, {restarts}", flush=True)
+def _value(port: int, path: str, name: str) -> Any:
+    return get(port, path)[1].get(name)
 
 
-def same_state(services: list[Service]) -> bool:
-    """Whether all come to hold the same after the same event, soon."""
-    for _ in range(200):
-        states = [_get(service.port, "/v1/admin/state") for service in services]
-        if len({state["seq"] for state in states}) == 1:
-            return len({state["fingerprint"] for state in states}) == 1
-        time.sleep(0.05)
-    return False
-
-
-def rounds_end(port: int, rounds: list[str], seconds: float = 30.0) -> None:
-    """Wait until no background round runs any more."""
-    end = time.monotonic() + seconds
-    for task_id in rounds:
-        while _get(port, f"/v1/tasks/{task_id}")["status"] == "running" and time.monotonic() < end:
-            time.sleep(0.1)
-
-
-def _get(port: int, path: str) -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.request("GET", path)
-        return json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-
-
-@dataclass
-class Found:
-    """What the log holds."""
-
-    decisions: Counter[str] = field(default_factory=Counter)
-    tasks: Counter[str] = field(default_factory=Counter)
-    reports: Counter[str] = field(default_factory=Counter)
-    learned: Counter[str] = field(default_factory=Counter)
-    ended: Counter[str] = field(default_factory=Counter)
-
-    def take(self, event: Event) -> None:
-        """Count one event."""
-        match event:
-            case DecisionMade():
-                self.decisions[event.id] += 1
-                self.tasks[event.task.id] += 1
-            case FeedbackGiven():
-                self.reports[event.id] += 1
-                self.learned[event.decision_id] += event.effect == "learned"
-            case TaskEnded():
-                self.ended[event.id] += 1
-
-
-def lost_and_doubled(found: Found, seen: Seen) -> tuple[int, int]:
-    """How much of what was acknowledged is missing, and how much counted more than once."""
-    lost = sum(len(set(acked) - set(there)) for acked, there in acknowledged(found, seen))
-    counted = (found.decisions, found.reports, found.learned, found.ended)
-    doubled = sum(times > 1 for each in counted for times in each.values())
-    doubled += sum(found.tasks[task] > 1 for task in seen.keyed)
-    return lost, doubled
-
-
-def acknowledged(found: Found, seen: Seen) -> list[tuple[list[str], Counter[str]]]:
-    """What clients were told, beside what is there."""
-    return [(seen.decisions, found.decisions), (seen.reports, found.reports), (seen.rounds, found.ended)]
-
-
-def check(database: str, seen: Seen) -> bool:
-    """Whether the log holds everything acknowledged, once, and replays."""
-    log = open_log(database)
-    found = Found()
-    for row in log.read():
-        found.take(row.event())
-    replayed = replay(log)
-    log.close()
-    lost, doubled = lost_and_doubled(found, seen)
-    print(f"events {replayed.events}, decisions derived again {replayed.decisions}, replay ok {replayed.ok}")
-    print(f"keys repeated {len(seen.keyed)}, background rounds {len(seen.rounds)}, lost {lost}, doubled {doubled}")
-    return replayed.ok and lost == doubled == 0
+def report(soak: Soak, *, sound: bool) -> None:
+    """Print what was found; the exit status is 1 if something was lost, doubled or wrong, or a client saw an error."""
+    seen = soak.seen
+    answers = [(at - soak.begun, seconds) for at, seconds in seen.answers]
+    first = [each for each in answers if each[0] < soak.seconds / 4]
+    last = [each for each in answers if each[0] > 3 * soak.seconds / 4]
+    whole, early, late = (quantile_ms(part, 0.99) for part in (answers, first, last))
+    steady = [point for point in soak.memory if point[0] > 0.3 * soak.seconds]
+    print(f"restarts {len(soak.restarts)}, answers {len(answers)}, retries {seen.retries}, errors {len(seen.errors)}")
+    print(f"p99 {whole:.1f} ms; first quarter {early:.1f} ms, last quarter {late:.1f} ms")
+    ends = [steady[0][1], steady[-1][1]] if steady else [0.0, 0.0]
+    print(f"memory {ends[0]:.0f} MB at first, {ends[1]:.0f} MB at last, slope {slope(steady):+.1f} MB/h")
+    for text in seen.errors[:10]:
+        print(f"error: {text}")
+    if seen.errors or not sound:
+        raise SystemExit(1)
 
 
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/soak.py --minutes 1")
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--rate", type=float, default=100.0, help="rounds per second, over all clients")
-    parser.add_argument("--restart-every", type=float, default=20.0, metavar="S")
+    parser.add_argument("--rate", type=float, default=40.0, help="rounds per second, over all clients")
+    parser.add_argument("--routers", type=int, default=20)
+    parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("--serve", choices=("turns", "owner"), default="turns", help="how routers are served")
+    parser.add_argument("--restart-every", type=float, metavar="S", help="default: a fortieth of the run")
     parser.add_argument("--interval", type=float, metavar="S", help="seconds per line (default: a tenth of the run)")
-    parser.add_argument("--database", choices=("postgresql", "sqlite"), default="postgresql")
-    parser.add_argument("--url", help="a PostgreSQL to use, with an empty database")
+    parser.add_argument("--url", help="a PostgreSQL to use; its schema bot_orch is dropped")
+    parser.add_argument("--keep-logs", type=Path, metavar="FOLDER", help="copy what the replicas logged there")
     arguments = parser.parse_args()
-    seen, done = Seen(), threading.Event()
+    seen, seconds = Seen(), 60 * arguments.minutes
+    routers = ["old", *(f"r{number}" for number in range(1, arguments.routers))]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        shared = arguments.database == "postgresql"
-        database = stack.enter_context(postgres(arguments.url)) if shared else str(folder / "log.sqlite")
-        services = [Service(folder, database, port) for port in PORTS[: 2 if shared else 1]]
-        for service in services:
-            stack.callback(service.end, signal.SIGKILL)
-            service.start()
-        ports = [service.port for service in services]
-        clients = [
-            Client(ports[i:] + ports[:i], number, 8 / arguments.rate, seen, done)
-            for number in range(8 // len(services))
-            for i in range(len(services))
-        ]
+        url = stack.enter_context(postgres(arguments.url))
+        old_log(url)
+        services = []
+        for port in range(FIRST_PORT, FIRST_PORT + arguments.replicas):
+            (config := folder / f"{port}.yaml").write_text(document(url, port, routers, serve=arguments.serve))
+            services.append(Service(config, port))
+            stack.callback(services[-1].end, signal.SIGKILL)
+            services[-1].start(before=True)
+        changed = folder / "changed.yaml"
+        changed.write_text(document(url, FIRST_PORT, routers, serve=arguments.serve, changed=True))
+        balancer = Balancer([service.port for service in services])
+        balancer.start()
+        time.sleep(1.0)
+        pace_s = CLIENTS / arguments.rate
+        clients = [SoakClient(number, balancer, routers, pace_s=pace_s, seen=seen) for number in range(CLIENTS)]
+        restart_s = arguments.restart_every or seconds / 40
+        soak = Soak(services, seen, seconds, restart_s, changed)
+        watch = Watch(soak, arguments.interval or seconds / 10)
         for client in clients:
             client.start()
-        begun, seconds = time.monotonic(), 60 * arguments.minutes
-        memory = soak(services, seen, seconds, arguments.restart_every, arguments.interval or seconds / 10)
-        done.set()
+        watch.start()
+        soak.run()
+        for client in clients:
+            client.stop()
+        watch.stop()
         for client in clients:
             client.join(30)
-        rounds_end(ports[0], seen.rounds)
-        same = same_state(services)
-        print(f"states of all services equal {same}")
+        balancer.stop()
+        states = settled(services, routers, seen)
         for service in services:
-            with suppress(subprocess.TimeoutExpired):
-                service.end(signal.SIGTERM)
-        sound = check(database, seen) and same
-    report(seen, memory, begun, sound=sound)
-
-
-def report(seen: Seen, memory: Memory, begun: float, *, sound: bool) -> None:
-    """Print what was found; the exit status is 1 if something was lost, doubled or wrong."""
-    length = memory[-1][0] if memory else 0.0
-    first = [each for each in seen.answers if each[0] - begun < length / 4]
-    last = [each for each in seen.answers if each[0] - begun > 3 * length / 4]
-    whole, early, late = (quantile_ms(part, 0.99) for part in (seen.answers, first, last))
-    print(f"restarts {len(seen.restarts)} (every second one by kill -9)")
-    print(f"answers {len(seen.answers)}, refused {seen.refused}, broken connections {seen.broken}")
-    print(f"p99 {whole:.1f} ms; first quarter {early:.1f} ms, last quarter {late:.1f} ms")
-    print(f"memory {memory[0][1]:.0f} MB at first, {memory[-1][1]:.0f} MB at last, slope {slope(memory):+.1f} MB/h")
-    for text in seen.wrong[:5]:
-        print(f"wrong: {text}")
-    if seen.wrong or not sound:
-        raise SystemExit(1)
+            service.end()
+        if arguments.keep_logs:
+            arguments.keep_logs.mkdir(parents=True, exist_ok=True)
+            for service in services:
+                (arguments.keep_logs / f"{service.port}.log").write_bytes(Path(service.log.name).read_bytes())
+        databases = {name: with_stream(url, "" if name == routers[0] else name) for name in routers}
+        sound = check(databases, seen, states)
+    report(soak, sound=sound)
 
 
 if __name__ == "__main__":
