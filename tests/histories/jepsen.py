@@ -8,6 +8,7 @@ if it found something, or if writes were taken in fewer than 99 % of all seconds
 import argparse
 import collections
 import multiprocessing
+import signal
 import sys
 import time
 from pathlib import Path
@@ -93,6 +94,7 @@ def end():
 
 def work(queue, results, seconds, keep):
     """Play the seeds of a queue, one after the other."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and stop the server
     try:
         while (seed := queue.get()) is not None:
             results.put(one(seed, seconds, keep))
@@ -116,11 +118,12 @@ def main():
     context = multiprocessing.get_context("spawn")
     queue, results = context.Queue(), context.Queue()
     workers = [
-        context.Process(target=work, args=(queue, results, arguments.seconds, arguments.keep))
+        context.Process(target=work, args=(queue, results, arguments.seconds, arguments.keep), daemon=True)
         for _ in range(min(arguments.jobs, len(seeds)))
     ]
     for seed in (*seeds, *(None for _ in workers)):
         queue.put(seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end the workers, which are daemons
     for worker in workers:
         worker.start()
     for _ in seeds:

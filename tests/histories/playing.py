@@ -20,10 +20,13 @@ from replicas import Replica, ask
 
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
 from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.postgres.timing import Timing
 from bot_orch.eventlog.verification import replay
 from bot_orch.testing.tcp_proxy import LinkFault
 
 TIMING = "hold_s=1&lease_s=1.5"
+if hasattr(Timing, "query_s"):
+    TIMING += "&query_s=1"
 SETTLE_S = 12.0
 MODES = ("turns",)
 
@@ -102,11 +105,14 @@ class Play:
         async with asyncio.TaskGroup() as group:
             for client in clients:
                 group.create_task(client.run(done))
+            supervisors = [group.create_task(each.supervise()) for each in self.replicas]
             history.begun, history.first_us = time.monotonic(), time.time_ns() // 1000
             await self._faults()
             await self._settle()
             history.ended = time.monotonic()
             done.set()
+            for each in supervisors:
+                each.cancel()
         await self._states()
         for each in self.replicas:
             each.signal(signal.SIGTERM)
@@ -164,7 +170,7 @@ class Play:
         replica.proxy.set()
         replica.ahead(0.0)
         replica.signal(signal.SIGCONT)
-        if not replica.alive:
+        if not (replica.wanted and replica.alive):
             replica.start()
 
     async def _settle(self):

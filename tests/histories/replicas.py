@@ -16,6 +16,7 @@ from service_running import free_port
 from bot_orch.testing.tcp_proxy import TcpProxy
 
 BACK_S = 5.0
+AGAIN_S = 0.5
 ENDS_S = 10.0  # a replica that is told to stop is gone by then
 CONFIG = """
 version: 1
@@ -73,7 +74,7 @@ class Replica:
 
     def __init__(self, number, folder, forker, upstream):
         self.number, self.folder, self._forker = number, folder, forker
-        self.proxy, self.port, self.pid = TcpProxy(upstream), free_port(), 0
+        self.proxy, self.port, self.pid, self.wanted = TcpProxy(upstream), free_port(), 0, False
         self._clock = folder / f"clock-{number}"
         self._config = folder / f"replica-{number}.yaml"
         self.log = folder / f"replica-{number}.log"
@@ -94,6 +95,7 @@ class Replica:
             file.write(struct.pack("q", round(1e6 * seconds)))
 
     def start(self):
+        self.wanted = True
         self.pid = self._forker.start(config=self._config, clock=self._clock, log=self.log)
 
     def said(self):
@@ -110,6 +112,7 @@ class Replica:
 
     async def ends(self, number, seconds=ENDS_S):
         """Send a signal; whether it is gone in time. If not, it is killed."""
+        self.wanted = False
         self.signal(number)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -123,6 +126,13 @@ class Replica:
         while self.alive:
             await asyncio.sleep(0.01)
         return False
+
+    async def supervise(self):
+        """Start it again when it has ended by itself, as systemd or Kubernetes does; until cancelled."""
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            if self.wanted and not self.alive:
+                self.start()
 
     async def ready(self, seconds=30.0):
         """Wait until it is ready."""
