@@ -4,19 +4,18 @@
     python benchmarks/cluster.py workers      # one part: bystander, locks, workers, replicas or plan
 
 Processor time is that of the service's processes, from /proc, over the decisions they made; wall time includes wrk and
-PostgreSQL, which run on the same cores. `plan` prints what a rate of decisions needs, from the numbers of its own run.
+PostgreSQL, which run on the same cores. `plan` measures a decision at its owner, one that another process passes on,
+and the share of PostgreSQL, and prints what a rate needs, and what up to 16 machines could take if nothing else limits
+them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,117 +23,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from _serving import FEATURES, PORT, Served, Target, drive, routers, server_pid, serving, tree_cpu_s
 
 from postgres import fresh, postgres
-from service import _wait, wrk
 
-PORT = 18_280
-FEATURES = 10
-TICKS = os.sysconf("SC_CLK_TCK")
 PARTS = ("bystander", "locks", "workers", "replicas", "plan")
 SETTLE_S = 3.0
+PAIRS = 5000
 BUSY = 0.6  # of a core, planned
+MACHINES, CORES, SERVER_CORES = (1, 2, 4, 8, 16), 2, 16  # of the extrapolation
 PLAN = ((10, 4, 1), (100, 4, 20), (1000, 4, 100), (1000, 50, 100), (10_000, 4, 1000))
-
-
-@dataclass
-class Served:
-    """A service in processes of its own."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def cpu_s(self) -> float:
-        """Processor time of its processes so far."""
-        return sum(_cpu_s(pid) for pid in _tree(self.process.pid))
-
-
-def _tree(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in _tree(int(child)))]
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def routers(number: int) -> list[str]:
-    """The first is the default router."""
-    return ["default", *(f"r{i}" for i in range(1, number))]
-
-
-def door(router: str) -> str:
-    return "" if router == "default" else f"/r/{router}"
-
-
-@contextmanager
-def serving(
-    folder: Path,
-    database: str,
-    *,
-    port: int,
-    routers: Sequence[str],
-    serve: str = "turns",
-    workers: int = 1,
-    m: int = 4,
-) -> Iterator[Served]:
-    """`bot-orch serve` with ``m`` agents in each of the routers; `auto` with features."""
-    agents = [{"id": f"agent-{i}", "kind": "simulated"} for i in range(m)]
-    router = {"policy": "auto", "n_features": FEATURES, "floor": 0.02}
-    document: dict[str, Any] = {
-        "version": 1,
-        "database": database,
-        "listen": {"port": port},
-        "log_level": "error",
-        "router": router,
-        "agents": agents,
-        "routers": {name: {"router": router, "agents": agents} for name in routers[1:]},
-    }
-    if serve != "turns":
-        document["cluster"] = {"serve": serve}
-    (config := folder / f"{port}.yaml").write_text(json.dumps(document))
-    command = [sys.executable, "-m", "bot_orch", "serve", str(config)]
-    command += ["--workers", str(workers)] if workers > 1 else []
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
-    try:
-        _wait(port, seconds=120.0)
-        yield Served(process, port)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-
-
-def script(router: str) -> str:
-    """One decision after the other for a router."""
-    task = {"task": {"id": "t", "features": [round(0.1 * i, 1) for i in range(FEATURES)]}}
-    return (
-        f'wrk.method = "POST"\nwrk.path = "{door(router)}/v1/decisions"\nwrk.body = \'{json.dumps(task)}\'\n'
-        'wrk.headers["content-type"] = "application/json"\n'
-    )
-
-
-def drive(targets: Sequence[tuple[Served, str]], seconds: float, connections: int) -> tuple[float, float]:
-    """Decisions per second over all (service, router), and the largest p99 in milliseconds; all at once."""
-    found: list[tuple[float, float, float]] = []
-    share = max(1, connections // len(targets))
-
-    def one(served: Served, router: str) -> None:
-        found.append(wrk(served.url, script(router), seconds, share))
-
-    threads = [threading.Thread(target=one, args=each) for each in targets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if len(found) < len(targets):
-        raise SystemExit("a service did not answer")
-    return sum(rate for rate, *_ in found), max(p99 for *_, p99 in found)
 
 
 @dataclass(frozen=True)
@@ -144,22 +43,12 @@ class Cost:
     rate: float
     p99_ms: float
     cpu_ms: tuple[float, ...]  # of each service, per decision of all
+    server_ms: float  # of PostgreSQL; 0 on SQLite
 
     def __str__(self) -> str:
         each = " + ".join(f"{ms:.3f}" for ms in self.cpu_ms)
-        return f"{self.rate:.0f} decisions/s, p99 {self.p99_ms:.1f} ms, processor {each} ms per decision"
-
-
-def measure(
-    services: Sequence[Served], targets: Sequence[tuple[Served, str]], seconds: float, connections: int
-) -> Cost:
-    """Load for some seconds, after a second to warm up."""
-    drive(targets, 1.0, connections)
-    before = [served.cpu_s() for served in services]
-    rate, p99 = drive(targets, seconds, connections)
-    after = [served.cpu_s() for served in services]
-    made = rate * seconds
-    return Cost(rate, p99, tuple(1e3 * (b - a) / made for a, b in zip(before, after, strict=True)))
+        server = f", of PostgreSQL {self.server_ms:.3f} ms" if self.server_ms else ""
+        return f"{self.rate:.0f} decisions/s, p99 {self.p99_ms:.1f} ms, processor {each} ms per decision{server}"
 
 
 def owners(url: str, names: Sequence[str]) -> dict[str, int]:
@@ -192,7 +81,7 @@ def replicas(folder: Path, url: str, number: int, *, serve: str, names: Sequence
         ]
 
 
-def independent(url: str, services: Sequence[Served], names: Sequence[str]) -> list[tuple[Served, str]]:
+def independent(url: str, services: Sequence[Served], names: Sequence[str]) -> list[Target]:
     """One router for each service: one that it owns itself."""
     time.sleep(SETTLE_S)  # routers move when processes join
     held, found = owners(url, names), []
@@ -259,14 +148,25 @@ class Run:
     connections: int
     bars: Bars
 
+    def measure(self, services: Sequence[Served], targets: Sequence[Target], server: int = 0) -> Cost:
+        """Load for some seconds, after a second to warm up."""
+        drive(targets, 1.0, self.connections)
+        before, server_before = [served.cpu_s() for served in services], tree_cpu_s(server)
+        rate, p99 = drive(targets, self.seconds, self.connections)
+        after, server_after = [served.cpu_s() for served in services], tree_cpu_s(server)
+        ms = 1e3 / (rate * self.seconds)
+        each = tuple(ms * (b - a) for a, b in zip(before, after, strict=True))
+        return Cost(rate, p99, each, ms * (server_after - server_before))
+
     def bystander(self) -> None:
         """One router under load at its owner; the other replica has nothing to do with it."""
+        server = server_pid(self.url)
         for serve in ("turns", "owner"):
             with replicas(self.folder, self.url, 2, serve=serve, names=routers(2)) as services:
                 first = services[0], "default"
                 if serve == "owner":
                     first = independent(self.url, services, routers(2))[0]
-                cost = measure(services, [first], self.seconds, self.connections)
+                cost = self.measure(services, [first], server)
             other = cost.cpu_ms[1] / cost.cpu_ms[0]
             print(f"{serve}, one router at one of two replicas: {cost}; the bystander {other:.3f} of the other")
             if serve == "owner":
@@ -281,7 +181,7 @@ class Run:
                 targets = independent(self.url, services, names)
                 waits = Waits(self.url)
                 waits.start()
-                cost = measure(services, targets, self.seconds, self.connections)
+                cost = self.measure(services, targets, server_pid(self.url))
                 locks, active = waits.stop()
             found.append(locks)
             print(f"{number} owners: {cost}; sessions that wait for a lock {locks:.4f}, active {active:.2f} (mean)")
@@ -295,7 +195,7 @@ class Run:
             for number in (1, 2):
                 (place := self.folder / f"workers-{turn}-{number}").mkdir()
                 with serving(place, str(place / "log.sqlite"), port=PORT, routers=names, workers=number) as served:
-                    cost = measure([served], [(served, name) for name in names], self.seconds, self.connections)
+                    cost = self.measure([served], [(served, name) for name in names])
                 if number not in best or cost.rate > best[number].rate:
                     best[number] = cost
                 print(f"{number} workers, {len(names)} routers: {cost}")
@@ -306,47 +206,61 @@ class Run:
         """Decisions a second with 1, 2 and 3 replicas, all on this machine."""
         for number in (1, 2, 3):
             with replicas(self.folder, self.url, number, serve="turns", names=routers(1)) as services:
-                cost = measure(services, [(each, "default") for each in services], self.seconds, self.connections)
+                cost = self.measure(services, [(each, "default") for each in services], server_pid(self.url))
             print(f"turns, {number} replicas, one router: {cost}")
         for number in (1, 2, 3):
             names = routers(number)
             with replicas(self.folder, self.url, number, serve="owner", names=names) as services:
                 targets = independent(self.url, services, names)
-                cost = measure(services, targets, self.seconds, self.connections)
+                cost = self.measure(services, targets, server_pid(self.url))
             print(f"owner, {number} replicas, {number} routers: {cost}")
 
     def plan(self) -> None:
-        """Cores and disk for some rates, from this machine's processor time per decision and bytes per pair."""
-        costs = {}
-        for m in sorted({m for _, m, _ in PLAN}):
-            (place := self.folder / f"plan-{m}").mkdir()
-            log = place / "log.sqlite"
-            with serving(place, str(log), port=PORT, routers=routers(1), m=m) as served:
-                cost = measure([served], [(served, "default")], self.seconds, self.connections)
-                pairs, size = self._pairs(served, log)
-                costs[m] = cost.cpu_ms[0], size / pairs
-            print(f"{m} agents: {cost}; {size / pairs:.0f} bytes per decision with its outcome")
+        """Cores and disk for some rates, and what more machines could take."""
+        owner_ms, passed_ms, server_ms = self._prices()
+        sizes = {m: self._bytes_per_pair(m) for m in sorted({m for _, m, _ in PLAN})}
         print(
-            "decisions/s, agents, routers, cores of the service, machines of 2 cores (and 1 spare), GB of log per day"
+            "decisions/s, agents, routers, cores of the service, of PostgreSQL, machines and one spare, GB of log a day"
         )
         for rate, m, number in PLAN:
-            cpu_ms, size_b = costs[m]
-            cores = rate * cpu_ms / 1e3 / BUSY
-            machines = -(-cores // 2) + 1
-            print(f"{rate}, {m}, {number}, {cores:.2f}, {machines:.0f}, {rate * 86_400 * size_b / 1e9:.1f}")
+            cores, server_cores = (1e-3 * rate * ms / BUSY for ms in (owner_ms + passed_ms, server_ms))
+            machines, gb = math.ceil(cores / CORES) + 1, rate * 86_400 * sizes[m] / 1e9
+            print(f"{rate}, {m}, {number}, {cores:.2f}, {server_cores:.2f}, {machines}, {gb:.1f}")
+        print(f"machines of {CORES} cores, decisions/s, cores of PostgreSQL, log in MB/s (4 agents)")
+        for n in MACHINES:
+            most = n * CORES * BUSY * 1e3 / (owner_ms + (1 - 1 / n) * passed_ms)
+            print(f"{n}, {most:.0f}, {1e-3 * most * server_ms / BUSY:.1f}, {most * sizes[4] / 1e6:.1f}")
+        print(f"{SERVER_CORES} cores of PostgreSQL take {SERVER_CORES * BUSY * 1e3 / server_ms:.0f} decisions/s")
 
-    def _pairs(self, served: Served, log: Path) -> tuple[int, int]:
-        """How many decisions with outcomes were written, and by how much the log has grown."""
+    def _prices(self) -> tuple[float, float, float]:
+        """Processor time in milliseconds: a decision at its owner, to pass one on, and that of PostgreSQL."""
+        names, server = routers(2), server_pid(self.url)
+        with replicas(self.folder, self.url, 2, serve="owner", names=names) as services:
+            owner = independent(self.url, services, names)[0]
+            cost = self.measure(services, [owner], server)
+            print(f"at its owner: {cost}")
+            passed = self.measure(services, [(services[1], owner[1])], server)
+            print(f"passed on: {passed}")
+        return cost.cpu_ms[0], passed.cpu_ms[1] + max(0.0, passed.cpu_ms[0] - cost.cpu_ms[0]), cost.server_ms
+
+    def _bytes_per_pair(self, m: int) -> float:
+        """Of the log, for a decision and its outcome."""
         from bot_orch.integrations.client import Client
 
-        number, features = 2000, [0.1] * FEATURES
-        before = sum(path.stat().st_size for path in log.parent.glob(f"{log.name}*"))
-        with Client(served.url) as client:
-            for _ in range(number):
-                made = client.decide({"features": features})
+        (place := self.folder / f"plan-{m}").mkdir()
+        log = place / "log.sqlite"
+        with serving(place, str(log), port=PORT, routers=routers(1), m=m) as served, Client(served.url) as client:
+            before = _size(log)
+            for _ in range(PAIRS):
+                made = client.decide({"features": [0.1] * FEATURES})
                 client.observe(made.id, reward=0.5)
-        after = sum(path.stat().st_size for path in log.parent.glob(f"{log.name}*"))
-        return number, after - before
+            size = (_size(log) - before) / PAIRS
+        print(f"{m} agents, {FEATURES} features: {size:.0f} bytes per decision with its outcome")
+        return size
+
+
+def _size(log: Path) -> int:
+    return sum(path.stat().st_size for path in log.parent.glob(f"{log.name}*"))
 
 
 def main() -> None:
