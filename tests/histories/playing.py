@@ -20,14 +20,10 @@ from replicas import Replica, ask
 
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
 from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.timing import Timing
 from bot_orch.eventlog.verification import replay
 from bot_orch.testing.tcp_proxy import LinkFault
 
-TIMING = "hold_s=1&lease_s=1.5"
-if hasattr(Timing, "query_s"):
-    TIMING += "&query_s=1"
-SETTLE_S = 12.0
+TIMING = "hold_s=1&lease_s=1.5&query_s=1"
 MODES = ("turns",)
 
 
@@ -40,6 +36,7 @@ class Setting:
     replicas: int
     seconds: float
     routers: tuple[str, ...] = ("default",)
+    settle_s: float = 12.0  # for replicas to come back at the end
 
     @classmethod
     def of(cls, seed, seconds=15.0):
@@ -176,7 +173,7 @@ class Play:
     async def _settle(self):
         """Until every replica has taken a write since its last fault, or it is too late for that."""
         healed = time.monotonic()
-        while time.monotonic() - healed < SETTLE_S:
+        while time.monotonic() - healed < self.setting.settle_s:
             written = successes(self.history)
             if all(written.get(each.number, [0.0])[-1] > healed for each in self.replicas):
                 return
@@ -186,7 +183,7 @@ class Play:
         """The state of every router at every replica, once all have folded everything."""
         for router in self.setting.routers:
             path = "/v1/admin/state" if router == self.setting.routers[0] else f"/r/{router}/v1/admin/state"
-            end = time.monotonic() + BACK_S
+            end = time.monotonic() + min(BACK_S, self.setting.settle_s)
             while time.monotonic() < end:
                 found = {}
                 for each in self.replicas:
