@@ -82,6 +82,10 @@ class Entries:
                 _encode(key) + _encode(value) if self.mapped else _encode(self.row(key, value)) for key, value in batch
             )
 
+    def plain(self) -> Any:
+        """What the encoded entries are decoded to."""
+        return dict(self.items) if self.mapped else [self.row(key, value) for key, value in self.items.items()]
+
     def row(self, key: str, value: Any) -> list[Any]:
         """One entry as plain values."""
         return [key, *value] if self.flat else [key, value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from bot_orch.core.capture import CapturedState
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
@@ -223,6 +225,14 @@ class Ledger:
             raise StateFormatError(f"snapshot: is damaged ({error}); delete the snapshot") from error
         _check_format(document)
         return cls._of(document, Orchestrator.from_json(document["router"]))
+
+    @classmethod
+    def from_capture(cls, captured: CapturedLedger) -> Ledger:
+        """A ledger of its own in the captured state, which stays as it is: nothing is encoded, so this is quick."""
+        given = (*captured.before.items(), *captured.after.items())
+        document = {name: value.plain() if isinstance(value, Entries) else value for name, value in given}
+        head, state = json.loads(json.dumps(captured.router.head)), captured.router.state.copied()
+        return cls._of(document, Orchestrator.from_capture(CapturedState(head, state)))
 
     @classmethod
     def load(cls, snapshot: Snapshot, log: Log) -> Ledger:

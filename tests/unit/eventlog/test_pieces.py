@@ -321,6 +321,20 @@ def test_a_log_with_an_older_kind_of_snapshot_goes_on():
     assert fold(log).folded_from == log.last()[0] and fold(log).fingerprint() == folded(log)
 
 
+def test_a_state_from_a_copy_in_memory_is_the_fold_and_a_state_of_its_own():
+    """What a replica goes back to: a copy, and the committed rows after it."""
+    traffic = Traffic(log := MemoryLog(), seed=9)
+    traffic.run(80)
+    captured, before = traffic.scribe.ledger.capture(), traffic.scribe.ledger.fingerprint()
+    copy = Ledger.from_capture(captured)
+    assert copy.fingerprint() == before and copy.folded_from == copy.seq
+    traffic.run(40)
+    for row in log.read(copy.seq):
+        copy.take(row)
+    assert copy.fingerprint() == traffic.scribe.ledger.fingerprint() == folded(log) != before
+    assert Ledger.from_capture(captured).fingerprint() == before, "the copy is for more than once"
+
+
 def test_outcomes_after_a_load_teach_the_same():
     """Loaded decisions are pending for good: they can be settled."""
     traffic = Traffic(log := MemoryLog(), seed=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bot_orch.eventlog.capture import CapturedLedger, run_slices
+from bot_orch.eventlog.capture import CapturedLedger
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Row
 
@@ -33,7 +33,7 @@ class RecentCheckpoint:
         """Take a copy if the last one is old; everything that ``ledger`` holds must be committed."""
         if ledger.configured and (self._captured is None or len(self._since) >= self._period):
             self._captured, self._since = ledger.capture(), []
-            self._period = max(_EVERY, len(ledger.pending) // 4)
+            self._period = max(_EVERY, len(ledger.pending) // 16)
 
     def forget(self) -> None:
         """Drop the copy: what it holds is not what the log holds."""
@@ -43,7 +43,7 @@ class RecentCheckpoint:
         """The last committed state; may run in a thread, while nothing is committed."""
         if self._captured is None:
             return None
-        ledger = Ledger.from_bytes(run_slices(self._captured.slices()))
+        ledger = Ledger.from_capture(self._captured)
         for row in self._since:
             ledger.take(row)
         return ledger
