@@ -45,6 +45,7 @@ def stop_within_the_lock(folder):
             return before(self, *more)
         w, answers = self._writing(), ()
         with w.pipeline():
+            w.execute("BEGIN")
             w.execute(QUERIES["lock"], (1,))
             answers = [each(w) for each in more]
             w.pgconn.send_flush_request()

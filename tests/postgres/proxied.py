@@ -17,10 +17,16 @@ class Proxied:
         parts = urlsplit(database)
         folder = parse_qs(parts.query)["host"][0]
         self.loop, self.proxy = asyncio.new_event_loop(), TcpProxy(f"{folder}/.s.PGSQL.5432")
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
         self._do(self.proxy.__aenter__())
         name = parts.path.lstrip("/")
         self.url = f"postgresql://postgres@127.0.0.1:{self.proxy.port}/{name}?sslmode=disable{settings}"
+
+    def _run(self):
+        self.loop.run_forever()
+        self.loop.run_until_complete(asyncio.sleep(0.05))  # transports close
+        self.loop.close()
 
     def _do(self, work):
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
@@ -37,6 +43,7 @@ class Proxied:
     def close(self):
         self._do(self.proxy.__aexit__())
         self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
 
 
 @contextlib.contextmanager

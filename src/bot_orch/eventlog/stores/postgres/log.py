@@ -145,11 +145,14 @@ class PostgresLog:
                 # the rest of it.
                 with w.pipeline():
                     if self.epoch is not None:
+                        w.execute("BEGIN")
                         w.execute(_Q["fence"], (self.stream, self.epoch))
                     self._insert(self._staged, self._staged_snapshot)
                     if self.epoch is None and self._staged:
                         w.execute(_Q["notify"], (self.channel, f"{self.writer}:{self._staged[-1].seq}"))
-                    w.commit()
+                    ended = w.execute("COMMIT")
+                if ended.statusmessage != "COMMIT":
+                    raise LogUnavailableError("log: the transaction has failed; roll it back")
             except self._psycopg.errors.UniqueViolation as error:
                 raise LogConflictError("log: a number or a key is taken; read the log again") from error
             except self._psycopg.DatabaseError as error:
@@ -229,7 +232,6 @@ class PostgresLog:
         """See :class:`bot_orch.eventlog.log.Log`."""
         with reaching():
             self._writing().execute(_Q["probe"], (self.stream,))
-            self._w.commit()
 
     def read(self, after: int = 0) -> Iterator[Row]:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -315,6 +317,7 @@ class PostgresLog:
             w = self._writing()
             try:
                 with w.patience(self._lock_s), w.pipeline():  # BEGIN, the lock and the rest in one go
+                    w.execute("BEGIN")
                     w.execute(_Q["lock"], (self.stream,))
                     if more is not None:
                         answers = more(w)
@@ -388,9 +391,9 @@ class PostgresLog:
         if self._read_only:
             raise InvalidInputError("log", "was opened to look at", "open it for writing")
         if self._w is None or self._w.closed:
-            self._w = connect(self.url, ended=self._ended)
+            # transactions are begun and ended by statements, which can be sent together with others
+            self._w = connect(self.url, autocommit=True, ended=self._ended)
             self._w.execute(f"SET lock_timeout = {round(1000 * self._lock_s)}")
-            self._w.commit()
         return self._w
 
     def _reader(self) -> Any:
