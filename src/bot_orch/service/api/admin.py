@@ -11,6 +11,7 @@ from bot_orch.service.metrics import merged
 from bot_orch.service.neighbours import alone
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.canary import caps_now
+from bot_orch.service.storage.circuits import RESET
 from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.web.endpoint import Request
 
@@ -84,13 +85,13 @@ async def agents(request: Request) -> Reply:
 
 
 async def reset(request: Request) -> Reply:
-    """``POST /v1/admin/agents/{id}/reset``: end a hold and close the circuit breaker, at this replica."""
+    """``POST /v1/admin/agents/{id}/reset``: end a hold and close the circuit breaker, at all replicas."""
     runtime, name = request.runtime, request.params["id"]
     guard = runtime.guards.get(name)
     if guard is None:
         raise Problem(404, "unknown_agent", "there is no such agent; see /v1/agents")
     await runtime.writer.turn()
-    note = Noted("agent.reset", name, {"by": request.caller.name})
+    note = Noted(RESET, name, {"by": request.caller.name})
     await runtime.writer.stage(runtime.writer.stamp(), note, name).durable()
     guard.reset()
     return json_reply({"agent": name, "available": guard.available})

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping
 from bot_orch.agents.breaker import BreakerState
 from bot_orch.agents.guard import Guard
 
-__all__ = ["heed_circuits", "open_circuits"]
+__all__ = ["RESET", "heed_circuits", "open_circuits"]
+
+#: Topic of the note that somebody has reset an agent.
+RESET = "agent.reset"
 
 
 def open_circuits(agents: Mapping[str, object]) -> dict[str, float]:

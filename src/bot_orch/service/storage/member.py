@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+from bot_orch.agents.guard import Guard
 from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import Configured, Noted
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.postgres.roster import Peer, ReplicaCondition
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.circuits import heed_circuits, open_circuits
+from bot_orch.service.storage.circuits import RESET, heed_circuits, open_circuits
 from bot_orch.service.storage.handover import TOOK, BackgroundRounds, LocalWork
 from bot_orch.service.storage.replica import ReplicaWriter, SlowConnectionError
 from bot_orch.service.storage.slices import fingerprint
@@ -187,6 +188,10 @@ class Member:
     def _followed(self, row: Row) -> None:
         if row.holds(Configured):
             self._check_agents()
+        elif row.holds(Noted) and row.ref in self._local.agents:
+            event, guard = row.event(), self._local.agents[row.ref]
+            if isinstance(event, Noted) and event.topic == RESET and isinstance(guard, Guard):
+                guard.reset()  # somebody has reset the agent at another replica
 
     def _check_agents(self) -> None:
         """Take no turn while there are agents that this replica cannot call; shared versions see to that."""

@@ -44,7 +44,7 @@ __all__ = ["ReplicaWriter", "SlowConnectionError", "make_writer"]
 
 _log = logging.getLogger("bot_orch.replica")
 _CHECK_EVERY = 1024
-_FOLLOWED_AT_ONCE = 200
+_FOLLOWED_AT_ONCE = 1000
 _FOLDED_AT_ONCE = 50
 _STALE_S = 2.0
 _FENCED_S = 0.5
