@@ -261,7 +261,7 @@ def test_deadlines_are_set_in_the_url(database):
         connect_log(f"{database}&hold_s=never")
     with pytest.raises(InvalidInputError, match="lease_s: is 0"):
         connect_log(f"{database}&lease_s=0")
-    for url, hold in ((database, "15s"), (f"{database}&hold_s=7", "7s")):
+    for url, hold in ((database, "2500ms"), (f"{database}&hold_s=7", "7s")):
         log = connect_log(url)
         assert log._writing().execute("SHOW idle_in_transaction_session_timeout").fetchone()[0] == hold
         log.close()
