@@ -79,8 +79,10 @@ class Running:
         self.loop = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        until(lambda: (self.server.started and self.runtime.loaded) or not self.thread.is_alive())
-        assert self.runtime.loaded, "the server did not start"
+        until(
+            lambda: (self.server.started and (self.runtime.loaded or self.runtime.away)) or not self.thread.is_alive()
+        )
+        assert self.runtime.loaded or self.runtime.away, "the server did not start"
         self.port = self.server.servers[0].sockets[0].getsockname()[1]
 
     def _run(self):

@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 
 from bot_orch.errors import BotOrchError
+from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.runtime import Runtime
 
@@ -35,13 +36,22 @@ class ServiceProcess(uvicorn.Server):
         The service.
     worker
         What it shares with other workers behind the same port.
+    cluster
+        The other processes of the service.
     """
 
-    def __init__(self, settings: uvicorn.Config, runtime: Runtime, worker: WorkerPost | None = None) -> None:
+    def __init__(
+        self,
+        settings: uvicorn.Config,
+        runtime: Runtime,
+        worker: WorkerPost | None = None,
+        *,
+        cluster: Cluster | None = None,
+    ) -> None:
         self._grace_s = runtime.config.limits.grace_s
         settings.timeout_graceful_shutdown = max(1, round(self._grace_s + _LAST_S))
         super().__init__(settings)
-        self._runtime, self._worker = runtime, worker
+        self._runtime, self._worker, self._cluster = runtime, worker, cluster
         self._reloading: asyncio.Task[None] | None = None
         self.announce: Callable[[int], None] | None = None
 
@@ -51,11 +61,16 @@ class ServiceProcess(uvicorn.Server):
         await super().startup(sockets)
         if self._worker is not None and self.started:
             await self._take_post(self._worker)
+        if self._cluster is not None and self.started:
+            reach = self._worker.reach if self._worker is not None else None
+            self._cluster.listening((reach or self.servers[0].sockets[0]).getsockname()[1])
         if self.started and self.announce is not None:
             self.announce(self.servers[0].sockets[0].getsockname()[1])
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Drain, then stop."""
+        if self._cluster is not None:
+            await self._cluster.leave()  # first: others answer what still comes in
         if self._worker is not None:
             self._worker.mail.close()
         ending = asyncio.create_task(self._end_calls(), name="drain")
@@ -68,6 +83,8 @@ class ServiceProcess(uvicorn.Server):
         """Answer the other workers, and stop when their parent is gone."""
         loop = asyncio.get_running_loop()
         self.servers.append(await loop.create_unix_server(self._protocol, sock=worker.listening))
+        if worker.reach is not None:
+            self.servers.append(await loop.create_server(self._protocol, sock=worker.reach))
         worker.mail.open(self._protocol)
         loop.add_reader(worker.parent, self._stop_alone)
 

@@ -33,6 +33,7 @@ FIXED = (
     "limits",
     "snapshots",
     "cache",
+    "cluster",
     "access_log",
     "webhooks",
     "traces",

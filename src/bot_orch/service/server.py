@@ -17,6 +17,7 @@ from bot_orch.eventlog.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
 from bot_orch.service.cluster.directory import Directory
 from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.keeper import OwnerCluster
 from bot_orch.service.cluster.members import Cluster, FixedCluster
 from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.cluster.workers import serve_workers
@@ -72,13 +73,18 @@ def make_server(
         timeout_keep_alive=math.ceil(config.limits.idle_s),
         h11_max_incomplete_event_size=config.limits.head_bytes,
     )
-    server = ServiceProcess(settings, runtime, worker)
+    server = ServiceProcess(settings, runtime, worker, cluster=cluster)
     app.state.stop = partial(setattr, server, "should_exit", True)
     return server
 
 
 def _make_runtimes(config: Config, worker: WorkerPost | None, **options: Any) -> tuple[Runtime, Cluster | None]:
     """The routers, and the processes that share them if there are several."""
+    if config.cluster.serve == "owner":
+        near = {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
+        board = Switchboard(Directory(0), wait_s=_WAIT_S)
+        board.hand_over = None if worker is None else partial(worker.mail.by_path, worker.sockets)
+        return make_runtimes(config, here=(), **options), OwnerCluster(config, board, **near)
     if worker is None:
         return make_runtimes(config, **options), None
     assignment = worker.assignment()

@@ -53,8 +53,16 @@ class ConnectionMail:
         asyncio.get_running_loop().remove_reader(self._inbox.fileno())
 
     def __call__(self, other: Neighbour, exchange: Exchange) -> bool:
-        """Hand a connection over; False if it must stay."""
-        connection, outbox = exchange.scope.get(CONNECTION), self._outboxes.get(other.number)
+        """Hand a connection over to a worker, by its number; False if it must stay."""
+        return self._hand_over(self._outboxes.get(other.number), exchange)
+
+    def by_path(self, sockets: Mapping[int, str], other: Neighbour, exchange: Exchange) -> bool:
+        """The same to the worker with the socket of that path."""
+        found = next((number for number, path in sockets.items() if path == other.address), None)
+        return found is not None and self._hand_over(self._outboxes.get(found), exchange)
+
+    def _hand_over(self, outbox: socket.socket | None, exchange: Exchange) -> bool:
+        connection = exchange.scope.get(CONNECTION)
         if connection is None or outbox is None or exchange.raw is None or not connection.may_leave():
             return False
         if connection.moves >= _FIRST_MOVES and connection.requests < _ENOUGH_REQUESTS:

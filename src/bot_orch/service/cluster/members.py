@@ -46,6 +46,10 @@ class Cluster(Protocol):
         """Take part."""
         ...
 
+    def listening(self, port: int) -> None:
+        """Others reach this process at its port from now on."""
+        ...
+
     async def leave(self) -> None:
         """Leave the routers to others; requests are still passed on."""
         ...
@@ -85,6 +89,9 @@ class FixedCluster:
         """See :class:`Cluster`."""
         self._doors = doors
         self._set(self._assignment.settle([*doors.routers]))
+
+    def listening(self, port: int) -> None:
+        """See :class:`Cluster`."""
 
     async def leave(self) -> None:
         """See :class:`Cluster`."""

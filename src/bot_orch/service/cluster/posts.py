@@ -28,6 +28,8 @@ class WorkerPost:
         Connections from and for the others.
     folder
         Of all workers.
+    reach
+        Where processes of other machines reach this one, if they do.
     ready, parent
         Descriptors: it says when it has started, and sees when its parent is gone.
     """
@@ -41,6 +43,7 @@ class WorkerPost:
     folder: Path
     ready: int
     parent: int
+    reach: socket.socket | None = None
 
     def assignment(self) -> Assignment:
         """Which worker serves which router."""

@@ -38,7 +38,10 @@ def serve_workers(
     """
     _check(workers, config)
     folder = Path(tempfile.mkdtemp(prefix="bot-orch-"))
-    parent = _Parent(_shared_socket(config), folder, workers)
+    parent = _Parent(_shared_socket(config, config.listen.port), folder, workers)
+    if is_url(config.database):
+        first = config.cluster.port
+        parent.reach = {each: _shared_socket(config, first + each if first else 0) for each in range(workers)}
     try:
         status = parent.run(run, announce)
     finally:
@@ -55,12 +58,12 @@ def _check(workers: int, config: Config) -> None:
         raise InvalidInputError("--workers", f"is {workers}", f"choose 1 to {MOST_WORKERS}")
     if any(part.database == ":memory:" for part in config.split().values()):
         raise InvalidInputError("--workers", "is given, and the log is in memory", "name a file in config.database")
-    if is_url(config.database):
+    if is_url(config.database) and config.cluster.serve != "owner":
         raise InvalidInputError("--workers", "is given, and replicas take turns", "set cluster.serve: owner")
 
 
-def _shared_socket(config: Config) -> socket.socket:
-    host, port = config.listen.host, config.listen.port
+def _shared_socket(config: Config, port: int) -> socket.socket:
+    host = config.listen.host
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -90,6 +93,7 @@ class _Parent:
         self._sockets = {number: str(folder / f"{number}.sock") for number in self._numbers}
         self._listening = {number: _listen(path) for number, path in self._sockets.items()}
         self._mail = {number: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for number in self._numbers}
+        self.reach: dict[int, socket.socket] = {}
         self._ready = os.pipe()
         self._alive = os.pipe()  # the write end is the parent's alone
         os.set_blocking(self._ready[0], False)
@@ -144,6 +148,7 @@ class _Parent:
             folder=self._folder,
             ready=self._ready[1],
             parent=self._alive[0],
+            reach=self.reach.get(number),
         )
 
     def _pass_on(self, number: int) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.ids import TENANT
+from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.service.config.settings import Config, TenantConfig, TokenLimitsConfig
 from bot_orch.service.trials import check_trial
 
@@ -38,6 +39,20 @@ def check_config(config: Config) -> None:
             remedy = f"choose from {', '.join(parts)}"
             raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
     _check_tenants(config, parts)
+    if config.cluster.serve == "owner":
+        _check_owners(config, parts)
+
+
+def _check_owners(config: Config, parts: Mapping[str, Config]) -> None:
+    """Routers that have owners are streams of one database."""
+    for name, part in parts.items():
+        where = "config.database" if name == config.name else f"config.routers.{name}.database"
+        if "://" not in part.database:
+            remedy = "name a PostgreSQL database, or use cluster.serve: turns"
+            raise InvalidInputError(where, "is a file, and routers have owners (cluster.serve: owner)", remedy)
+        if split(part.database)[:3] != split(config.database)[:3]:
+            remedy = "leave it out, or name another stream of that database"
+            raise InvalidInputError(where, "is not the database of the default router", remedy)
 
 
 def _check_tenants(config: Config, routers: Collection[str]) -> None:

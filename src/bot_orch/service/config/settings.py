@@ -23,6 +23,7 @@ __all__ = [
     "AuditConfig",
     "BudgetConfig",
     "CacheConfig",
+    "ClusterConfig",
     "Config",
     "GuardrailConfig",
     "JudgeConfig",
@@ -343,6 +344,18 @@ class GuardrailConfig(_Part, frozen=True, kw_only=True):
     on_error: Literal["refuse", "pass"] = "refuse"
 
 
+class ClusterConfig(_Part, frozen=True, kw_only=True):
+    """How processes on one PostgreSQL share the routers: each takes its ``turns`` at all, or is the ``owner`` of some.
+
+    ``address`` is where the others reach this one, as ``host`` or ``host:port``. Workers are reached at ``port`` and
+    the ports behind it, one each; 0 lets the system choose.
+    """
+
+    serve: Literal["turns", "owner"] = "turns"
+    address: str | None = None
+    port: int = 0
+
+
 class CacheConfig(_Part, frozen=True, kw_only=True):
     """Answers kept for exactly the same request; off unless ``ttl_s`` is set."""
 
@@ -368,6 +381,7 @@ class Config(_Part, frozen=True, kw_only=True):
     snapshots: SnapshotsConfig = SnapshotsConfig()
     guards: tuple[GuardrailConfig, ...] = ()
     cache: CacheConfig = CacheConfig()
+    cluster: ClusterConfig = ClusterConfig()
     access_log: str | None = None
     webhooks: tuple[WebhookConfig, ...] = ()
     traces: TracesConfig | None = None

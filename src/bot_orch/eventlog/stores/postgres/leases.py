@@ -18,6 +18,7 @@ from bot_orch.eventlog.stores.sqlfiles import queries
 __all__ = ["Claimed", "LeaseTable", "LeaseView", "LivingProcess", "StreamLease"]
 
 _Q = queries("postgres_lease")
+_WAITS_PER_LEASE = 6  # a claim that waits must not keep heartbeats waiting
 
 
 class LivingProcess(NamedTuple):
@@ -92,7 +93,11 @@ class LeaseTable:
     def claim(self, name: str) -> Claimed | None:
         """Become the owner of a stream, which is made if it is missing; ``None`` while another one is."""
         with reaching():
-            epoch, stream = self._run("claim", self.id, self.lease_s, name).fetchone()
+            try:
+                epoch, stream = self._run("claim", self.id, self.lease_s, name).fetchone()
+            except driver().errors.LockNotAvailable:  # its owner hangs in an append
+                self._run("cut_off", name, self.lease_s)
+                return None
             self._run("notify")
         return None if epoch is None else Claimed(int(stream), int(epoch))
 
@@ -129,6 +134,7 @@ class LeaseTable:
     def _open(self) -> Any:
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._url, autocommit=True)
+            self._connection.execute(f"SET lock_timeout = {round(1000 * self.lease_s / _WAITS_PER_LEASE)}")
             self._connection.execute(f"LISTEN {split(self._url).schema}_leases")
         return self._connection
 

@@ -1,0 +1,165 @@
+"""Heartbeats and leases of a process, in a thread and over a connection of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
+
+__all__ = ["Beat", "HeartbeatThread", "elapsed_s"]
+
+_log = logging.getLogger("bot_orch.cluster")
+T = TypeVar("T")
+
+
+def elapsed_s() -> float:
+    """A clock that also runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Beat(NamedTuple):
+    """What a heartbeat has shown.
+
+    ``began`` is the time before it was sent: the leases of ``held`` that it has renewed are valid from then on.
+    """
+
+    view: LeaseView
+    began: float
+    held: Mapping[int, int]
+
+
+class HeartbeatThread(threading.Thread):
+    """Beats, renews what is held, and runs other statements in between.
+
+    Parameters
+    ----------
+    table
+        The leases; used by this thread alone.
+    every_s
+        Seconds between two beats; news from other processes cause one at once.
+    seen, failed
+        Called in this thread with what a beat has shown, or with what went wrong.
+    """
+
+    def __init__(
+        self,
+        table: LeaseTable,
+        every_s: float,
+        seen: Callable[[Beat], None],
+        *,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        super().__init__(name="leases", daemon=True)
+        self._table, self._every_s, self._seen, self._failed = table, every_s, seen, failed
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._wake = os.pipe()
+        os.set_blocking(self._wake[0], False)
+        os.set_blocking(self._wake[1], False)
+        self._ending = False
+        self._lock = threading.Lock()
+        self._held: dict[int, int] = {}
+        self.loads: Mapping[int, float] = {}
+        self.address = ""
+        self.answered = elapsed_s()  # when the rest of the process has last taken a beat
+
+    def claim(self, stream: str) -> Future[Claimed | None]:
+        """Become the owner of a stream; it is renewed from then on."""
+        return self._submit(lambda: self._claim(stream))
+
+    def release(self, stream: str, claimed: Claimed, heir: int | None = None) -> Future[None]:
+        """Own a stream no more."""
+        return self._submit(lambda: self._release(stream, claimed, heir))
+
+    def end(self) -> None:
+        """Leave, and stop after what was submitted before."""
+        self._ending = True
+        self._poke()
+
+    def run(self) -> None:
+        """Beat until the end."""
+        due = 0.0
+        while not self._ending:
+            if elapsed_s() >= due:
+                due = elapsed_s() + self._every_s
+                self._beat()
+            self._work()
+            if not self._ending and self._wait(max(0.0, due - elapsed_s())):
+                due = 0.0
+        self._work()
+        self._table.leave()
+        for each in self._wake:
+            os.close(each)
+
+    def _beat(self) -> None:
+        began = elapsed_s()
+        if began - self.answered > self._table.lease_s:  # the event loop hangs: others shall go on
+            return
+        with self._lock:
+            held = dict(self._held)
+        try:
+            renewed = {stream: (epoch, self.loads.get(stream, 0.0)) for stream, epoch in held.items()}
+            view = self._table.beat(self.address, renewed)
+        except Exception as error:  # whatever the driver raises: the next beat tries again
+            self._table.close()
+            self._failed(error)
+        else:
+            self._seen(Beat(view, began, held))
+
+    def _wait(self, wait_s: float) -> bool:
+        """Wait for a job or for news; True if there are news."""
+        news = self._table.descriptor()
+        found = select.select([self._wake[0], *([] if news is None else [news])], [], [], wait_s)[0]
+        if self._wake[0] in found:
+            with suppress(BlockingIOError):
+                os.read(self._wake[0], 4096)
+        if news is None or news not in found:
+            return False
+        try:
+            self._table.heard()
+        except Exception:  # the beat will say what is wrong
+            self._table.close()
+        return True
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job, told = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                told.set_result(job())
+            except Exception as error:
+                self._table.close()
+                told.set_exception(error)
+
+    def _claim(self, stream: str) -> Claimed | None:
+        claimed = self._table.claim(stream)
+        if claimed is not None:
+            with self._lock:
+                self._held[claimed.stream] = claimed.epoch
+        return claimed
+
+    def _release(self, stream: str, claimed: Claimed, heir: int | None) -> None:
+        with self._lock:
+            if self._held.get(claimed.stream) == claimed.epoch:
+                del self._held[claimed.stream]
+        self._table.release(stream, claimed.epoch, heir)
+
+    def _submit(self, job: Callable[[], T]) -> Future[T]:
+        told: Future[T] = Future()
+        self._jobs.put((job, told))
+        self._poke()
+        return told
+
+    def _poke(self) -> None:
+        with suppress(BlockingIOError, OSError):
+            os.write(self._wake[1], b"x")

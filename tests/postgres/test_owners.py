@@ -1,0 +1,183 @@
+"""Routers with owners: any process answers for every router, and routers move with their state."""
+
+import json
+import threading
+import time
+from collections import Counter
+
+import pytest
+from service_running import Running, until
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
+from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.verification import replay
+from bot_orch.service.config import parse_config
+
+TEXT = """
+version: 1
+database: {database}
+listen: {{port: 0}}
+cluster: {{serve: owner}}
+log_level: error
+limits: {{grace_s: 1}}
+router: {{policy: bot}}
+agents: [{{id: general, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
+routers:
+  support:
+    router: {{policy: bot}}
+    agents: [{{id: helper, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
+  code:
+    router: {{policy: bot}}
+    agents: [{{id: coder, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}, {{id: person, kind: human}}]
+  fourth:
+    router: {{policy: bot}}
+    agents: [{{id: fourth, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}]
+"""
+AGENTS = {"default": "general", "support": "helper", "code": "coder", "fourth": "fourth"}
+CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
+
+
+def config(database, lease_s=2):
+    return parse_config(TEXT.format(database=json.dumps(f"{database}&lease_s={lease_s}")))
+
+
+@pytest.fixture
+def begin(database):
+    running = []
+
+    def start(**options):
+        running.append(Running(config(database, **options)))
+        return running[-1]
+
+    yield start
+    for each in running:
+        if each.thread.is_alive():
+            each.stop()
+
+
+def owned(service):
+    return {name for name, each in service.runtime.peers.items() if not each.away}
+
+
+def spread(*services):
+    """Wait until every router is served once, and every process serves as many."""
+
+    def even():
+        names = [owned(each) for each in services]
+        total = sum(map(len, names))
+        return total == len(AGENTS) == len(set().union(*names)) and {len(each) for each in names} == {
+            total // len(names)
+        }
+
+    until(even)
+
+
+def decide(service, router, path=None):
+    body = {"task": {}, "eligible": [AGENTS[router]]}
+    answer = until(lambda: _unless_moving(service.post(path or f"/r/{router}/v1/decisions", body)))
+    assert answer.status == 200, answer
+    return answer.json()["id"]
+
+
+def _unless_moving(answer):
+    return None if answer.status == 503 else answer
+
+
+def test_every_process_answers_for_every_router(begin):
+    one, other = begin(), begin()
+    spread(one, other)
+    for service in (one, other):
+        for router, agent in AGENTS.items():
+            made = decide(service, router)
+            assert service.get(f"/v1/decisions/{made}").json()["decision"]["agent"] == agent
+            for told in (False, True):
+                report = service.post("/v1/feedback", {"decision_id": made, "reward": 1.0}).json()
+                assert (report["effect"], report["duplicate"]) == ("learned", told)
+            chat = {**CHAT, "model": f"auto:{router}", "stream": True}
+            answer = service.post("/v1/chat/completions", chat)
+            assert answer.status == 200 and b"[DONE]" in answer.body
+            for page in ("/", "/decisions", "/queue", "/dashboard/share.csv"):
+                assert service.get(f"/r/{router}{page}").status == 200
+        for path in ("/", "/queue", "/login", "/health/ready", "/openapi.json", "/v1/models", "/metrics"):
+            assert service.get(path).status == 200, path
+        listed = {each["name"]: each["decisions"] for each in service.get("/v1/routers").json()}
+        assert set(listed) == set(AGENTS) and min(listed.values()) > 0
+
+
+def test_a_key_has_one_answer_before_and_after_a_move(begin, database):
+    one = begin()
+    until(lambda: owned(one) == set(AGENTS))
+    headers = {"Idempotency-Key": "k"}
+    made = {name: one.post(f"/r/{name}/v1/decisions", {"task": {}}, headers=headers).json()["id"] for name in AGENTS}
+    other = begin()
+    spread(one, other)
+    for service in (one, other):
+        for name in AGENTS:
+            again = until(
+                lambda: _unless_moving(service.post(f"/r/{name}/v1/decisions", {"task": {}}, headers=headers))
+            )
+            assert again.json()["id"] == made[name]
+    one.stop()
+    until(lambda: owned(other) == set(AGENTS))
+    for name in AGENTS:
+        assert other.post(f"/r/{name}/v1/decisions", {"task": {}}, headers=headers).json()["id"] == made[name]
+
+
+def test_routers_move_under_load_and_nothing_is_lost_or_doubled(begin, database):
+    """Processes join and leave while clients ask both; the logs hold what was acknowledged, once, and replay."""
+    one, other = begin(), begin()
+    spread(one, other)
+    acked, statuses, done = {name: [] for name in AGENTS}, Counter(), threading.Event()
+
+    def client(number):
+        step = 0
+        while not done.is_set():
+            service, router = (one, other)[step % 2], list(AGENTS)[(step + number) % len(AGENTS)]
+            step += 1
+            try:
+                answer = service.post(f"/r/{router}/v1/decisions", {"task": {}, "eligible": [AGENTS[router]]})
+                statuses[answer.status] += 1
+                if answer.status != 200:
+                    continue
+                made = answer.json()["id"]
+                acked[router].append(made)
+                service.post("/v1/feedback", {"decision_id": made, "reward": 0.5})
+            except OSError:
+                statuses["broken"] += 1
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(3)]
+    for each in clients:
+        each.start()
+    third = begin()
+    until(lambda: owned(third))
+    time.sleep(0.5)
+    third.stop()
+    until(lambda: not owned(third) and sum(len(owned(each)) for each in (one, other)) == len(AGENTS))
+    time.sleep(0.5)
+    done.set()
+    for each in clients:
+        each.join()
+    assert set(statuses) <= {200, 503}
+    assert statuses[200] > 10 * statuses[503]
+    for service in (one, other):
+        service.stop()
+    for router in AGENTS:
+        stream = "" if router == "default" else f"&stream={router}"
+        log = open_log(f"{database}{stream}")
+        events = [row.event() for row in log.read()]
+        made = Counter(event.id for event in events if isinstance(event, DecisionMade))
+        learned = Counter(event.decision_id for event in events if isinstance(event, FeedbackGiven))
+        assert set(acked[router]) <= set(made)
+        assert set(made.values()) == {1} and set(learned.values()) == {1}
+        assert replay(log).ok
+        log.close()
+
+
+def test_owners_need_one_database(database):
+    text = TEXT.format(database=json.dumps(database))
+    with pytest.raises(InvalidInputError, match=r"config.database: is a file, and routers have owners"):
+        parse_config(text.replace(json.dumps(database), "log.sqlite"))
+    other = text.replace("  fourth:\n", f"  fourth:\n    database: {json.dumps(database + '&schema=other')}\n")
+    with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is not the database"):
+        parse_config(other)
