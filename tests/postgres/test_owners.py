@@ -1,9 +1,11 @@
 """Routers with owners: any process answers for every router, and routers move with their state."""
 
+import itertools
 import json
 import threading
 import time
 from collections import Counter
+from functools import partial
 
 import pytest
 from service_running import Running, until
@@ -112,12 +114,10 @@ def test_a_key_has_one_answer_before_and_after_a_move(begin, database):
     made = {name: one.post(f"/r/{name}/v1/decisions", {"task": {}}, headers=headers).json()["id"] for name in AGENTS}
     other = begin()
     spread(one, other)
-    for service in (one, other):
-        for name in AGENTS:
-            again = until(
-                lambda: _unless_moving(service.post(f"/r/{name}/v1/decisions", {"task": {}}, headers=headers))
-            )
-            assert again.json()["id"] == made[name]
+    for service, name in itertools.product((one, other), AGENTS):
+        ask = partial(service.post, f"/r/{name}/v1/decisions", {"task": {}}, headers=headers)
+        again = until(lambda ask=ask: _unless_moving(ask()))
+        assert again.json()["id"] == made[name]
     one.stop()
     until(lambda: owned(other) == set(AGENTS))
     for name in AGENTS:

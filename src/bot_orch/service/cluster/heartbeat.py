@@ -101,7 +101,8 @@ class HeartbeatThread(threading.Thread):
 
     def _beat(self) -> None:
         began = elapsed_s()
-        if began - self.answered > self._table.lease_s:  # the event loop hangs: others shall go on
+        if began - self.answered > self._table.lease_s:  # the event loop hangs, or did: others shall go on meanwhile
+            self._failed(TimeoutError("the process did not answer its own heartbeat"))
             return
         with self._lock:
             held = dict(self._held)
