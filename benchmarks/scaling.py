@@ -1,8 +1,9 @@
 """What experiments cost beyond one machine: per round, per unit of work, and for a sweep of 10^9 rounds on N nodes.
 
-Cost per round is processor time of this process, so other work on the machine matters little. Overhead per unit is
-measured with units that do nothing, beside Ray without us and a process pool without us. The table at the end follows
-from the measured numbers; ``docs/scaling.md`` shows one.
+Cost per round is processor time of this process, so other work on the machine matters little. Rounds per second of a
+core are those of the processes that play them, on Ray and in a process pool, in the same run. Overhead per unit is
+measured with units that do nothing, beside Ray without us and a process pool without us. The tables at the end follow
+from the measured numbers; ``docs/scaling.md`` shows them.
 """
 
 from __future__ import annotations
@@ -14,24 +15,33 @@ import logging
 import math
 import multiprocessing
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from _harness import Bench
 
+from bot_orch.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.environments.matrix.npz import write_npz
 from bot_orch.experiments.harness.engines import run_local
 from bot_orch.experiments.harness.engines_ray import run_ray
 from bot_orch.experiments.harness.experiment import Unit
-from bot_orch.experiments.harness.jobs import Job, answer, ask
+from bot_orch.experiments.harness.jobs import Job, answer, ask, run_unit
 from bot_orch.experiments.sweep.run import run_cell
+from bot_orch.kernels import kernel_kind
 
 CORES_PER_NODE, NODES = 16, (1, 4, 16, 64, 256)
 ROUNDS, ROUNDS_PER_SEED = 1_000_000_000, 1000
 PROCESSES = 2
 NOTHING = "builtins:dict"  # a unit that hands its parameters back
+TIMED = "scaling:timed"
+CELL, REPLAY = "bot_orch.experiments.sweep.run:run_cell", "bot_orch.experiments.arena.run:run_one"
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,54 @@ def throughput(run: Callable[[Sequence[Job]], object], units: int, seeds: int, r
     return units * seeds * ROUNDS_PER_SEED / spent
 
 
+def timed(params: dict[str, Any]) -> dict[str, float]:
+    """Run a unit in the process that was asked; its processor time after a small one that loads what it needs."""
+    run_unit(params["run"], {**params["unit"], **params["small"]})
+    start = time.process_time()
+    run_unit(params["run"], params["unit"])
+    return {"seconds": time.process_time() - start, "rounds": params["rounds"]}
+
+
+def core_rate(run: Callable[[Sequence[Job]], Any], params: dict[str, Any], units: int) -> float:
+    """Rounds per second of processor time of the processes that play them."""
+    found = [payload for _, payload in run([(TIMED, Unit(str(index), params)) for index in range(units)])]
+    return float(sum(each["rounds"] for each in found) / sum(each["seconds"] for each in found))
+
+
+def played(folder: Path, seeds: int) -> dict[str, dict[str, Any]]:
+    """Units of a sweep and of the arena with ``auto``: without features, and a replay with claims and costs."""
+    path = folder / "gaming.npz"
+    write_npz(path, gaming_matrix(GamingSettings(), 0))
+    rounds = 500
+    replay = {"path": str(path), "order": "shuffled", "policy": "auto", "components": 10, "signal": "log-uniform"}
+    return {
+        "sweep": {
+            "run": CELL,
+            "unit": cell("auto", "bernoulli", ROUNDS_PER_SEED, seeds),
+            "small": {"rounds": 2, "seeds": [0, 2]},
+            "rounds": ROUNDS_PER_SEED * seeds,
+        },
+        "arena": {
+            "run": REPLAY,
+            "unit": {**replay, "rounds": rounds, "seeds": 20},
+            "small": {"rounds": 2, "seeds": 2},
+            "rounds": rounds * 20,
+        },
+    }
+
+
+def first_use(folder: str) -> float:
+    """Processor time of the first rounds of ``auto`` in a fresh process, with this cache of compiled code."""
+    code = (
+        "import time; from scaling import cell; from bot_orch.experiments.sweep.run import run_cell; "
+        "start = time.process_time(); run_cell(cell('auto', 'bernoulli', 5, 2)); print(time.process_time() - start)"
+    )
+    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    there = {**os.environ, "NUMBA_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    done = subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, check=True)  # noqa: S603
+    return float(done.stdout)
+
+
 def wall_seconds(costs: Costs, nodes: int) -> tuple[float, int]:
     """Time of ``ROUNDS`` rounds, and into how many units they are best cut.
 
@@ -167,8 +225,8 @@ def measure_rounds(bench: Bench, *, quick: bool) -> dict[str, float]:
     seeds, repeats = (100, 2) if quick else (500, 3)
     base = round_seconds("random", "bernoulli", seeds, repeats)
     found = {}
-    for policy in ("bot", "ucb1", "linucb", "thompson-beta"):
-        found[policy] = round_seconds(policy, "bernoulli", seeds, repeats)
+    for policy in ("bot", "ucb1", "linucb", "thompson-beta", "auto"):
+        found[policy] = round_seconds(policy, "bernoulli", min(seeds, 100) if policy == "auto" else seeds, repeats)
         bench.row(f"round of {policy} against random", found[policy] * 1e6, base * 1e6, higher_is_better=False)
     return found
 
@@ -194,7 +252,14 @@ def measure_units(bench: Bench, rates: Bench, *, quick: bool) -> tuple[float, fl
         bare = per_unit(lambda jobs: ray.get([remote.remote(ask(job)) for job in jobs]), count)[0]
         bench.row("unit on ray against bare Ray", wall * 1e6, bare * 1e6, higher_is_better=False, need=0.5)
         there, here = throughput(on_ray, units, seeds), throughput(local, units, seeds)
-    rates.row("sweep on ray against local", there, here, higher_is_better=True, need=0.7)
+        rates.row("sweep on ray against local", there, here, higher_is_better=True, need=0.7)
+        with tempfile.TemporaryDirectory() as folder:
+            for what, params in played(Path(folder), 64 if quick else 100).items():
+                on = [lambda jobs: run_ray(jobs, PROCESSES), lambda jobs: run_local(jobs, PROCESSES)]
+                turns = [[core_rate(run, params, 4) for run in on] for _ in range(1 if quick else 3)]
+                best = [max(each) for each in zip(*turns, strict=True)]
+                name = f"one core {what} with auto and {kernel_kind()} kernels on ray against local"
+                rates.row(name, *best, higher_is_better=True, need=0.8)
     return asking, start_s
 
 
@@ -207,9 +272,12 @@ def main() -> None:
     bench, rates = Bench("us"), Bench("rounds/s")
     rounds = measure_rounds(bench, quick=arguments.quick)
     asking, start_s = measure_units(bench, rates, quick=arguments.quick)
+    with tempfile.TemporaryDirectory() as folder:
+        cold, warm = first_use(folder), first_use(folder)
+    print(f"first use of auto in a process: {cold:.1f} s where it is compiled, {warm:.1f} s once it is on disk")
     for each in (bench, rates):
         each.finish()
-    for policy in ("bot", "thompson-beta"):
+    for policy in ("bot", "thompson-beta", "auto"):
         print_table(policy, Costs(rounds[policy], asking, start_s), arguments.price)
 
 

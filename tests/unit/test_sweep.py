@@ -229,3 +229,11 @@ def test_every_environment_plays_and_repeats_itself(name):
     assert run_cell(params) == first
     assert json.loads(json.dumps(first)) == first
     assert all(len(values) == 3 and np.isfinite(values).all() for values in first["metrics"].values())
+
+
+def test_a_costly_policy_has_shorter_units(tmp_path):
+    path = tmp_path / "g.yaml"
+    path.write_text("policies: [auto, bot]\nenvironments: [bernoulli]\nrounds: [1000, 20000]\nseeds: 500\n")
+    sweep = read_sweep(path)
+    found = {(cell.entrant.name, cell.place.rounds): len(sweep.units(cell)) for cell in sweep.cells()}
+    assert found == {("auto", 1000): 5, ("auto", 20000): 8, ("bot", 1000): 1, ("bot", 20000): 5}

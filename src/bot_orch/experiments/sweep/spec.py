@@ -21,9 +21,12 @@ from bot_orch.strict import read
 __all__ = ["Place", "Sweep", "SweepCell", "SweepEntrant", "build", "policy_settings", "read_sweep"]
 
 _KEYS = ("name", "policies", "environments", "lambda", "seeds", "rounds", "score_lambda", "seeds_per_unit")
-#: A unit plays about this many rounds: a second of work, a few hundred megabytes.
-_ROUNDS_PER_UNIT = 2_000_000
+#: A unit plays about this many rounds: seconds of work, a few hundred megabytes.
+_ROUNDS_PER_UNIT = {"auto": 100_000}
+_ROUNDS_PER_CHEAP_UNIT = 2_000_000
 _MOST_SEEDS_PER_UNIT = 500
+#: Seeds that step together share what a step costs in Python: from here on more of them make it no cheaper.
+_LEAST_SEEDS_PER_UNIT = {"auto": 64}
 _MOST_SEEDS = 10_000_000
 _FAMILIES = {"estimator": "estimator", "history": "history"}
 
@@ -89,7 +92,7 @@ class Sweep:
 
     def units(self, cell: SweepCell) -> list[Unit]:
         """A cell in blocks of seeds; a block is what one worker runs."""
-        block = self._block(cell.place)
+        block = self._block(cell)
         params = {
             "policy": cell.entrant.name,
             "policy_settings": dict(cell.entrant.settings),
@@ -131,11 +134,12 @@ class Sweep:
             "seeds_per_unit": self.seeds_per_unit,
         }
 
-    def _block(self, place: Place) -> int:
-        if not environments()[place.name].divisible:
+    def _block(self, cell: SweepCell) -> int:
+        if not environments()[cell.place.name].divisible:
             return self.seeds
-        fitting = max(1, min(_MOST_SEEDS_PER_UNIT, _ROUNDS_PER_UNIT // place.rounds))
-        return self.seeds_per_unit or fitting
+        rounds = _ROUNDS_PER_UNIT.get(cell.entrant.name, _ROUNDS_PER_CHEAP_UNIT)
+        fitting = min(_MOST_SEEDS_PER_UNIT, rounds // cell.place.rounds)
+        return self.seeds_per_unit or max(_LEAST_SEEDS_PER_UNIT.get(cell.entrant.name, 1), fitting)
 
 
 def build(name: str, settings: Mapping[str, Any]) -> Policy:
