@@ -142,8 +142,7 @@ class ConfigKeeper:
             self._forget_prepared()
 
     async def _adopt(self, version: ConfigVersion) -> None:
-        now_s = asyncio.get_running_loop().time()
-        if self.prepared != version.number or (self.problem and now_s - self._tried_at >= _AGAIN_S):
+        if self.prepared != version.number or (self.problem and self._now_s() - self._tried_at >= _AGAIN_S):
             self._forget_prepared()
             await self._prepare(version)
         if version.number > self.current.number:
@@ -159,7 +158,7 @@ class ConfigKeeper:
             problem = str(error)
         except Exception as error:  # an agent of kind python may raise anything
             problem = f"{type(error).__name__}: {error}"
-        self.prepared, self.problem, self._tried_at = version.number, problem, asyncio.get_running_loop().time()
+        self.prepared, self.problem, self._tried_at = version.number, problem, self._now_s()
         fields = {"version": version.number, "status": version.status, **({"problem": problem} if problem else {})}
         if problem:
             _log.error("cannot prepare a configuration", extra={"fields": fields})
@@ -198,6 +197,9 @@ class ConfigKeeper:
             _log.warning("configuration not adopted yet", extra={"fields": fields})
         if before != (self._process.running, self.prepared, self.problem):
             self._wake.set()  # others wait for it
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def _ask(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)
