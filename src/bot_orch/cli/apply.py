@@ -13,7 +13,7 @@ Make FILE the configuration of all processes of a service on PostgreSQL, without
 version; every living process prepares it, and all adopt it together. If one cannot (a variable is not set there, an
 agent cannot be built) the version is refused with the reason, and nothing changes. Variables such as ${KEY} are stored
 as written; each process replaces them from its own environment. Settings of one process alone (listen, database,
-access_log, log_level, traces, cluster.address) stay its own.
+access_log, log_level, traces, snapshots.folder, cluster.address and cluster.port) stay its own.
 
 On SQLite there is one process: apply is bot-orch reload if the service runs, and a check of FILE if it does not."""
 _EXAMPLE = """\

@@ -35,7 +35,16 @@ __all__ = [
 ]
 
 #: Settings of one process; all others are shared.
-LOCAL = ("listen", "database", "access_log", "log_level", "traces", "cluster.address")
+LOCAL = (
+    "listen",
+    "database",
+    "access_log",
+    "log_level",
+    "traces",
+    "snapshots.folder",
+    "cluster.address",
+    "cluster.port",
+)
 _IDENTITY = {"agents": "id", "judges": "name", "tokens": "name"}
 _RANKED = frozenset({"judges"})
 _MOST_NAMED = 8
@@ -105,7 +114,7 @@ class ConfigFile:
 
 def digest_of_document(document: str) -> str:
     """A short name of what processes share of a configuration: equal settings have equal ones."""
-    found = json.dumps(_comparable(document)[0], sort_keys=True, default=str)
+    found = json.dumps(_canonical(_comparable(document)[0]), sort_keys=True, default=str)
     return hashlib.blake2b(found.encode(), digest_size=6).hexdigest()
 
 
@@ -211,6 +220,16 @@ def _compare(old: Any, new: Any, where: str) -> Iterator[SettingDifference]:
             yield SettingDifference(f"{where} (order)", "changed")
     elif old != new:
         yield SettingDifference(where, "changed")
+
+
+def _canonical(value: Any, name: str = "") -> Any:
+    """With lists whose order means nothing as mappings."""
+    by = None if name in _RANKED else _IDENTITY.get(name)
+    if by is not None and (found := _keyed(value, by)) is not None:
+        return _canonical(found)
+    if isinstance(value, dict):
+        return {key: _canonical(entry, key) for key, entry in value.items()}
+    return [_canonical(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _keyed(entries: Any, by: str) -> dict[str, Any] | None:
