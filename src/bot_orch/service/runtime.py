@@ -357,13 +357,18 @@ class Runtime:
 
     def sweep(self) -> int:
         """Censor decisions without an outcome at the horizon; how many."""
-        now_us, horizon_us = self.writer.now_us(), round(self.config.router.horizon_s * 1e6)
-        silent = _older_than(self.ledger.pending.items(), now_us - horizon_us, self.in_flight)
+        now_us = self.writer.now_us()
+        silent = self._silent(now_us)
         for decision_id, made_us in silent:
             event = Censored(decision_id, (now_us - made_us) / 1e6, "horizon")
             self.writer.stage(self.writer.stamp(), event, decision_id)
             self.metrics.count("bot_orch_feedback_total", effect="censored")
         return len(silent)
+
+    def _silent(self, now_us: int) -> list[tuple[str, int]]:
+        """Decisions without an outcome at the horizon, with their times."""
+        horizon_us = round(self.config.router.horizon_s * 1e6)
+        return _older_than(self.ledger.pending.items(), now_us - horizon_us, self.in_flight)
 
     def gauges(self) -> dict[str, list[tuple[dict[str, str], float]]]:
         """Values for ``/metrics``."""
@@ -431,6 +436,8 @@ class Runtime:
             self.writer.stage(self.writer.stamp(), event, attempt.request_id)
 
     async def _sweep_in_turn(self) -> int:
+        if not self._silent(self.writer.now_us()):  # it takes no turn in vain
+            return 0
         await self.writer.turn()
         return self.sweep()
 

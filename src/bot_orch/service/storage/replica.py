@@ -48,6 +48,7 @@ _FOLLOWED_AT_ONCE = 1000
 _FOLDED_AT_ONCE = 50
 _STALE_S = 2.0
 _FENCED_S = 0.5
+_YIELD_S = 0.1
 _ASIDE_SHARE = 20.0  # round trips between two turns of a replica that has stepped aside
 _REACH_S, _LOOK_AGAIN_S = 1.0, 0.005
 _SERVED_AT_ONCE, _ADMITTED_AT_ONCE = 2000, 64
@@ -360,6 +361,8 @@ class ReplicaWriter(Writer):
         await super()._recover(group, error, trusted=trusted)
         if group.rows and group.error is None:
             self._checkpoint.committed(group.rows)
+        elif not group.rows and not self._closing:
+            await asyncio.sleep(_YIELD_S)  # one that does not know whether it has written should look first
         self.committed_seq = self.ledger.seq
         if isinstance(self.failed, LogFencedError):  # one process serves this router alone, until its lease ends
             await asyncio.sleep(_FENCED_S)

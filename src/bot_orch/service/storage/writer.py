@@ -381,7 +381,7 @@ class Writer(StagedLog):
             except Exception as again:  # still broken
                 self.failed = again
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S if self._server is None else _LONGEST_REMOTE_PAUSE_S)
             else:
                 self._refs.clear()
                 self._stamp.reach(self.ledger.time_us)
