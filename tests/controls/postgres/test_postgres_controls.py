@@ -74,6 +74,7 @@ def test_writers_that_number_rows_without_the_lock_clash():
     class Unlocked(PostgresLog):
         def begin(self, after):
             self._in_group = True
+            self._writing().execute("BEGIN")
             rows = self._more(self._writing(), after)
             self._next = (rows[-1].seq if rows else after) + 1
             return rows

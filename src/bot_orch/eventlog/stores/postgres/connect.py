@@ -115,9 +115,7 @@ def _set_up(connection: Any, schema: str, timing: Timing, *, read_only: bool) ->
         if read_only:
             connection.execute("SET default_transaction_read_only = on")
         else:
-            # a replica that hangs in an append must not block the others
-            connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
-            connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
+            _limit_waiting(connection, timing)
             fsync = connection.execute("SHOW fsync")
             synchronous = connection.execute("SHOW synchronous_commit")
     if not read_only:
@@ -125,6 +123,12 @@ def _set_up(connection: Any, schema: str, timing: Timing, *, read_only: bool) ->
             raise InvalidInputError("database", "runs with fsync = off", "a crash would lose what was acknowledged")
         if synchronous.fetchone()[0] in ("off", "local"):
             connection.execute("SET synchronous_commit = on")
+
+
+def _limit_waiting(connection: Any, timing: Timing) -> None:
+    """Set server-side timeouts, so that a replica that hangs in an append does not block the others."""
+    connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
+    connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
 
 
 def prepare(url: str) -> None:
