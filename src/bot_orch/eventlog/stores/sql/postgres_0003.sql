@@ -47,15 +47,6 @@ ALTER TABLE replicas ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE replicas ADD COLUMN reads INTEGER NOT NULL DEFAULT 2;
 ALTER TABLE replicas ADD COLUMN condition TEXT NOT NULL DEFAULT '';
 ALTER TABLE checks ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
--- Processes that own routers: who is there and where.
-CREATE TABLE processes (
-  id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name     TEXT             NOT NULL,
-  address  TEXT             NOT NULL,
-  seen     TIMESTAMPTZ      NOT NULL,
-  load     DOUBLE PRECISION NOT NULL DEFAULT 0,
-  reads    INTEGER          NOT NULL DEFAULT 2
-);
 -- Who owns a stream, until when. Every change of the owner takes the next epoch; a row is appended under its epoch only.
 CREATE TABLE leases (
   stream INTEGER     PRIMARY KEY REFERENCES streams,
@@ -72,6 +63,7 @@ CREATE TABLE owners (
   address TEXT        NOT NULL,
   seen    TIMESTAMPTZ NOT NULL
 );
+-- Versions of the configuration: proposed, then in force or refused.
 CREATE TABLE configs (
   version    BIGINT      PRIMARY KEY,
   document   TEXT        NOT NULL,

@@ -69,15 +69,6 @@ CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON eve
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON events_1
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
--- Processes that own routers: who is there and where.
-CREATE TABLE processes (
-  id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name     TEXT             NOT NULL,
-  address  TEXT             NOT NULL,
-  seen     TIMESTAMPTZ      NOT NULL,
-  load     DOUBLE PRECISION NOT NULL DEFAULT 0,
-  reads    INTEGER          NOT NULL DEFAULT 2
-);
 -- Who owns a stream, until when. Every change of the owner takes the next epoch; a row is appended under its epoch only.
 CREATE TABLE leases (
   stream INTEGER     PRIMARY KEY REFERENCES streams,
@@ -94,6 +85,7 @@ CREATE TABLE owners (
   address TEXT        NOT NULL,
   seen    TIMESTAMPTZ NOT NULL
 );
+-- Versions of the configuration: proposed, then in force or refused.
 CREATE TABLE configs (
   version    BIGINT      PRIMARY KEY,
   document   TEXT        NOT NULL,
