@@ -11,35 +11,30 @@ process has claimed the log.
 from __future__ import annotations
 
 import logging
-import re
-import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import LogConflictError, LogFencedError, PieceKeeper, Row, Snapshot, SnapshotPiece
-from bot_orch.eventlog.lookups import ARCHIVED, NOTHING, Found, Wanted
+from bot_orch.eventlog.lookups import NOTHING, Found, Wanted
 from bot_orch.eventlog.stores.postgres.connect import (
     MAIN_STREAM,
     QUERIES,
     LogUnavailableError,
-    channel,
     check_version,
     connect,
-    driver,
     find_stream,
     prepare,
     reaching,
 )
-from bot_orch.eventlog.stores.postgres.timing import split
+from bot_orch.eventlog.stores.postgres.reading import BATCH, CommittedRows
+from bot_orch.eventlog.stores.postgres.rows import escape, found_by, rows_of
 
 __all__ = ["PostgresLog"]
 
 _log = logging.getLogger("bot_orch.log")
-_BATCH = 1000
-_LAST = 2**63 - 1
 _LOOKS = 6  # attempts to take the lock before we give up
 _LOOKS_PER_HOLD = 3
 _FIRST_WITH_STREAMS = 3
@@ -47,7 +42,7 @@ _OWNED, _FENCED = "BO001", "BO002"  # raised by lock_stream and fence
 _Q = QUERIES
 
 
-class PostgresLog:
+class PostgresLog(CommittedRows):
     """Rows in a PostgreSQL database, under a schema of their own.
 
     Parameters
@@ -69,17 +64,12 @@ class PostgresLog:
     folder: PieceKeeper | None = None
 
     def __init__(self, url: str, *, read_only: bool = False, writer: int = 0, epoch: int | None = None) -> None:
-        self.url, self.writer, self.epoch = url, writer, epoch
-        _, self.timing, self.schema, self.name = split(url)
-        self._psycopg = driver()
+        super().__init__(url)
+        self.writer, self.epoch = writer, epoch
         self._read_only = read_only
         self._w: Any = None
-        self._r: Any = None
         self._in_group = False
         self._next = 0
-        # Readers may be in several threads; the connection takes one at a time.
-        self._reading = threading.RLock()
-        self._ended = threading.Event()
         self._lock_s = self.timing.hold_s / _LOOKS_PER_HOLD
         self._staged: list[Row] = []
         self._staged_snapshot: Snapshot | None = None
@@ -91,11 +81,6 @@ class PostgresLog:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def channel(self) -> str:
-        """Where commits are announced."""
-        return channel(self.schema, self.stream)
 
     def begin(self, after: int, time_us: int | None = None) -> list[Row]:
         """Take the lock, then read the rows after ``after``; no other writer appends until the next commit.
@@ -109,10 +94,10 @@ class PostgresLog:
         """Begin, and look up what is ``wanted``: the lock, the rows and the lookups in one round trip."""
         with reaching():
             w, tail, lookups = self._locked(partial(self._ask_for, after - 1, wanted))
-            rows = _rows(tail)
-            while len(rows) % _BATCH == 0 and rows and (more := self._more(w, rows[-1].seq)):
+            rows = rows_of(tail)
+            while len(rows) % BATCH == 0 and rows and (more := self._more(w, rows[-1].seq)):
                 rows += more
-            found = _found(wanted, lookups)
+            found = found_by(wanted, lookups)
         if after > 0:
             known = rows.pop(0) if rows and rows[0].seq == after else None
             if known is None or (time_us is not None and known.time_us != time_us):
@@ -199,23 +184,6 @@ class PostgresLog:
             raise LogConflictError(f"log: row {before} is gone; it was restored or has lost rows")
         return found[: len(rows)]
 
-    def look_up(self, wanted: Wanted) -> Found:
-        """Look up committed rows, all in one round trip."""
-        with self._reading, reaching():
-            r = self._reader()
-            with r.pipeline():
-                lookups = self._lookups(r, wanted)
-            return _found(wanted, lookups)
-
-    def clock_us(self) -> int:
-        """The server's time."""
-        with self._reading, reaching():
-            return int(self._reader().execute(_Q["clock"]).fetchone()[0])
-
-    def abort(self) -> None:
-        """Let every query that waits for an answer fail, and all later ones; may be called from any thread."""
-        self._ended.set()
-
     def rollback(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
         self._in_group = False
@@ -232,53 +200,6 @@ class PostgresLog:
         """See :class:`bot_orch.eventlog.log.Log`."""
         with reaching():
             self._writing().execute(_Q["probe"], (self.stream,))
-
-    def read(self, after: int = 0) -> Iterator[Row]:
-        """See :class:`bot_orch.eventlog.log.Log`."""
-        while batch := self.batch(after):
-            yield from batch
-            after = batch[-1].seq
-
-    def batch(self, after: int, most: int = _BATCH) -> list[Row]:
-        """The next committed rows behind ``after``."""
-        return [_row(found) for found in self._ask("read", after, most)]
-
-    def about(self, ref: str) -> list[Row]:
-        """See :class:`bot_orch.eventlog.log.Log`."""
-        return [_row(found) for found in self._ask("about", _escape(ref))]
-
-    def row(self, seq: int) -> Row | None:
-        """See :class:`bot_orch.eventlog.log.Log`."""
-        return next((_row(found) for found in self._ask("row", seq)), None)
-
-    def find(self, key: str) -> tuple[int, bytes] | None:
-        """See :class:`bot_orch.eventlog.log.Log`."""
-        return next(((int(seq), bytes(digest)) for seq, digest in self._ask("find", _escape(key))), None)
-
-    def keys(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
-        """Names used by the rows with ``after < seq <= upto``."""
-        return {int(seq): (_unescape(key), bytes(digest)) for key, seq, digest in self._ask("keys", after, upto)}
-
-    def owners(self, refs: Sequence[str]) -> dict[str, int]:
-        """The replica that wrote last about each of ``refs``."""
-        return {_unescape(ref): int(writer) for ref, writer in self._ask("owners", [_escape(ref) for ref in refs])}
-
-    def last(self) -> tuple[int, int]:
-        """See :class:`bot_orch.eventlog.log.Log`."""
-        return next(((int(seq), int(time_us)) for seq, time_us in self._ask("last")), (0, 0))
-
-    def snapshot(self, before: int | None = None) -> Snapshot | None:
-        """See :class:`bot_orch.eventlog.log.Log`."""
-        found = self._ask("snapshot", _LAST if before is None else before)
-        return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
-
-    def missing(self, digests: Collection[bytes]) -> set[bytes]:
-        """See :class:`bot_orch.eventlog.log.PieceStore`."""
-        return set(digests).difference(bytes(name) for (name,) in self._ask("names_of_pieces", list(digests)))
-
-    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
-        """See :class:`bot_orch.eventlog.log.PieceStore`."""
-        return {bytes(name): bytes(body) for name, body in self._ask("pieces", list(digests))}
 
     def keep(self, pieces: Sequence[SnapshotPiece], kept: Collection[bytes]) -> None:
         """See :class:`bot_orch.eventlog.log.PieceKeeper`; not under the lock, which others wait for."""
@@ -335,17 +256,8 @@ class PostgresLog:
         return w, *answers
 
     def _ask_for(self, after: int, wanted: Wanted, w: Any) -> tuple[Any, Any]:
-        tail = w.cursor(binary=True).execute(_Q["read"], (self.stream, after, _BATCH))
+        tail = w.cursor(binary=True).execute(_Q["read"], (self.stream, after, BATCH))
         return tail, self._lookups(w, wanted)
-
-    def _lookups(self, connection: Any, wanted: Wanted) -> list[Any]:
-        names = zip(("by_keys", "by_refs", "owners"), wanted, strict=True)
-        return [
-            connection.cursor(binary=True).execute(_Q[name], (self.stream, [_escape(each) for each in asked]))
-            if asked
-            else None
-            for name, asked in names
-        ]
 
     def _cut_off(self) -> None:
         for pid, _ in self._ask("cut_off", self.timing.hold_s):  # the lock of our stream
@@ -372,10 +284,10 @@ class PostgresLog:
     def _insert(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
         w = self._w
         if rows:
-            table = [(*row[:3], _escape(row.ref), row.body) for row in rows]
+            table = [(*row[:3], escape(row.ref), row.body) for row in rows]
             columns = [list(column) for column in zip(*table, strict=True)]
             w.execute(_Q["insert_events"], (self.stream, self.writer, *columns))
-        keyed = [(_escape(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
+        keyed = [(escape(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
         if keyed:
             w.execute(_Q["insert_keys"], [self.stream, *(list(column) for column in zip(*keyed, strict=True))])
         if snapshot is not None:
@@ -385,7 +297,7 @@ class PostgresLog:
                 w.execute(_Q["insert_pieces"], (self.stream, *map(list, zip(*snapshot.pieces, strict=True))))
 
     def _more(self, connection: Any, after: int) -> list[Row]:
-        return _rows(connection.cursor(binary=True).execute(_Q["read"], (self.stream, after, _BATCH)))
+        return rows_of(connection.cursor(binary=True).execute(_Q["read"], (self.stream, after, BATCH)))
 
     def _writing(self) -> Any:
         if self._read_only:
@@ -396,66 +308,8 @@ class PostgresLog:
             self._w.execute(f"SET lock_timeout = {round(1000 * self._lock_s)}")
         return self._w
 
-    def _reader(self) -> Any:
-        if self._r is None or self._r.closed:
-            self._r = connect(self.url, autocommit=True, read_only=True, ended=self._ended)
-        return self._r
-
-    def _ask(self, query: str, *arguments: Any) -> list[Any]:
-        """Run a read query; retry once on a new connection if the old one is dead."""
-        with self._reading, reaching():
-            try:
-                return self._fetch(query, arguments)
-            except self._psycopg.OperationalError:
-                if self._r is not None and not self._r.closed:
-                    raise
-                return self._fetch(query, arguments)
-
-    def _fetch(self, query: str, arguments: tuple[Any, ...]) -> list[Any]:
-        statement = _Q[query] if self._has_streams else _Q[query].replace("stream = %s", "%s = 1")
-        found: list[Any] = self._reader().cursor(binary=True).execute(statement, (self.stream, *arguments)).fetchall()
-        return found
-
-
-def _found(wanted: Wanted, lookups: Sequence[Any]) -> Found:
-    """What the cursors of a batch have found."""
-    by_keys, by_refs, owners = ([] if each is None else each.fetchall() for each in lookups)
-    keys: dict[str, Row] = {}
-    for key, digest, seq, time_us, kind, ref, body in by_keys:
-        name, known = _unescape(key), kind is not None  # else it was moved to an archive
-        row = Row(seq, time_us, kind, _unescape(ref), body) if known else Row(seq, 0, ARCHIVED, "", b"")
-        keys[name] = row._replace(key=name, digest=bytes(digest))
-    refs: dict[str, list[Row]] = {ref: [] for ref in wanted.refs}
-    for row in map(_row, by_refs):
-        refs[row.ref].append(row)
-    return Found(keys, refs, {_unescape(ref): int(writer) for ref, writer in owners})
-
 
 def _heed_the_fence(error: Exception) -> None:
     """Raise the reason if the server refused because of the log's owner."""
     if getattr(error, "sqlstate", None) in (_OWNED, _FENCED):
         raise LogFencedError("log: another process owns this log; ask that one") from error
-
-
-def _rows(cursor: Any) -> list[Row]:
-    return [_row(found) for found in cursor.fetchall()]
-
-
-def _row(found: Any) -> Row:
-    seq, time_us, kind, ref, body = found
-    return Row(seq, time_us, kind, _unescape(ref), body)
-
-
-def _escape(text: str) -> str:
-    r"""Escape NUL characters, which PostgreSQL text cannot hold.
-
-    Examples
-    --------
-    >>> _escape("a\x00b\\"), _unescape(_escape("a\x00b\\")) == "a\x00b\\"
-    ('a\\0b\\\\', True)
-    """
-    return text.replace("\\", "\\\\").replace("\0", "\\0") if "\\" in text or "\0" in text else text
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", lambda each: "\0" if each[1] == "0" else each[1], text) if "\\" in text else text

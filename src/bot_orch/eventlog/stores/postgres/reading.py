@@ -1,0 +1,137 @@
+"""What a log in PostgreSQL holds: committed rows, keys and snapshots, over a connection that only reads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from bot_orch.eventlog.log import Row, Snapshot
+from bot_orch.eventlog.lookups import Found, Wanted
+from bot_orch.eventlog.stores.postgres.connect import MAIN_STREAM, QUERIES, channel, connect, driver, reaching
+from bot_orch.eventlog.stores.postgres.rows import escape, found_by, row_of, unescape
+from bot_orch.eventlog.stores.postgres.timing import split
+
+__all__ = ["BATCH", "CommittedRows"]
+
+BATCH = 1000
+_LAST = 2**63 - 1
+_Q = QUERIES
+
+
+class CommittedRows:
+    """The rows of one stream that are committed.
+
+    Parameters
+    ----------
+    url
+        As that of :class:`bot_orch.eventlog.stores.postgres.log.PostgresLog`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        _, self.timing, self.schema, self.name = split(url)
+        self.stream, self._has_streams = MAIN_STREAM, True
+        self._psycopg = driver()
+        self._r: Any = None
+        # Readers may be in several threads; the connection takes one at a time.
+        self._reading = threading.RLock()
+        self._ended = threading.Event()
+
+    @property
+    def channel(self) -> str:
+        """Where commits are announced."""
+        return channel(self.schema, self.stream)
+
+    def look_up(self, wanted: Wanted) -> Found:
+        """Look up committed rows, all in one round trip."""
+        with self._reading, reaching():
+            r = self._reader()
+            with r.pipeline():
+                lookups = self._lookups(r, wanted)
+            return found_by(wanted, lookups)
+
+    def clock_us(self) -> int:
+        """The server's time."""
+        with self._reading, reaching():
+            return int(self._reader().execute(_Q["clock"]).fetchone()[0])
+
+    def abort(self) -> None:
+        """Let every query that waits for an answer fail, and all later ones; may be called from any thread."""
+        self._ended.set()
+
+    def read(self, after: int = 0) -> Iterator[Row]:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        while batch := self.batch(after):
+            yield from batch
+            after = batch[-1].seq
+
+    def batch(self, after: int, most: int = BATCH) -> list[Row]:
+        """The next committed rows behind ``after``."""
+        return [row_of(found) for found in self._ask("read", after, most)]
+
+    def about(self, ref: str) -> list[Row]:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        return [row_of(found) for found in self._ask("about", escape(ref))]
+
+    def row(self, seq: int) -> Row | None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        return next((row_of(found) for found in self._ask("row", seq)), None)
+
+    def find(self, key: str) -> tuple[int, bytes] | None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        return next(((int(seq), bytes(digest)) for seq, digest in self._ask("find", escape(key))), None)
+
+    def keys(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
+        """Names used by the rows with ``after < seq <= upto``."""
+        return {int(seq): (unescape(key), bytes(digest)) for key, seq, digest in self._ask("keys", after, upto)}
+
+    def owners(self, refs: Sequence[str]) -> dict[str, int]:
+        """The replica that wrote last about each of ``refs``."""
+        return {unescape(ref): int(writer) for ref, writer in self._ask("owners", [escape(ref) for ref in refs])}
+
+    def last(self) -> tuple[int, int]:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        return next(((int(seq), int(time_us)) for seq, time_us in self._ask("last")), (0, 0))
+
+    def snapshot(self, before: int | None = None) -> Snapshot | None:
+        """See :class:`bot_orch.eventlog.log.Log`."""
+        found = self._ask("snapshot", _LAST if before is None else before)
+        return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
+
+    def missing(self, digests: Collection[bytes]) -> set[bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        return set(digests).difference(bytes(name) for (name,) in self._ask("names_of_pieces", list(digests)))
+
+    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
+        """See :class:`bot_orch.eventlog.log.PieceStore`."""
+        return {bytes(name): bytes(body) for name, body in self._ask("pieces", list(digests))}
+
+    def _lookups(self, connection: Any, wanted: Wanted) -> list[Any]:
+        names = zip(("by_keys", "by_refs", "owners"), wanted, strict=True)
+        return [
+            connection.cursor(binary=True).execute(_Q[name], (self.stream, [escape(each) for each in asked]))
+            if asked
+            else None
+            for name, asked in names
+        ]
+
+    def _reader(self) -> Any:
+        if self._r is None or self._r.closed:
+            self._r = connect(self.url, autocommit=True, read_only=True, ended=self._ended)
+        return self._r
+
+    def _ask(self, query: str, *arguments: Any) -> list[Any]:
+        """Run a read query; retry once on a new connection if the old one is dead."""
+        with self._reading, reaching():
+            try:
+                return self._fetch(query, arguments)
+            except self._psycopg.OperationalError:
+                if self._r is not None and not self._r.closed:
+                    raise
+                return self._fetch(query, arguments)
+
+    def _fetch(self, query: str, arguments: tuple[Any, ...]) -> list[Any]:
+        statement = _Q[query] if self._has_streams else _Q[query].replace("stream = %s", "%s = 1")
+        found: list[Any] = self._reader().cursor(binary=True).execute(statement, (self.stream, *arguments)).fetchall()
+        return found
