@@ -17,8 +17,9 @@ from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.postgres.roster import Peer, ReplicaCondition
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.circuits import RESET, heed_circuits, open_circuits
+from bot_orch.service.storage.following import SlowConnectionError
 from bot_orch.service.storage.handover import TOOK, BackgroundRounds, LocalWork
-from bot_orch.service.storage.replica import ReplicaWriter, SlowConnectionError
+from bot_orch.service.storage.replica import ReplicaWriter
 from bot_orch.service.storage.slices import fingerprint
 
 __all__ = ["Member", "ReplicaMismatchError"]

@@ -11,7 +11,6 @@ Events that occur outside a turn (a call ended, a horizon passed) are kept for t
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from collections import deque
@@ -19,38 +18,29 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from bot_orch.clock import Clock
-from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
-from bot_orch.eventlog.capture import CapturedLedger
+from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.eventlog.events import Event, encode_event, kind_of
-from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError
+from bot_orch.eventlog.ledger import LedgerMismatchError
 from bot_orch.eventlog.log import Log, LogFencedError, Row, Snapshot
 from bot_orch.eventlog.lookups import NOTHING, Found, Wanted, together
-from bot_orch.eventlog.stores.postgres.follow import Follower
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.roster import ReplicaRoster
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.checkpoints import RecentCheckpoint
 from bot_orch.service.storage.clocks import check_clock
 from bot_orch.service.storage.deferred import DeferredEvent, only_shown, overtaken
+from bot_orch.service.storage.following import FollowingWriter, Waiter
 from bot_orch.service.storage.groups import EMPTY, Group, Look
-from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.storage.writer import Progress, Writer
 from bot_orch.types import Decision
 
-__all__ = ["ReplicaWriter", "SlowConnectionError", "make_writer"]
+__all__ = ["ReplicaWriter", "make_writer"]
 
-_log = logging.getLogger("bot_orch.replica")
-_CHECK_EVERY = 1024
-_FOLLOWED_AT_ONCE = 1000
-_FOLDED_AT_ONCE = 50
 _STALE_S = 2.0
 _FENCED_S = 0.5
 _YIELD_S = 0.1
 _ASIDE_SHARE = 20.0  # round trips between two turns of a replica that has stepped aside
-_REACH_S, _LOOK_AGAIN_S = 1.0, 0.005
 _SERVED_AT_ONCE, _ADMITTED_AT_ONCE = 2000, 64
 _LONGEST_TURN_S = 0.25  # others wait as long
 _SAVING_S = 30.0  # after which another replica may save a snapshot, as this one is gone
@@ -58,17 +48,6 @@ _SAVING_S = 30.0  # after which another replica may save a snapshot, as this one
 
 class DistrustedStateError(StorageError):
     """The state may hold an event that was never written."""
-
-
-class SlowConnectionError(BotOrchError):
-    """The connection to the database is so slow that others would wait for this replica's turns."""
-
-
-class _Waiter(NamedTuple):
-    """A request that waits for a turn, and what the turn shall look up for it."""
-
-    turn: asyncio.Future[Found]
-    wanted: Wanted
 
 
 def make_writer(log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> Writer:
@@ -86,7 +65,7 @@ def make_writer(log: Log, clock: Clock, *, grouped: bool = True, progress: Progr
         raise
 
 
-class ReplicaWriter(Writer):
+class ReplicaWriter(FollowingWriter):
     """One of several writers of a log.
 
     Parameters
@@ -107,46 +86,16 @@ class ReplicaWriter(Writer):
         progress: Progress | None = None,
     ) -> None:
         super().__init__(log, clock, progress=progress)
-        self.shared, self.roster = log, roster
-        self.committed_seq = self.ledger.seq
-        self.hashes: deque[tuple[int, str]] = deque(maxlen=1000)
-        self.lags_s: deque[float] = deque(maxlen=5000)
-        self.check_every = _CHECK_EVERY
+        self.roster = roster
         self._vetoes: list[Callable[[Event], bool]] = []
         self._dropped = False
         self._looked_at = self._turn_ended_at = 0.0
-        self._aside: SlowConnectionError | None = None
         self._one_by_one = not grouped
         self._in_turn = False
-        self._behind = True
-        self._waiting: deque[_Waiter] = deque()
-        self._checkpoint = RecentCheckpoint()
-        self._deferred: list[DeferredEvent] = []
-        self._snapshot: Snapshot | None = None
-        self._hashing: set[asyncio.Task[None]] = set()
-        self._halted: Exception | None = None
-        self._holds: dict[str, Exception] = {}
-        self._follower: Follower | None = None
 
     def drop_if(self, veto: Callable[[Event], bool]) -> None:
         """Register a check of events in a turn: those for which one is true are dropped instead of written."""
         self._vetoes.append(veto)
-
-    def start(self) -> None:
-        """Start taking turns and following the other replicas."""
-        super().start()
-        loop = asyncio.get_running_loop()
-
-        def look() -> None:
-            self._behind = True
-            self._wake.set()
-
-        def wake() -> None:
-            with suppress(RuntimeError):  # the loop has just been closed
-                loop.call_soon_threadsafe(look)
-
-        self._follower = Follower(self.shared.url, self.shared.channel, wake, writer=self.shared.writer)
-        self._follower.start()
 
     async def turn(
         self, *, keys: Iterable[str | None] = (), refs: Iterable[str] = (), owned: Iterable[str] = ()
@@ -168,7 +117,7 @@ class ReplicaWriter(Writer):
     async def _next_turn(self, wanted: Wanted) -> Found:
         while True:
             self._refuse_if_broken()
-            waiter = _Waiter(asyncio.get_running_loop().create_future(), wanted)
+            waiter = Waiter(asyncio.get_running_loop().create_future(), wanted)
             self._waiting.append(waiter)
             self._wake.set()
             found = await waiter.turn
@@ -219,98 +168,10 @@ class ReplicaWriter(Writer):
     async def _end_saving(self) -> None:
         await asyncio.to_thread(self.shared.end_saving)
 
-    def halt(self, error: Exception) -> None:
-        """Refuse all requests from now on: the state of this replica, or its configuration, cannot be trusted."""
-        self._halted = self.failed = error
-        self._refuse_all(error)
-        _log.critical("stopped serving", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
-
-    def hold(self, reason: str, error: Exception) -> None:
-        """Take no turn until :meth:`release` of the same reason; the log is followed meanwhile."""
-        self._holds[reason] = error
-        self._refuse_waiting(error)
-        self._wake.set()
-        _log.error("takes no turn", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
-
-    def release(self, reason: str) -> None:
-        """End a hold, if there is one."""
-        if self._holds.pop(reason, None) is not None:
-            self._wake.set()
-            _log.warning("takes turns again", extra={"fields": {"reason": reason}})
-
-    @property
-    def _held(self) -> Exception | None:
-        return next(iter(self._holds.values()), None)
-
-    async def close(self) -> None:
-        """Commit what is staged, stop following, close the log."""
-        try:
-            await super().close()
-        finally:
-            for hashing in self._hashing:
-                hashing.cancel()
-            if self._follower is not None:
-                await asyncio.to_thread(self._follower.stop)
-
-    def _refuse_if_broken(self) -> None:
-        error = self.problem
-        if error is not None or self._closing:
-            raise StorageError(f"storage: {error or 'the service is stopping'}; try again later")
-
-    def _refuse_all(self, error: Exception) -> None:
-        self._deferred.clear()
-        self.hashes.clear()
-        self._snapshot = None
-        for group in (*self._line, self._flying):
-            if group is not None and not group.done.is_set():
-                self._finish(group, error)
-        self._line.clear()
-        self._refuse_waiting(error)
-
-    def _refuse_waiting(self, error: Exception) -> None:
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.turn.done():
-                waiter.turn.set_exception(StorageError(f"storage: {error}; try again later"))
-
-    @property
-    def problem(self) -> Exception | None:
-        """Why no requests are served at the moment."""
-        return self.failed or self._held or self._aside
-
-    @property
-    def fresh(self) -> bool:
-        """Whether a write was committed within the last seconds, and requests are served."""
-        return self._aside is None and self._held is None and super().fresh
-
-    async def confirm(self) -> bool:
-        """Whether a write was committed within the last seconds, and requests are served."""
-        return await super().confirm() and self._aside is None and self._held is None
-
-    def step_aside(self, reason: SlowConnectionError | None) -> None:
-        """Leave the turns to others, because they would wait for this replica's slow connection; ``None`` ends it.
-
-        What has happened here is still written, in few turns.
-        """
-        if (reason is None) != (self._aside is None):
-            fields = {"detail": str(reason or "the connection is quick again")}
-            _log.warning("stepped aside" if reason else "takes turns again", extra={"fields": fields})
-            self._wake.set()
-        self._aside = reason
-
     def _may_write(self, now_s: float) -> bool:
         if self._clock_error is not None or self._held is not None:
             return False
         return self._aside is None or now_s - self._turn_ended_at > _ASIDE_SHARE * self.rtt_s
-
-    async def reach(self, seq: int) -> None:
-        """Return once the ledger holds the event ``seq``, which another replica may have committed; not for long."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_REACH_S):
-                while self.ledger.seq < seq:
-                    self._behind = True
-                    self._wake.set()
-                    await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _run(self) -> None:
         while True:
@@ -376,40 +237,6 @@ class ReplicaWriter(Writer):
         if not group.done.is_set():
             self._finish(group, error)
 
-    def _reread(self) -> Ledger:
-        """The committed state: the recent copy, if the log goes on from it, or else the fold of the log."""
-        self.shared.rollback()
-        self.shared.probe()
-        kept = self._checkpoint.ledger()
-        if kept is not None:
-            row = self.shared.row(kept.seq)
-            if row is not None and row.time_us == kept.time_us:
-                return kept
-        self._checkpoint.forget()
-        return super()._reread()
-
-    async def _follow(self) -> None:
-        """Fold what other replicas have committed, until a request waits for a turn."""
-        while await self._take_batch():
-            if self._waiting or self._line:
-                self._wake.set()
-                return
-
-    async def _catch_up(self) -> None:
-        """Fold most of what other replicas have committed without holding the lock; the turn folds the rest."""
-        while await self._take_batch() == _FOLLOWED_AT_ONCE:
-            pass
-
-    async def _take_batch(self) -> int:
-        self._behind = False
-        rows = await self._in_thread(partial(self.shared.batch, self.ledger.seq, _FOLLOWED_AT_ONCE))
-        for start in range(0, len(rows), _FOLDED_AT_ONCE):
-            self._take(rows[start : start + _FOLDED_AT_ONCE])
-            self.committed_seq = self.ledger.seq
-            await asyncio.sleep(0)
-        self._checkpoint.refresh(self.ledger)
-        return len(rows)
-
     async def _take_turn(self) -> None:
         most = 1 if self._one_by_one else _SERVED_AT_ONCE
         chosen = [each for each in islice(self._waiting, most) if not each.turn.done()]
@@ -448,11 +275,11 @@ class ReplicaWriter(Writer):
     def _begin(self, wanted: Wanted) -> tuple[list[Row], Found]:
         return self.shared.begin_with(self.ledger.seq, self.ledger.time_us, wanted)
 
-    def _wanted_by(self, chosen: Sequence[_Waiter]) -> Wanted:
+    def _wanted_by(self, chosen: Sequence[Waiter]) -> Wanted:
         keys = tuple(each.key for each in self._deferred if each.key is not None)
         return together((*(each.wanted for each in chosen), Wanted(keys)))
 
-    async def _serve(self, chosen: Sequence[_Waiter], found: Found) -> None:
+    async def _serve(self, chosen: Sequence[Waiter], found: Found) -> None:
         """Let requests run up to their next await; those that came meanwhile too, if they need no lookup."""
         loop, left = asyncio.get_running_loop(), deque(chosen)
         if not self._one_by_one:
@@ -510,31 +337,7 @@ class ReplicaWriter(Writer):
             self._put(self._stamp(), DeferredEvent(note, staged.ref), None)
         return group
 
-    def _take(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self.ledger.take(row)
-            self._hash_here()
-            self.followed.send(row)
-        self._checkpoint.committed(rows)
-        now_us = self.now_us()
-        self.lags_s.extend((now_us - row.time_us) / 1e6 for row in rows)
-        self._stamp.reach(self.ledger.time_us)
 
-    def _hash_here(self) -> None:
-        """Hash the state at intervals that grow with the number of pending decisions."""
-        ledger = self.ledger
-        period = max(self.check_every, 1 << (4 * len(ledger.pending)).bit_length())
-        if ledger.seq % period == 0 and ledger.configured:
-            hashing = asyncio.create_task(self._hash(ledger.capture(), self._rollbacks))
-            self._hashing.add(hashing)
-            hashing.add_done_callback(self._hashing.discard)
-
-    async def _hash(self, captured: CapturedLedger, rollbacks: int) -> None:
-        found = await fingerprint(captured)
-        if rollbacks == self._rollbacks:
-            self.hashes.append(found)
-
-
-def _admit(waiter: _Waiter, found: Found) -> None:
+def _admit(waiter: Waiter, found: Found) -> None:
     if not waiter.turn.done():
         waiter.turn.set_result(found)
