@@ -10,6 +10,7 @@ from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskEnded, Tas
 from bot_orch.eventlog.log import Row
 from bot_orch.service.queue.state import _CHANGES, Topic
 from bot_orch.service.reports import ReportSource, feedback_id, source_of
+from bot_orch.service.sweeping import sweep
 from bot_orch.service.work import BackgroundTasks
 
 
@@ -39,10 +40,10 @@ def test_decisions_in_flight_elsewhere_are_not_censored(start):
     theirs, silent = (service.post("/v1/decisions").json()["id"] for _ in range(2))
     elsewhere.add(theirs)
     clock.advance(3601)
-    until(lambda: service.call(lambda: runtime.sweep() or True) and silent not in runtime.ledger.pending)
+    until(lambda: service.call(lambda: sweep(runtime) or True) and silent not in runtime.ledger.pending)
     assert list(runtime.ledger.pending) == [theirs]
     elsewhere.clear()
-    until(lambda: service.call(lambda: runtime.sweep() or True) and theirs not in runtime.ledger.pending)
+    until(lambda: service.call(lambda: sweep(runtime) or True) and theirs not in runtime.ledger.pending)
 
 
 def test_a_background_task_is_listed_until_it_ends():

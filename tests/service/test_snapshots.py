@@ -232,9 +232,9 @@ def test_slow_events_are_saved_early(start):
     async def save():
         ledger = service.runtime.ledger
         ledger.spent_s, ledger.increments.cost_s = 1.0, 0.0
-        saving = service.runtime._save_if_due()
+        saving = service.runtime.save_if_due()
         await saving
-        return service.runtime._save_if_due(), ledger.increments.cost_s, service.runtime.writer.saved_seq
+        return service.runtime.save_if_due(), ledger.increments.cost_s, service.runtime.writer.saved_seq
 
     again, cost_s, saved_seq = asyncio.run_coroutine_threadsafe(save(), service.loop).result(PATIENCE_S)
     assert again is None and cost_s > 0.0 and saved_seq == log.snapshot().seq == log.last()[0]

@@ -21,13 +21,14 @@ from bot_orch.service.api.tasks import resume
 from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.config import Config
 from bot_orch.service.configuring.adopting import ConfiguredService
+from bot_orch.service.contracts import StartCancelledError
 from bot_orch.service.dashboard.routes import dashboard_pages
 from bot_orch.service.judging.bench import open_bench
 from bot_orch.service.people.pages import queue_pages
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.desk import open_queue
 from bot_orch.service.reloading import Reloader
-from bot_orch.service.runtime import Runtime, StartCancelledError
+from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.app import asgi_app, change_door, open_doors, served
 from bot_orch.service.web.auth import Gate
 from bot_orch.service.web.doors import DOOR

@@ -33,7 +33,7 @@ from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
 from bot_orch.types import Agent, Outcome, Task
 
-__all__ = ["check", "make_guard", "make_orchestrator"]
+__all__ = ["called_alike", "check", "make_guard", "make_orchestrator"]
 
 T = TypeVar("T")
 
@@ -182,3 +182,10 @@ class _NoQueue:
 
     async def withdraw(self, ticket: str, ending: Any) -> None:
         raise NotImplementedError
+
+
+def called_alike(one: AgentConfig, other: AgentConfig) -> bool:
+    """Whether two settings of an agent give the same guard: they may differ in how much traffic it gets."""
+    return msgspec.structs.replace(one, canary=None, shadow=None, health=None) == msgspec.structs.replace(
+        other, canary=None, shadow=None, health=None
+    )

@@ -18,9 +18,10 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.service.build import check, make_orchestrator
 from bot_orch.service.config import Config
+from bot_orch.service.contracts import Reloaded
 from bot_orch.service.logs import set_level
 from bot_orch.service.problems import StorageError
-from bot_orch.service.runtime import Reloaded, Runtime
+from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.auth import Gate, is_loopback
 
 __all__ = ["FIXED", "Reloader", "RouterSet", "check_exposed", "kept", "retire"]

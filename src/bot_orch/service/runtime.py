@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
 from bot_orch.agents.base import Attempt, CallReply, CallRequest
 from bot_orch.agents.guard import Guard
-from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.clock import Clock, SystemClock
-from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.events import AttemptEnded, Censored, Controlled, DecisionMade, Noted
+from bot_orch.eventlog.events import AttemptEnded, Controlled, DecisionMade, Noted
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
@@ -26,8 +24,9 @@ from bot_orch.eventlog.rollout import CANARY_ENDED, CANARY_STARTED
 from bot_orch.eventlog.snapshots.folder import PieceFolder
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
-from bot_orch.service.build import make_guard, make_orchestrator
+from bot_orch.service.build import called_alike, make_guard, make_orchestrator
 from bot_orch.service.config import AgentConfig, Config
+from bot_orch.service.contracts import Reloaded, StartCancelledError, TicketQueue
 from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
@@ -45,13 +44,13 @@ from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
 from bot_orch.service.storage.saving import is_due
 from bot_orch.service.storage.writer import Writer
+from bot_orch.service.sweeping import sweep_forever
 from bot_orch.service.warming import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
-__all__ = ["ConfigVersions", "Reloaded", "Runtime", "StartCancelledError", "TicketQueue", "digest_of"]
+__all__ = ["ConfigVersions", "Runtime", "digest_of"]
 
 _log = logging.getLogger("bot_orch.service")
-_SWEEP_AT_ONCE = 500
 _HEALTH = "health of "
 _LOADED_S, _LOOK_S = 5.0, 0.02
 
@@ -59,17 +58,6 @@ _LOADED_S, _LOOK_S = 5.0, 0.02
 def digest_of(body: bytes | bytearray) -> bytes:
     """A digest that tells a repeated request from another one with the same key."""
     return hashlib.blake2b(body, digest_size=16).digest()
-
-
-class Reloaded(NamedTuple):
-    """Settings that were changed in a running service, and those that only a restart changes."""
-
-    changed: list[str]
-    after_restart: list[str]
-
-
-class StartCancelledError(BotOrchError):
-    """The service was stopped before it had folded its log."""
 
 
 class ConfigVersions(Protocol):
@@ -81,18 +69,6 @@ class ConfigVersions(Protocol):
 
     def sign(self, runtime: Runtime) -> Group | None:
         """In the same turn, log the version that takes effect, if the log does not name it yet."""
-        ...
-
-
-class TicketQueue(HumanQueue, Protocol):
-    """The queue of people, as the runtime needs it."""
-
-    def adopt(self, prefix: str) -> list[tuple[str, str, float]]:
-        """Tickets left by an earlier process whose request ids begin so: (ticket, request id, seconds left)."""
-        ...
-
-    def round_of_note(self, note: Noted) -> str | None:
-        """The task whose round has written ``note``, if a round has."""
         ...
 
 
@@ -257,7 +233,7 @@ class Runtime:
         await self.note_trials()
         if self.replica is not None:
             self.replica.start()
-        self._sweeper = asyncio.create_task(self._sweep_forever(), name="sweeper")
+        self._sweeper = asyncio.create_task(sweep_forever(self), name="sweeper")
         self.loaded = True
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
@@ -269,7 +245,7 @@ class Runtime:
         known = {agent.id: agent for agent in self.config.agents if agent.id in self.guards}
         return {
             agent.id: self.guards[agent.id]
-            if agent.id in known and _called_alike(known[agent.id], agent)
+            if agent.id in known and called_alike(known[agent.id], agent)
             else (ready or {}).get(agent.id) or make_guard(agent, queue=self.queue, observer=self.on_attempt)
             for agent in config.agents
         }
@@ -355,42 +331,6 @@ class Runtime:
         """Send all tasks to one agent; ``None`` ends that."""
         return self.writer.stage(self.writer.stamp(), Controlled(agent, by), "")
 
-    def sweep(self) -> int:
-        """Censor decisions without an outcome at the horizon; how many."""
-        now_us = self.writer.now_us()
-        silent = self._silent(now_us)
-        for decision_id, made_us in silent:
-            event = Censored(decision_id, (now_us - made_us) / 1e6, "horizon")
-            self.writer.stage(self.writer.stamp(), event, decision_id)
-            self.metrics.count("bot_orch_feedback_total", effect="censored")
-        return len(silent)
-
-    def _silent(self, now_us: int) -> list[tuple[str, int]]:
-        """Decisions without an outcome at the horizon, with their times."""
-        horizon_us = round(self.config.router.horizon_s * 1e6)
-        return _older_than(self.ledger.pending.items(), now_us - horizon_us, self.in_flight)
-
-    def gauges(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """Values for ``/metrics``."""
-        writer, ledger = self.writer, self.ledger
-        states = ("closed", "open", "half_open")
-        circuit: list[tuple[dict[str, str], float]] = []
-        for name, guard in self.guards.items():
-            now = str(guard.breaker.state).replace("-", "_")
-            circuit += [({"agent": name, "state": state}, float(now == state)) for state in states]
-        return {
-            **(self.replica.gauges() if self.replica is not None else {}),
-            "bot_orch_ready": [({}, float(self.ready and writer.fresh))],
-            "bot_orch_log_events": [({}, float(ledger.seq))],
-            "bot_orch_log_groups": [({}, float(writer.groups))],
-            "bot_orch_pending_decisions": [({}, float(len(ledger.pending)))],
-            "bot_orch_open_tasks": [({}, float(len(ledger.tasks)))],
-            "bot_orch_spent_last_day_usd": [({}, ledger.spending.within(writer.now_us(), 86_400.0))],
-            "bot_orch_circuit_state": circuit,
-            **({"bot_orch_config_version": [({}, float(self.version))]} if self.versions is not None else {}),
-            "bot_orch_calls_in_flight": [({"agent": n}, float(g.view().in_flight)) for n, g in self.guards.items()],
-        }
-
     def _join(self) -> Member | None:
         """Become one of several replicas, if the log is shared."""
         if not isinstance(self.writer, ReplicaWriter):
@@ -435,30 +375,14 @@ class Runtime:
         if self.ready:
             self.writer.stage(self.writer.stamp(), event, attempt.request_id)
 
-    async def _sweep_in_turn(self) -> int:
-        if not self._silent(self.writer.now_us()):  # it takes no turn in vain
-            return 0
-        await self.writer.turn()
-        return self.sweep()
-
-    async def _sweep_forever(self) -> None:
-        while True:
-            await asyncio.sleep(min(1.0, self.config.router.horizon_s / 4))
-            if not self.ready:
-                continue
-            with suppress(StorageError):
-                while await self._sweep_in_turn() == _SWEEP_AT_ONCE:
-                    await asyncio.sleep(0)
-            self._save_if_due()
-
     async def _save_long_tail(self) -> None:
         """Save a snapshot at the start if the tail is long: this process may crash before it adds enough events."""
-        saving = self._save_if_due()
+        saving = self.save_if_due()
         if saving is not None:
             with suppress(StorageError):  # a snapshot only saves time at the next start
                 await saving
 
-    def _save_if_due(self) -> asyncio.Task[None] | None:
+    def save_if_due(self) -> asyncio.Task[None] | None:
         """Save a snapshot if it is time; one that fails is tried again after as many events."""
         every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
         due = is_due(self.ledger, self.writer.saved_seq, every=every, tail_s=tail_s)
@@ -473,22 +397,3 @@ class _People:
 
     def __contains__(self, name: object) -> bool:
         return any(agent.id == name and agent.kind == "human" for agent in self._runtime.config.agents)
-
-
-def _called_alike(one: AgentConfig, other: AgentConfig) -> bool:
-    """Whether two settings of an agent give the same guard: they may differ in how much traffic it gets."""
-    return msgspec.structs.replace(one, canary=None, shadow=None, health=None) == msgspec.structs.replace(
-        other, canary=None, shadow=None, health=None
-    )
-
-
-def _older_than(
-    pending: Iterable[tuple[str, tuple[str, int]]], limit_us: int, in_flight: Container[str]
-) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
-    for decision_id, (_, time_us) in pending:  # oldest first
-        if time_us > limit_us or len(found) == _SWEEP_AT_ONCE:
-            break
-        if decision_id not in in_flight:
-            found.append((decision_id, time_us))
-    return found

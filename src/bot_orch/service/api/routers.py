@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.service.api.bodies import RouterView
+from bot_orch.service.gauges import gauges_of
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.neighbours import alone
 from bot_orch.service.problems import Reply, json_reply
@@ -52,13 +53,13 @@ def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> Router
 def metrics_text(runtime: Runtime, names: Iterable[str]) -> str:
     """The metrics of some routers, or of the only one."""
     if not runtime.peers:
-        return runtime.metrics.text(runtime.gauges())
+        return runtime.metrics.text(gauges_of(runtime))
     whole, gauges = Metrics(), dict[str, list[Any]]()
     if runtime.neighbours is not None:
         whole.absorb(runtime.neighbours.counts)
     for name in names:
         peer = runtime.peers[name]
         whole.absorb(peer.metrics, router=name)
-        for gauge, entries in (peer.gauges() if peer.loaded else {}).items():
+        for gauge, entries in (gauges_of(peer) if peer.loaded else {}).items():
             gauges.setdefault(gauge, []).extend(({"router": name, **labels}, value) for labels, value in entries)
     return whole.text(gauges)

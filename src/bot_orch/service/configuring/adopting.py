@@ -26,10 +26,11 @@ from bot_orch.service.build import check, make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.service.config.documents import ConfigFile, differences, differs
 from bot_orch.service.configuring.keeper import ConfigKeeper
+from bot_orch.service.contracts import Reloaded
 from bot_orch.service.logs import set_level
 from bot_orch.service.problems import StorageError
 from bot_orch.service.reloading import FIXED, RouterSet, check_exposed, kept, retire
-from bot_orch.service.runtime import Reloaded, Runtime
+from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.replica import ReplicaWriter
 from bot_orch.service.storage.writer import Group
 from bot_orch.service.web.auth import Gate
