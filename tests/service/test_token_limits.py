@@ -104,11 +104,11 @@ def test_dollars_in_a_window_from_attempts_and_reports(limited):
 def test_tokens_per_minute(limited):
     begin, clock = limited
     service = begin("tokens_per_minute: 100")
-    usage = service.runtime.usage
+    used = service.runtime.used
     first = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
     decision = first.headers["x-bot-orch-decision-id"]
     attempt = AttemptEnded(decision, "", "careful", 2, "completed", 1.0, input_tokens=80, output_tokens=25)
-    service.call(lambda: usage.take(clock.now_us(), attempt))
+    service.call(lambda: used.take(clock.now_us(), attempt))
     wait_s = refused(service.post("/v1/chat/completions", CHAT, headers=bearer("A")), "rate_limit_exceeded", "tokens")
     clock.advance(wait_s)
     answer = service.post("/v1/chat/completions", CHAT, headers=bearer("A"))
@@ -120,18 +120,21 @@ def test_what_other_replicas_have_written_counts_too(tmp_path):
     usage = TokenUsage(lambda *said: told.append(said))
     limits = TokenLimitsConfig(requests_per_minute=2, usd=0.5)
     usage.track([TokenConfig(name="app", scopes=("decide",), env="A", limits=limits)])
-    usage.recall(log, 0)
+    used = usage.recall("default", log, 0)
     router = Orchestrator(["a"], seed=1)
     for number in range(2):
         made = record_decision(f"d{number}", router.decide(Task("t")), TaskRecord(), token="app")  # noqa: S106
-        usage.follow(Row(number + 1, number, kind_of(made), made.id, encode_event(made)))
+        used.follow(Row(number + 1, number, kind_of(made), made.id, encode_event(made)))
     with pytest.raises(Problem):
-        usage.admit({LimitKey("", "app"): limits}, 1_000_000)
-    assert usage.admit({LimitKey("", "app"): limits}, 62_000_000)["x-ratelimit-remaining-requests"] == "1"
+        usage.admit({LimitKey("", "app"): limits}, 1_000_000, router="default")
+    assert (
+        usage.admit({LimitKey("", "app"): limits}, 62_000_000, router="default")["x-ratelimit-remaining-requests"]
+        == "1"
+    )
     paid = AttemptEnded("d1", "", "a", 1, "completed", 1.0, cost_usd=0.5)
-    usage.follow(Row(3, 63_000_000, kind_of(paid), "d1", encode_event(paid)))
+    used.follow(Row(3, 63_000_000, kind_of(paid), "d1", encode_event(paid)))
     with pytest.raises(Problem):
-        usage.admit({LimitKey("", "app"): limits}, 64_000_000)
+        usage.admit({LimitKey("", "app"): limits}, 64_000_000, router="default")
     assert told == [("app", "requests"), ("app", "usd")]
 
 

@@ -19,6 +19,7 @@ from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.api.routes import API_ROUTES, ROUTES
 from bot_orch.service.api.tasks import resume
 from bot_orch.service.cluster.members import Cluster
+from bot_orch.service.cluster.sharing import UsageSharing
 from bot_orch.service.config import Config
 from bot_orch.service.configuring.adopting import ConfiguredService
 from bot_orch.service.contracts import StartCancelledError
@@ -100,6 +101,7 @@ def make_app(
             if versions is not None:
                 await versions.leave()
             raise
+        sharing = None if cluster is None else _share_usage(runtime, cluster)
         loading = [asyncio.create_task(_load(app, each), name="load") for each in here]  # 503 meanwhile
         try:
             yield
@@ -110,6 +112,8 @@ def make_app(
             if versions is not None:
                 await versions.leave()
             await asyncio.gather(*loading)
+            if sharing is not None:
+                await sharing.stop()
             if cluster is not None:
                 await cluster.close()
 
@@ -227,6 +231,14 @@ class _Doors:
         return Site(peer, self._site.gate, self._site.room, prefix=f"{DOOR}{name}")
 
 
+def _share_usage(runtime: Runtime, cluster: Cluster) -> UsageSharing:
+    """Count limits together with the other processes from now on."""
+    runtime.usage.track(runtime.config.tokens, runtime.config.tenants)
+    sharing = UsageSharing(runtime.usage, cluster, runtime.clock.now_us)
+    sharing.start()
+    return sharing
+
+
 async def _wound_up(runtime: Runtime) -> None:
     """Stop a router that takes no more requests."""
     try:
@@ -237,7 +249,7 @@ async def _wound_up(runtime: Runtime) -> None:
         pass
     finally:
         runtime.traces = runtime.access = None  # those of all routers
-        runtime.usage.forget(runtime.writer.log)
+        runtime.usage.forget(runtime.config.name, runtime.writer.log)
         await runtime.stop()
 
 

@@ -33,7 +33,7 @@ from bot_orch.service.metrics import Metrics
 from bot_orch.service.neighbours import Neighbours, moved
 from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.tracing import Traces, note_attempt
-from bot_orch.service.operations.usage import TokenUsage
+from bot_orch.service.operations.usage import RouterUsage, TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.screens import Screens
@@ -100,6 +100,7 @@ class Runtime:
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
         self.answers: Observers[[DecisionMade, CallRequest, CallReply]] = Observers()
         self.usage = TokenUsage(self.on_limited)
+        self.used: RouterUsage | None = None  # of this router
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
         self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guards)
@@ -223,9 +224,9 @@ class Runtime:
         if group is not None:
             await group.durable()
         self.usage.track(self.config.tokens, self.config.tenants)
-        await asyncio.to_thread(self.usage.recall, self._log, self.writer.now_us())
-        self.writer.staged.subscribe(self.usage.take)
-        self.writer.followed.subscribe(self.usage.follow)
+        self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
+        self.writer.staged.subscribe(self.used.take)
+        self.writer.followed.subscribe(self.used.follow)
         await asyncio.to_thread(warm_up, self.config)
         self.replica = self._join()  # subscribes to the writer before the queue does
         self.queue = None if self._open_queue is None else await self._open_queue(self)

@@ -93,7 +93,7 @@ def _make_runtimes(config: Config, worker: WorkerPost | None, **options: Any) ->
     runtime = make_runtimes(config, here=here, **options)
     board = Switchboard(Directory(worker.number), wait_s=_WAIT_S)
     board.hand_over = worker.mail
-    return runtime, FixedCluster(assignment, worker.number, worker.sockets, switchboard=board)
+    return runtime, FixedCluster(assignment, worker.number, worker.sockets, mail=worker.mail, switchboard=board)
 
 
 def _protocol(config: Config, *, mobile: bool = False) -> Any:

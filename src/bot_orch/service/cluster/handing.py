@@ -1,4 +1,4 @@
-"""Connections handed over between the workers of one machine, with the request that was read from them.
+"""Connections handed over between the workers of one machine, with the request that was read from them; messages.
 
 A client that asks for one router on one connection is so answered by the right worker, without a process in between.
 """
@@ -10,6 +10,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from bot_orch.service.cluster.directory import Neighbour
@@ -20,6 +21,7 @@ __all__ = ["ConnectionMail"]
 
 _log = logging.getLogger("bot_orch.cluster")
 _HEAD = struct.Struct("<I")
+_NO_CONNECTION = 0xFFFFFFFF
 _MOST = 60_000  # bytes of a request; a longer one is passed on
 _FIRST_MOVES = 2  # then a connection must have asked so often for routers of one worker to be moved again:
 _ENOUGH_REQUESTS = 16
@@ -39,6 +41,7 @@ class ConnectionMail:
     def __init__(self, inbox: socket.socket, outboxes: Mapping[int, socket.socket]) -> None:
         self._inbox, self._outboxes = inbox, outboxes
         self._make: Callable[[], LimitedProtocol] | None = None
+        self.message: Callable[[bytes], None] | None = None  # takes messages of the others
         self._taking: set[asyncio.Task[None]] = set()
         for each in (inbox, *outboxes.values()):
             each.setblocking(False)
@@ -51,6 +54,12 @@ class ConnectionMail:
     def close(self) -> None:
         """Take no more; what waits is for the next process that opens this inbox."""
         asyncio.get_running_loop().remove_reader(self._inbox.fileno())
+
+    def tell(self, message: bytes) -> None:
+        """Send a message to all others, except for those where too much waits already."""
+        for outbox in self._outboxes.values():
+            with suppress(OSError):
+                outbox.send(_HEAD.pack(_NO_CONNECTION) + message)
 
     def __call__(self, other: Neighbour, exchange: Exchange) -> bool:
         """Hand a connection over to a worker, by its number; False if it must stay."""
@@ -86,6 +95,8 @@ class ConnectionMail:
             except OSError as error:
                 _log.warning("a connection was lost", extra={"fields": {"detail": str(error)}})
                 return
+            if not descriptors and data[: _HEAD.size] == _HEAD.pack(_NO_CONNECTION) and self.message is not None:
+                self.message(data[_HEAD.size :])
             for descriptor in descriptors:
                 taking = asyncio.ensure_future(self._take(socket.socket(fileno=descriptor), data))
                 self._taking.add(taking)

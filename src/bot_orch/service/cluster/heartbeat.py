@@ -8,7 +8,7 @@ import queue
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -69,6 +69,7 @@ class HeartbeatThread(threading.Thread):
         self._held: dict[int, int] = {}
         self.loads: Mapping[int, float] = {}
         self.address = ""
+        self.told: Callable[[str], None] | None = None  # takes messages of other processes, in this thread
         self.answered = elapsed_s()  # when the rest of the process has last taken a beat
 
     def claim(self, stream: str) -> Future[Claimed | None]:
@@ -78,6 +79,10 @@ class HeartbeatThread(threading.Thread):
     def release(self, stream: str, claimed: Claimed, heir: int | None = None) -> Future[None]:
         """Own a stream no more."""
         return self._submit(lambda: self._release(stream, claimed, heir))
+
+    def tell(self, messages: Sequence[str]) -> Future[None]:
+        """Send messages to all other processes."""
+        return self._submit(lambda: self._table.tell(messages))
 
     def end(self) -> None:
         """Leave, and stop after what was submitted before."""
@@ -118,17 +123,25 @@ class HeartbeatThread(threading.Thread):
     def _wait(self, wait_s: float) -> bool:
         """Wait for a job or for news; True if there are news."""
         news = self._table.descriptor()
+        if news is not None and self._heard():  # what came while a statement ran
+            return True
         found = select.select([self._wake[0], *([] if news is None else [news])], [], [], wait_s)[0]
         if self._wake[0] in found:
             with suppress(BlockingIOError):
                 os.read(self._wake[0], 4096)
-        if news is None or news not in found:
-            return False
+        return news is not None and news in found and self._heard()
+
+    def _heard(self) -> bool:
+        """Take what was announced; True if there are news of leases."""
         try:
-            self._table.heard()
+            found = self._table.heard()
         except Exception:  # the beat will say what is wrong
             self._table.close()
-        return True
+            return True
+        for message in found.messages:
+            if self.told is not None:
+                self.told(message)
+        return found.leases
 
     def _work(self) -> None:
         while True:

@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,6 +70,7 @@ class OwnerCluster:
         self._good, self._listening, self._leaving = 0, False, False
         self._view = LeaseView({}, {})
         self._meter = _Meter(tau_s=lease_s)
+        self.heard: Callable[[bytes], None] | None = None
 
     @property
     def held(self) -> Mapping[str, Claimed]:
@@ -87,6 +88,7 @@ class OwnerCluster:
         self.switchboard.directory.own = await asyncio.to_thread(self._table.join, name, "")
         self.switchboard.problem = "this process has not joined the others yet"
         self._thread = HeartbeatThread(self._table, self._every_s, self._post, failed=self._post_failure)
+        self._thread.told = self._post_message
 
     def listening(self, port: int) -> None:
         """Take part from now on: others reach this process at its port."""
@@ -113,6 +115,11 @@ class OwnerCluster:
         except TimeoutError:
             _log.warning("routers were not released in time", extra={"fields": {"routers": list(self._held)}})
 
+    async def tell(self, messages: Sequence[bytes]) -> None:
+        """See :class:`bot_orch.service.cluster.sharing.UsageWire`."""
+        if self._thread is not None:
+            await asyncio.wrap_future(self._thread.tell([each.decode() for each in messages]))
+
     async def close(self) -> None:
         """End."""
         if self._thread is not None:
@@ -128,6 +135,14 @@ class OwnerCluster:
     def _post_failure(self, error: Exception) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._failed, error)
+
+    def _post_message(self, message: str) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._take_message, message)
+
+    def _take_message(self, message: str) -> None:
+        if self.heard is not None:
+            self.heard(message.encode())
 
     def _failed(self, error: Exception) -> None:
         if self._good:

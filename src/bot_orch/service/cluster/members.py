@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from bot_orch.eventlog.log import Log
 from bot_orch.service.cluster.directory import Assignment, Neighbour
 from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.handing import ConnectionMail
+from bot_orch.service.cluster.sharing import UsageWire
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["Cluster", "FixedCluster", "RouterDoors"]
@@ -30,7 +32,7 @@ class RouterDoors(Protocol):
         ...
 
 
-class Cluster(Protocol):
+class Cluster(UsageWire, Protocol):
     """The processes of a service, as the application needs them."""
 
     @property
@@ -68,13 +70,23 @@ class FixedCluster:
         Which worker serves what.
     own, sockets
         The number of this worker, and where each one takes requests of the others.
+    mail
+        Connections and messages from and for the others.
     switchboard
         Passes requests on.
     """
 
     def __init__(
-        self, assignment: Assignment, own: int, sockets: Mapping[int, str], *, switchboard: Switchboard
+        self,
+        assignment: Assignment,
+        own: int,
+        sockets: Mapping[int, str],
+        *,
+        mail: ConnectionMail,
+        switchboard: Switchboard,
     ) -> None:
+        self._mail = mail
+        self.heard: Callable[[bytes], None] | None = None
         self._assignment, self._own, self._sockets, self.switchboard = assignment, own, sockets, switchboard
         self._doors: RouterDoors | None = None
 
@@ -87,7 +99,7 @@ class FixedCluster:
 
     async def start(self, doors: RouterDoors) -> None:
         """See :class:`Cluster`."""
-        self._doors = doors
+        self._doors, self._mail.message = doors, self._heard
         self._set(self._assignment.settle([*doors.routers]))
 
     def listening(self, port: int) -> None:
@@ -99,6 +111,15 @@ class FixedCluster:
     async def close(self) -> None:
         """See :class:`Cluster`."""
         await self.switchboard.close()
+
+    async def tell(self, messages: Sequence[bytes]) -> None:
+        """See :class:`UsageWire`."""
+        for each in messages:
+            self._mail.tell(each)
+
+    def _heard(self, message: bytes) -> None:
+        if self.heard is not None:
+            self.heard(message)
 
     def _set(self, owners: Mapping[str, int]) -> None:
         others = [Neighbour(number, path, near=True) for number, path in self._sockets.items()]

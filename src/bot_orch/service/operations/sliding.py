@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
-__all__ = ["SlidingSum"]
+__all__ = ["SlidingSum", "free_s"]
 
 
 class SlidingSum:
@@ -18,7 +19,7 @@ class SlidingSum:
     >>> used.within(31_000_000), used.within(61_000_000), used.within(91_000_000)
     (5.0, 3.0, 0.0)
     >>> used.add(100_000_000, 3.0)
-    >>> used.free_s(110_000_000, 3.0)
+    >>> free_s([used], 110_000_000, 3.0)
     51.0
     """
 
@@ -47,11 +48,30 @@ class SlidingSum:
             self._total = 0.0  # without what rounding has left
         return self._total
 
-    def free_s(self, now_us: int, limit: float) -> float:
-        """Seconds until the sum is below ``limit``, if nothing is added; never less than a tenth."""
-        left, until_us = self.within(now_us), now_us
-        for end_us, amount in self._grains:
-            if left < limit:
-                break
-            left, until_us = left - amount, end_us + self._span_us
-        return max(0.1, (until_us - now_us) / 1e6)
+    def grains(self, now_us: int) -> list[tuple[int, float]]:
+        """What counts now: (time at which it no longer does, amount), the earliest first."""
+        self.within(now_us)
+        return [(end_us + self._span_us, amount) for end_us, amount in self._grains]
+
+    def told(self, now_us: int, most: int = 8) -> list[tuple[int, float]]:
+        """The same for another process in at most so many amounts; each may count somewhat longer there."""
+        found = self.grains(now_us)
+        size = max(1, -(-len(found) // most))
+        parts = (found[start : start + size] for start in range(0, len(found), size))
+        return [(part[-1][0], sum(amount for _, amount in part)) for part in parts]
+
+    def replace(self, grains: Iterable[tuple[int, float]]) -> None:
+        """Take what another process has told in place of what was known."""
+        self._grains = deque((until_us - self._span_us, amount) for until_us, amount in grains)
+        self._total = sum(amount for _, amount in self._grains)
+
+
+def free_s(sums: Iterable[SlidingSum], now_us: int, limit: float) -> float:
+    """Seconds until these together are below ``limit``, if nothing is added; never less than a tenth."""
+    grains = sorted(grain for each in sums for grain in each.grains(now_us))
+    left, until_us = sum(amount for _, amount in grains), now_us
+    for end_us, amount in grains:
+        if left < limit:
+            break
+        left, until_us = left - amount, end_us
+    return max(0.1, (until_us - now_us) / 1e6)

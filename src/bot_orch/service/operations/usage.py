@@ -4,6 +4,9 @@ Requests count when they arrive. Tokens and dollars count when an attempt or a r
 way when a limit is reached are finished. After a restart the use is added up again from the log. All routers of a
 service count together: a token has one limit, wherever it is used. The tokens of a tenant share the tenant's limits,
 beside their own.
+
+The use is kept by router, because routers move between processes: the process that serves a router knows its use, and
+tells the others (:mod:`bot_orch.service.cluster.sharing`).
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from bot_orch.eventlog.ids import tenant_of
 from bot_orch.eventlog.log import Log, Row
 from bot_orch.eventlog.times import first_since
 from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
-from bot_orch.service.operations.sliding import SlidingSum
+from bot_orch.service.operations.sliding import SlidingSum, free_s
 from bot_orch.service.problems import Problem
 
-__all__ = ["LimitKey", "TokenUsage"]
+__all__ = ["LimitKey", "RouterUsage", "TokenUsage", "UseTold"]
 
 _MINUTE_S = 60.0
 _MOST_OWNERS = 100_000
@@ -47,6 +50,20 @@ class LimitKey(NamedTuple):
         return f"{self.tenant}:{self.token}" if self.tenant else self.token
 
 
+class UseTold(NamedTuple):
+    """What a token or tenant has used at one router, as the process that serves the router tells it.
+
+    Amounts are (time in microseconds at which it no longer counts, amount).
+    """
+
+    router: str
+    tenant: str
+    token: str | None
+    requests: list[tuple[int, float]]
+    tokens: list[tuple[int, float]]
+    usd: list[tuple[int, float]]
+
+
 @dataclass(slots=True)
 class _Used:
     requests: SlidingSum
@@ -67,75 +84,87 @@ class TokenUsage:
     def __init__(self, refused: Callable[[str, str], None]) -> None:
         self._refused, self._lock = refused, threading.RLock()  # logs are read in threads
         self._limits: dict[LimitKey, TokenLimitsConfig] = {}
-        self._used: dict[LimitKey, _Used] = {}
-        self._owners: dict[str, str] = {}  # token by decision
-        self._logs: list[Log] = []
-        self._late = ThreadPoolExecutor(1, "usage")
+        self._used: dict[LimitKey, dict[str, _Used]] = {}  # by router
+        self._here: dict[str, Log] = {}  # routers that this process serves
+        self._news: set[tuple[LimitKey, str]] = set()
+        self.changed: Callable[[], None] | None = None  # of who tells others; called in any thread
+
+    @property
+    def limited(self) -> bool:
+        """Whether anybody has a limit."""
+        return bool(self._limits)
 
     def track(self, tokens: Iterable[TokenConfig], tenants: Mapping[str, TenantConfig] | None = None) -> None:
         """Count the use of these, as far as they have limits; what is known of them is kept."""
         limits = {LimitKey(each.tenant or "", each.name): each.limits for each in tokens if each.limits is not None}
         limits |= {LimitKey(name): each.limits for name, each in (tenants or {}).items() if each.limits is not None}
-        for name, limit in limits.items():
-            known, before = self._used.get(name), self._limits.get(name)
-            if known is None:
-                self._used[name] = _Used(SlidingSum(_MINUTE_S, 0.25), SlidingSum(_MINUTE_S, 0.25), _dollars(limit))
-            elif before is None or before.window_s != limit.window_s:
-                known.usd = _dollars(limit)
-        self._limits = limits
+        with self._lock:
+            for key, limit in limits.items():
+                before = self._limits.get(key)
+                if before is None or before.window_s != limit.window_s:
+                    for used in self._all(key):
+                        used.usd = _dollars(limit)
+            self._limits = limits
 
-    def spent(self) -> Iterable[tuple[str, SlidingSum, float]]:
+    def spent(self, now_us: int) -> Iterable[tuple[str, float, float]]:
         """(token or tenant, dollars, limit) of those with a limit on dollars."""
-        return [(str(key), self._used[key].usd, each.usd) for key, each in self._limits.items() if each.usd is not None]
+        limits = [(key, each.usd) for key, each in self._limits.items() if each.usd is not None]
+        with self._lock:
+            return [(str(key), _within((used.usd for used in self._all(key)), now_us), usd) for key, usd in limits]
 
-    def recall(self, log: Log, now_us: int) -> None:
-        """Add up what the log of a router says of the last windows."""
-        self._logs.append(log)
-        if not self._limits:
-            return
-        longest_s = max(limit.window_s if limit.usd is not None else _MINUTE_S for limit in self._limits.values())
-        for row in log.read(first_since(log, now_us - round(longest_s * 1e6)) - 1):
-            self.follow(row)
+    def recall(self, router: str, log: Log, now_us: int) -> RouterUsage:
+        """Serve a router: what its log says of the last windows counts in place of what others have told of it."""
+        with self._lock:
+            self._here[router] = log
+            for by_router in self._used.values():
+                by_router.pop(router, None)
+            limits = [*self._limits.values()]
+        found = RouterUsage(self, router, log)
+        if limits:
+            longest_s = max(limit.window_s if limit.usd is not None else _MINUTE_S for limit in limits)
+            for row in log.read(first_since(log, now_us - round(longest_s * 1e6)) - 1):
+                found.follow(row)
+        return found
 
-    def forget(self, log: Log) -> None:
-        """Ask the log of a router that was removed no more; what its tokens have used still counts."""
-        self._logs = [each for each in self._logs if each is not log]
+    def forget(self, router: str, log: Log) -> None:
+        """A router was removed, or another process serves it; what its tokens have used still counts."""
+        with self._lock:
+            if self._here.get(router) is log:
+                del self._here[router]
 
-    def follow(self, row: Row) -> None:
-        """Take a row that another process, or this one before a restart, has written."""
-        if self._limits and row.holds(DecisionMade):
-            event = row.event()
-            if isinstance(event, DecisionMade) and not event.round:
-                with self._lock:
-                    for used in self._used_by(event.id, event.token):
-                        used.requests.add(row.time_us, 1)
-            self.take(row.time_us, event)
-        elif self._limits and (row.holds(AttemptEnded) or row.holds(FeedbackGiven)):
-            self.take(row.time_us, row.event())
+    def news(self, now_us: int, *, everything: bool = False) -> list[UseTold]:
+        """What has changed since the last call at the routers that are served here."""
+        with self._lock:
+            known = {(key, router) for key, found in self._used.items() for router in found}
+            asked = known if everything else known & self._news
+            self._news = set()
+            return [
+                UseTold(router, *key, used.requests.told(now_us), used.tokens.told(now_us), used.usd.told(now_us))
+                for key, router in asked
+                if router in self._here and key in self._limits
+                for used in (self._used[key][router],)
+            ]
 
-    def take(self, time_us: int, event: Event) -> None:
-        """Take an event of this process."""
-        if not self._limits:
-            return
-        if isinstance(event, DecisionMade):
-            if self._used_by(event.id, event.token):
-                with self._lock:
-                    self._owners[event.id] = event.token
-                    if len(self._owners) > _MOST_OWNERS:
-                        del self._owners[next(iter(self._owners))]
-        elif isinstance(event, AttemptEnded):
-            self._add(time_us, event.decision_id, event.cost_usd, tokens=event.input_tokens + event.output_tokens)
-        elif isinstance(event, FeedbackGiven) and event.cost_usd:
-            self._add(time_us, event.decision_id, event.cost_usd)
+    def heard(self, told: Iterable[UseTold]) -> None:
+        """Take what other processes tell of the routers that they serve."""
+        with self._lock:
+            for each in told:
+                key = LimitKey(each.tenant, each.token)
+                if each.router not in self._here and key in self._limits:
+                    used = self._of(key, each.router)
+                    used.requests.replace(each.requests)
+                    used.tokens.replace(each.tokens)
+                    used.usd.replace(each.usd)
 
     def admit(
         self,
         limits: Mapping[LimitKey, TokenLimitsConfig],
         now_us: int,
         *,
+        router: str,
         refused: Callable[[str, str], None] | None = None,
     ) -> dict[str, str]:
-        """Count a request; headers that say what is left, of the tighter limit if there are two.
+        """Count a request for a router; headers that say what is left, of the tighter limit if there are two.
 
         Raises a :class:`Problem` if a limit is reached; then nothing is counted.
         """
@@ -143,7 +172,8 @@ class TokenUsage:
             left = [self._left(key, each, now_us, refused=refused or self._refused) for key, each in limits.items()]
             for key, each in limits.items():
                 if each.requests_per_minute is not None:
-                    self._used[key].requests.add(now_us, 1)
+                    self._of(key, router).requests.add(now_us, 1)
+                    self._tell(key, router)
         headers: dict[str, str] = {}
         for what in ("requests", "tokens"):
             tightest = min((each[what] for each in left if what in each), default=None)
@@ -152,55 +182,134 @@ class TokenUsage:
                 headers[f"x-ratelimit-remaining-{what}"] = str(tightest[0])
         return headers
 
+    def counts(self, decision_id: str, token: str) -> list[LimitKey]:
+        """Whose limits a decision counts for: those of its token, and of its tenant."""
+        tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent
+        return [key for key in (LimitKey(tenant, token), LimitKey(tenant)) if key in self._limits]
+
+    def charge(
+        self,
+        router: str,
+        keys: Iterable[LimitKey],
+        time_us: int,
+        *,
+        requests: int = 0,
+        tokens: int = 0,
+        usd: float = 0.0,
+    ) -> None:
+        """Count what was used at a router that is served here."""
+        with self._lock:
+            for key in keys:
+                used = self._of(key, router)
+                if requests:
+                    used.requests.add(time_us, requests)
+                used.tokens.add(time_us, tokens)
+                used.usd.add(time_us, usd)
+                self._tell(key, router)
+
     def _left(
         self, key: LimitKey, limits: TokenLimitsConfig, now_us: int, *, refused: Callable[[str, str], None]
     ) -> dict[str, tuple[int, int]]:
         """What is left of each limit after this request, and the limit."""
-        used, found = self._used[key], dict[str, tuple[int, int]]()
-        if limits.usd is not None and used.usd.within(now_us) >= limits.usd:
+        used, found = self._all(key), dict[str, tuple[int, int]]()
+        dollars = [each.usd for each in used]
+        if limits.usd is not None and _within(dollars, now_us) >= limits.usd:
             refused(str(key), "usd")
-            raise _over(key, "usd", used.usd.free_s(now_us, limits.usd), most=f"{limits.usd:g} dollars")
+            raise _over(key, "usd", free_s(dollars, now_us, limits.usd), most=f"{limits.usd:g} dollars")
         for what, spent, most in (
-            ("requests", used.requests, limits.requests_per_minute),
-            ("tokens", used.tokens, limits.tokens_per_minute),
+            ("requests", [each.requests for each in used], limits.requests_per_minute),
+            ("tokens", [each.tokens for each in used], limits.tokens_per_minute),
         ):
             if most is None:
                 continue
-            left = most - spent.within(now_us)
+            left = most - _within(spent, now_us)
             if left <= 0:
                 refused(str(key), what)
-                raise _over(key, what, spent.free_s(now_us, most), most=f"{most} {what} per minute")
+                raise _over(key, what, free_s(spent, now_us, most), most=f"{most} {what} per minute")
             found[what] = max(0, math.ceil(left) - (what == "requests")), most
         return found
+
+    def _all(self, key: LimitKey) -> list[_Used]:
+        return [*self._used.get(key, {}).values()]
+
+    def _of(self, key: LimitKey, router: str) -> _Used:
+        by_router = self._used.setdefault(key, {})
+        if router not in by_router:
+            minutes = SlidingSum(_MINUTE_S, 0.25), SlidingSum(_MINUTE_S, 0.25)
+            by_router[router] = _Used(*minutes, _dollars(self._limits[key]))
+        return by_router[router]
+
+    def _tell(self, key: LimitKey, router: str) -> None:
+        first = not self._news
+        if self.changed is not None:
+            self._news.add((key, router))
+            if first:
+                self.changed()
+
+
+class RouterUsage:
+    """What counts at one router that this process serves.
+
+    Parameters
+    ----------
+    usage
+        That of all routers.
+    router, log
+        Its name, and its log.
+    """
+
+    def __init__(self, usage: TokenUsage, router: str, log: Log) -> None:
+        self._usage, self._router, self._log = usage, router, log
+        self._owners: dict[str, str] = {}  # token by decision
+        self._late = ThreadPoolExecutor(1, "usage")
+
+    def follow(self, row: Row) -> None:
+        """Take a row that another process, or this one before a restart, has written."""
+        if self._usage.limited and row.holds(DecisionMade):
+            event = row.event()
+            if isinstance(event, DecisionMade) and not event.round:
+                keys = self._usage.counts(event.id, event.token)
+                self._usage.charge(self._router, keys, row.time_us, requests=1)
+            self.take(row.time_us, event)
+        elif self._usage.limited and (row.holds(AttemptEnded) or row.holds(FeedbackGiven)):
+            self.take(row.time_us, row.event())
+
+    def take(self, time_us: int, event: Event) -> None:
+        """Take an event of this process."""
+        if not self._usage.limited:
+            return
+        if isinstance(event, DecisionMade):
+            if self._usage.counts(event.id, event.token):
+                self._owners[event.id] = event.token
+                if len(self._owners) > _MOST_OWNERS:
+                    del self._owners[next(iter(self._owners))]
+        elif isinstance(event, AttemptEnded):
+            self._add(time_us, event.decision_id, event.cost_usd, tokens=event.input_tokens + event.output_tokens)
+        elif isinstance(event, FeedbackGiven) and event.cost_usd:
+            self._add(time_us, event.decision_id, event.cost_usd)
 
     def _add(self, time_us: int, decision_id: str, usd: float, *, tokens: int = 0) -> None:
         if not usd and not tokens:
             return
-        owner = self._owners.get(decision_id)
-        if owner is None and any(getattr(log, "shared", False) for log in self._logs):
+        if decision_id not in self._owners and getattr(self._log, "shared", False):
             self._late.submit(self._charge, time_us, usd, decision_id=decision_id, tokens=tokens)
         else:
             self._charge(time_us, usd, decision_id=decision_id, tokens=tokens)
 
     def _charge(self, time_us: int, usd: float, *, decision_id: str, tokens: int) -> None:
         """Charge a token; one that is not remembered is looked up, in a thread if its log is on a server."""
-        owner = self._owners.get(decision_id) or self._look_up(decision_id)
-        with self._lock:
-            for used in self._used_by(decision_id, owner):
-                used.tokens.add(time_us, tokens)
-                used.usd.add(time_us, usd)
-
-    def _used_by(self, decision_id: str, token: str) -> list[_Used]:
-        """The sums in which a decision counts: those of its token, and of its tenant."""
-        tenant = tenant_of(decision_id.partition("/")[0])  # a draft for a ticket: ticket/agent
-        keys = (LimitKey(tenant, token), LimitKey(tenant))
-        return [self._used[key] for key in keys if key in self._limits]
+        token = self._owners.get(decision_id) or self._look_up(decision_id)
+        self._usage.charge(self._router, self._usage.counts(decision_id, token), time_us, tokens=tokens, usd=usd)
 
     def _look_up(self, decision_id: str) -> str:
         """The token of a decision that was made before what is remembered."""
-        rows = [row for log in self._logs for row in log.about(decision_id)]
-        made = [event for row in rows if row.holds(DecisionMade) and isinstance(event := row.event(), DecisionMade)]
+        rows = (row for row in self._log.about(decision_id) if row.holds(DecisionMade))
+        made = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
         return made[0].token if made else ""
+
+
+def _within(sums: Iterable[SlidingSum], now_us: int) -> float:
+    return sum(each.within(now_us) for each in sums)
 
 
 def _dollars(limits: TokenLimitsConfig) -> SlidingSum:

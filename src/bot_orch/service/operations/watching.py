@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from bot_orch.service.config import BudgetConfig
-from bot_orch.service.operations.sliding import SlidingSum
 
 __all__ = ["Alarm", "Watching"]
 
@@ -65,10 +64,10 @@ class Watching:
         if settings.window_usd is not None:
             self._level(now_us, "router", used=spent_usd, most=settings.window_usd)
 
-    def tokens(self, now_us: int, spent: Iterable[tuple[str, SlidingSum, float]]) -> None:
+    def tokens(self, now_us: int, spent: Iterable[tuple[str, float, float]]) -> None:
         """Dollars of tokens with a limit."""
         for name, used, most in spent:
-            self._level(now_us, f"token {name}", used=used.within(now_us), most=most)
+            self._level(now_us, f"token {name}", used=used, most=most)
 
     def audits(self, now_us: int, biases: Mapping[str, float]) -> None:
         """What is subtracted from agents' rewards because audits found their judge biased; told once while it is."""

@@ -369,7 +369,8 @@ def _allowed(runtime: Runtime, caller: Caller) -> dict[str, str]:
         return {}
     own, shared = (LimitKey(caller.tenant, caller.name), caller.limits), (LimitKey(caller.tenant), caller.shared_limits)
     limits = {key: each for key, each in (own, shared) if each is not None}
-    return runtime.usage.admit(limits, runtime.writer.now_us(), refused=runtime.on_limited)
+    now_us, router = runtime.writer.now_us(), runtime.config.name
+    return runtime.usage.admit(limits, now_us, router=router, refused=runtime.on_limited)
 
 
 def _target(scope: Any) -> str:

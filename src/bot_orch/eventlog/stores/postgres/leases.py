@@ -7,7 +7,7 @@ stream's lock: what the owner before has committed is there, and what it has not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,9 +15,10 @@ from bot_orch.eventlog.stores.postgres.connect import connect, driver, prepare, 
 from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.eventlog.stores.sqlfiles import queries
 
-__all__ = ["Claimed", "LeaseTable", "LeaseView", "LivingProcess", "StreamLease"]
+__all__ = ["Claimed", "Heard", "LeaseTable", "LeaseView", "LivingProcess", "StreamLease"]
 
 _Q = queries("postgres_lease")
+_USAGE = "_usage"
 _WAITS_PER_LEASE = 6  # a claim that waits must not keep heartbeats waiting
 
 
@@ -51,6 +52,13 @@ class Claimed(NamedTuple):
 
     stream: int
     epoch: int
+
+
+class Heard(NamedTuple):
+    """What was announced: whether leases have changed, and messages of processes, our own too."""
+
+    leases: bool
+    messages: list[str]
 
 
 class LeaseTable:
@@ -125,17 +133,25 @@ class LeaseTable:
         """The descriptor that is readable when there are news; ``None`` while there is no connection."""
         return None if self._connection is None or self._connection.closed else int(self._connection.fileno())
 
-    def heard(self) -> None:
+    def tell(self, messages: Sequence[str]) -> None:
+        """Send messages of less than 8000 bytes to all processes of this schema."""
+        with reaching(), self._open().pipeline():
+            for each in messages:
+                self._run("tell", each)
+
+    def heard(self) -> Heard:
         """Take what was announced."""
         with reaching():
-            for _ in self._open().notifies(timeout=0.0, stop_after=1000):
-                pass
+            found = [*self._open().notifies(timeout=0.0, stop_after=1000)]
+        told = [each.payload for each in found if each.channel.endswith(_USAGE)]
+        return Heard(len(told) < len(found), told)
 
     def _open(self) -> Any:
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._url, autocommit=True)
             self._connection.execute(f"SET lock_timeout = {round(1000 * self.lease_s / _WAITS_PER_LEASE)}")
-            self._connection.execute(f"LISTEN {split(self._url).schema}_leases")
+            schema = split(self._url).schema
+            self._connection.execute(f"LISTEN {schema}_leases; LISTEN {schema}{_USAGE}")
         return self._connection
 
     def _run(self, query: str, *arguments: Any) -> Any:

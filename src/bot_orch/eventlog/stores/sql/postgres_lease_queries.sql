@@ -23,6 +23,8 @@ WHERE s.id = l.stream AND s.name = %s AND l.owner = %s AND l.epoch = %s
 DELETE FROM owners WHERE id = %s
 -- name: notify
 SELECT pg_notify(current_schema() || '_leases', '')
+-- name: tell
+SELECT pg_notify(current_schema() || '_usage', %s)
 -- name: cut_off
 SELECT pg_terminate_backend(pid)
 FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON pg_database.oid = pg_locks.database

@@ -1,0 +1,128 @@
+"""Limits of tokens and tenants over several processes: each tells the others what was used at its routers.
+
+A change is told at once, and then no more than twenty times a second; everything is told every few seconds, in case
+something was lost, and whenever a process asks for it, because it has just started. In between a process may admit a
+request that a limit would have refused: as many as the others have admitted since they last told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from bot_orch.service.operations.usage import TokenUsage, UseTold
+
+__all__ = ["MOST_BYTES", "UsageSharing", "UsageWire"]
+
+_log = logging.getLogger("bot_orch.cluster")
+MOST_BYTES = 7000
+"""Of a message: a notification of PostgreSQL has less than 8000."""
+_PAUSE_S, _EVERYTHING_S, _DEADLINE_S = 0.05, 3.0, 5.0
+
+
+class UsageWire(Protocol):
+    """Carries messages to all other processes of a service; some may be lost."""
+
+    heard: Callable[[bytes], None] | None
+
+    def tell(self, messages: Sequence[bytes]) -> Awaitable[None]:
+        """Send messages of at most :data:`MOST_BYTES` to all others."""
+        ...
+
+
+class _Message(msgspec.Struct, array_like=True):
+    asks: bool
+    told: list[UseTold]
+
+
+_DECODER = msgspec.json.Decoder(_Message)
+
+
+class UsageSharing:
+    """Tells what was used here, and takes what others tell.
+
+    Parameters
+    ----------
+    usage
+        Of this process.
+    wire
+        To the others.
+    now_us
+        The time, as that of the events.
+    """
+
+    def __init__(self, usage: TokenUsage, wire: UsageWire, now_us: Callable[[], int]) -> None:
+        self._usage, self._wire, self._now_us = usage, wire, now_us
+        self._due, self._asked = asyncio.Event(), True
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; the others are asked for what they know."""
+        loop = asyncio.get_running_loop()
+
+        def changed() -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._due.set)
+
+        self._usage.changed, self._wire.heard = changed, self._heard
+        self._task = asyncio.create_task(self._forever(), name="usage")
+
+    async def stop(self) -> None:
+        """End."""
+        self._usage.changed = self._wire.heard = None
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _forever(self) -> None:
+        await self._tell([msgspec.json.encode(_Message(asks=True, told=[]))])
+        while True:
+            everything, self._asked = self._asked, False
+            self._due.clear()
+            told = self._usage.news(self._now_us(), everything=everything)
+            if told:
+                await self._tell([*_messages(told)])
+            await asyncio.sleep(_PAUSE_S)
+            try:
+                async with asyncio.timeout(_EVERYTHING_S):
+                    await self._due.wait()
+            except TimeoutError:
+                self._asked = True
+
+    async def _tell(self, messages: Sequence[bytes]) -> None:
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                await self._wire.tell(messages)
+        except Exception as error:  # everything is told again later
+            _log.debug("usage was not told", extra={"fields": {"detail": str(error)}})
+
+    def _heard(self, message: bytes) -> None:
+        try:
+            found = _DECODER.decode(message)
+        except msgspec.MsgspecError:  # of another release
+            return
+        self._usage.heard(found.told)
+        if found.asks:
+            self._asked = True
+            self._due.set()
+
+
+def _messages(told: Sequence[UseTold]) -> Iterator[bytes]:
+    """As few messages as hold all of it."""
+    waiting: list[UseTold] = []
+    size = 0
+    for each in told:
+        more = len(msgspec.json.encode(each)) + 1
+        if waiting and size + more > MOST_BYTES - 16:
+            yield msgspec.json.encode(_Message(asks=False, told=waiting))
+            waiting, size = [], 0
+        waiting.append(each)
+        size += more
+    if waiting:
+        yield msgspec.json.encode(_Message(asks=False, told=waiting))
