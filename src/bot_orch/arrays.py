@@ -51,14 +51,14 @@ class Field:
 
     per_agent: bool = True
     shape: tuple[int, ...] = ()
-    fill: float = 0.0
+    fill: float | tuple[float, ...] = 0.0  # one value, or one for each entry of the last axis
     dtype: str = "float64"
     identity: bool = False  # a (d, d) field that starts as ``fill`` times the identity matrix
 
     def block(self, lead: tuple[int, ...]) -> npt.NDArray[Any]:
         """Allocate an array of shape ``lead + shape`` with the initial value."""
         if self.identity:
-            unit = np.broadcast_to(self.fill * np.eye(self.shape[-1]), lead + self.shape)
+            unit = np.broadcast_to(np.asarray(self.fill) * np.eye(self.shape[-1]), lead + self.shape)
             return np.array(unit, dtype=self.dtype, order="C")
         return np.full(lead + self.shape, self.fill, dtype=self.dtype)
 

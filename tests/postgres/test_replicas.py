@@ -205,6 +205,13 @@ def test_starting_a_replica_does_not_disturb_rounds_of_others(replicas, log):
     assert kinds["task-ended@1"] == 1 and kinds["attempt@1"] == 1 and kinds["note@1"] == 0
 
 
+@pytest.mark.parametrize("policy", ["auto", "bot"])
+def test_a_decision_changes_nothing_beyond_what_the_others_fold(replicas, policy):
+    first, second = (replicas(BASE.replace("policy: bot,", f"policy: {policy},")) for _ in range(2))
+    assert first.post("/v1/decisions").status == 200  # the one that decides, and the one that folds, before any outcome
+    same_state(first, second)
+
+
 def test_states_are_compared_and_a_mismatch_stops_both(replicas, log):
     first, second = replicas(), replicas()
     for service in (first, second):

@@ -166,11 +166,12 @@ def check_determinism(policy: Policy) -> None:
 
 
 def check_choose_is_pure(policy: Policy) -> None:
-    """Looking does not change the state."""
-    state = trained_state(policy, (), 20)
-    before = encode(state)
-    _propensities(policy, state)
-    assert encode(state) == before, f"{policy.id}: choose() changed the state"
+    """Looking does not change the state, not even before the first outcome: replicas that only fold must agree."""
+    for rounds in (0, 20):
+        state = trained_state(policy, (), rounds)
+        before = encode(state)
+        _propensities(policy, state)
+        assert encode(state) == before, f"{policy.id}: choose() changed the state after {rounds} rounds"
 
 
 def check_round_trip(policy: Policy) -> None:

@@ -19,7 +19,7 @@ from numba import njit
 from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.kernels import compiled as _jit
 from bot_orch.policies.auto import memory, ridge, steps
-from bot_orch.policies.auto.state import KNOTS, MEMBERS, AutoState
+from bot_orch.policies.auto.state import KNOTS, MEMBERS, START, AutoState
 from bot_orch.policies.auto.state import row_of as _row_of
 
 __all__ = ["choose", "choose_rows", "envelope", "learn", "learn_rows"]
@@ -28,7 +28,7 @@ _PRIORS, _LIFETIME, _EARLY, _APART = memory.PRIORS, memory.LIFETIME, memory.EARL
 _FAR, _FEW, _REACH = memory.FAR, memory.FEW, memory.REACH
 _PRIOR_COUNT, _SLOPES, _COMMON, _FRAME_EARLY = ridge.PRIOR_COUNT, ridge.SLOPES, ridge.COMMON, ridge.EARLY
 _LOW, _HIGH, _OFFSET, _SPREAD = ridge.LOW, ridge.HIGH, math.sqrt(ridge.CLAIM_OFFSET), math.sqrt(ridge.CLAIM_VARIANCE)
-_LEAST_WEIGHT, _START, _MEMBERS = memory.LEAST_WEIGHT, steps.START, len(MEMBERS)
+_LEAST_WEIGHT, _START, _MEMBERS = memory.LEAST_WEIGHT, START, len(MEMBERS)
 _DISCOUNT, _TRUSTED, _CALM, _CANDIDATES = (
     steps.EVIDENCE_MEMORY,
     steps.CLAIMS_TRUSTED,
@@ -266,9 +266,6 @@ def _memory(s: AutoState, x: Floats, t: float, w: Floats, value: Floats, varianc
 @_jit
 def _predict(s: AutoState, x: Floats, claims: Floats, t: float, forgetting: bool, mean: Floats, total: Floats) -> None:
     m = len(s.uid)
-    if s.counters[0] == 0:
-        for k in range(5):
-            s.levels[k] = _START[k]
     usual = _usual(claims)
     stated, w = not math.isnan(usual), np.empty(_MEMBERS)
     _weights(s, len(x) > 0, stated, forgetting, w)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
 
-__all__ = ["KNOTS", "MEMBERS", "AutoState", "flatten", "schema"]
+__all__ = ["KNOTS", "MEMBERS", "START", "AutoState", "flatten", "schema"]
 
 #: Members of the mixture, in the order of ``evidence``. The first two are Gaussian processes on the memory.
 MEMBERS = ("lasting", "recent", "linear", "flat", "claims")
 KNOTS = 5  # basis functions of a claim
-_START_MEAN, _START_NOISE = 0.5, 0.15
+START = (0.5, 0.15, 0.15, 0.15, 0.05)  # levels before the first outcome
 
 
 class AutoState(NamedTuple):
@@ -98,7 +98,7 @@ def schema(n_features: int, capacity: int) -> Schema:
         "alpha": Field(per_agent=False, shape=(2, n), dtype="float32"),
         "rest": Field(per_agent=False, shape=(2, n), dtype="float32"),
         "evidence": Field(per_agent=False, shape=(len(MEMBERS),)),
-        "levels": Field(per_agent=False, shape=(5,)),
+        "levels": Field(per_agent=False, shape=(5,), fill=START),
         "counters": Field(per_agent=False, shape=(3,), dtype="int64"),
     }
 

@@ -26,12 +26,11 @@ from bot_orch.policies.auto.ridge import (
     predict_linear,
     refit,
 )
-from bot_orch.policies.auto.state import MEMBERS, AutoState, row_of
+from bot_orch.policies.auto.state import MEMBERS, START, AutoState, row_of
 
 __all__ = ["choose", "choose_rows", "envelope", "learn", "learn_rows"]
 
 _MEMBERS = len(MEMBERS)
-START = np.array([0.5, 0.15, 0.15, 0.15, 0.05])  # levels before the first outcome
 EVIDENCE_MEMORY = 0.995  # discount factor of the log evidence per outcome
 CLAIMS_TRUSTED = 20.0  # prior weight of the claims, relative to the other members
 CLAIMS_CALM = 0.03  # exploration of the corrections of claims, relative to that of the others
@@ -65,8 +64,6 @@ def weights_of(s: AutoState, contextual: bool, stated: bool, forgetting: bool) -
 def predict(s: AutoState, x: Floats, claims: Floats, t: float, forgetting: bool) -> tuple[Floats, Floats]:
     """Expected reward and variance relative to the noise, (M,) each."""
     m, n = len(s.uid), min(s.counters[0], len(s.owner))
-    if s.counters[0] == 0:
-        s.levels[:] = START
     stated = np.any(np.isfinite(claims))
     w = weights_of(s, len(x) > 0, bool(stated), forgetting)
     value, variance = np.zeros((_MEMBERS, m)), np.zeros((_MEMBERS, m))
