@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,9 +17,22 @@ from typing import Any
 
 from service import _wait, wrk
 
-__all__ = ["FEATURES", "PORT", "Served", "Target", "door", "drive", "routers", "server_pid", "serving", "tree_cpu_s"]
+__all__ = [
+    "FEATURES",
+    "PORT",
+    "Served",
+    "Target",
+    "door",
+    "drive",
+    "ended_cpu_s",
+    "machine_cpu_s",
+    "routers",
+    "server_pid",
+    "serving",
+    "tree_cpu_s",
+]
 
-PORT = 18_280
+PORT = 18_280 + 10 * (os.getpid() % 100)  # another run on this machine has others
 FEATURES = 10
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -58,6 +72,18 @@ def tree_cpu_s(pid: int) -> float:
         return 0.0
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(_cpu_s(each) for each in _tree(pid)) + (int(fields[13]) + int(fields[14])) / TICKS
+
+
+def ended_cpu_s() -> float:
+    """Processor time of the processes that this one has started and that have ended, such as wrk."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def machine_cpu_s() -> float:
+    """Processor time of everything on this machine."""
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / TICKS
 
 
 def routers(number: int) -> list[str]:
@@ -100,6 +126,8 @@ def serving(
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
     try:
         _wait(port, seconds=120.0)
+        if process.poll() is not None:
+            raise SystemExit(f"the service has ended; is port {port} in use?")
         yield Served(process, port)
     finally:
         process.send_signal(signal.SIGTERM)

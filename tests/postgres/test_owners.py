@@ -1,5 +1,6 @@
 """Routers with owners: any process answers for every router, and routers move with their state."""
 
+import asyncio
 import itertools
 import json
 import threading
@@ -14,6 +15,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
+from bot_orch.service.cluster.keeper import OwnerCluster
 from bot_orch.service.config import parse_config
 
 TEXT = """
@@ -40,8 +42,9 @@ AGENTS = {"default": "general", "support": "helper", "code": "coder", "fourth": 
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "x"}]}
 
 
-def config(database, lease_s=2):
-    return parse_config(TEXT.format(database=json.dumps(f"{database}&lease_s={lease_s}")))
+def config(database, lease_s=2, grace_s=1):
+    text = TEXT.format(database=json.dumps(f"{database}&lease_s={lease_s}"))
+    return parse_config(text.replace("grace_s: 1}", f"grace_s: {grace_s}}}"))
 
 
 @pytest.fixture
@@ -82,6 +85,10 @@ def decide(service, router, path=None):
     return answer.json()["id"]
 
 
+def _if_all_are_ready(listed):
+    return {each["name"]: each["decisions"] for each in listed} if all(each["ready"] for each in listed) else None
+
+
 def _unless_moving(answer):
     return None if answer.status == 503 else answer
 
@@ -103,7 +110,7 @@ def test_every_process_answers_for_every_router(begin):
                 assert service.get(f"/r/{router}{page}").status == 200
         for path in ("/", "/queue", "/login", "/health/ready", "/openapi.json", "/v1/models", "/metrics"):
             assert service.get(path).status == 200, path
-        listed = {each["name"]: each["decisions"] for each in service.get("/v1/routers").json()}
+        listed = until(lambda: _if_all_are_ready(service.get("/v1/routers").json()))
         assert set(listed) == set(AGENTS) and min(listed.values()) > 0
 
 
@@ -172,6 +179,43 @@ def test_routers_move_under_load_and_nothing_is_lost_or_doubled(begin, database)
         assert set(made.values()) == {1} and set(learned.values()) == {1}
         assert replay(log).ok
         log.close()
+
+
+def test_a_move_does_not_wait_for_a_grace_that_nobody_needs(begin):
+    one = begin(grace_s=600)
+    until(lambda: owned(one) == set(AGENTS))
+    other = begin(grace_s=600)
+    spread(one, other)
+    for router in AGENTS:
+        decide(other, router)
+    one.stop()
+    until(lambda: owned(other) == set(AGENTS))
+
+
+def test_what_is_known_to_a_router_on_the_move_is_not_unknown(begin, monkeypatch):
+    """While nobody serves a router, reports on its decisions wait, then get 503; never 404."""
+    one, other = begin(), begin()
+    spread(one, other)
+    made, router = next((decide(one, name), name) for name in ("support", "code", "fourth") if name in owned(one))
+    gap, take = threading.Event(), OwnerCluster._take
+
+    async def taking(self, name):
+        while not gap.is_set():
+            await asyncio.sleep(0.01)
+        await take(self, name)
+
+    monkeypatch.setattr(OwnerCluster, "_take", taking)
+    monkeypatch.setattr(other.runtime.neighbours, "_wait_s", 1.0)
+    one.stop()
+    report = {"decision_id": made, "reward": 1.0}
+    answer = other.post("/v1/feedback", report)
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "no_owner"), answer
+    assert other.get(f"/v1/decisions/{made}").status == 503
+    gap.set()
+    assert until(lambda: _unless_moving(other.post("/v1/feedback", report))).json()["effect"] == "learned"
+    until(lambda: owned(other) == set(AGENTS))
+    assert other.get("/v1/decisions/00000000-0000-7000-8000-000000000000").status == 404
+    assert router in owned(other)
 
 
 def test_owners_need_one_database(database):

@@ -186,6 +186,7 @@ class _Doors:
         new = self._made(old.config)
         new.away = True
         self._change(name, new)
+        old.away = True  # a request that has it already goes on to the next process
         await _wound_up(old)
 
     def _made(self, config: Config, **options: Any) -> Runtime:
@@ -243,7 +244,7 @@ async def _wound_up(runtime: Runtime) -> None:
     """Stop a router that takes no more requests."""
     try:
         async with asyncio.timeout(runtime.config.limits.grace_s):
-            while runtime.in_flight:
+            while runtime.in_flight or runtime.serving:
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         pass

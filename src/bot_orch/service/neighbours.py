@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -28,7 +28,7 @@ ROUTER_HEADER = b"x-bot-orch-router"
 ANY = "*"
 """In place of a router: whichever knows the decision, task or ticket that a request is about."""
 MOVED_HEADER = "x-bot-orch-moved"
-"""On an answer: the router is not here, and nothing was done."""
+"""On an answer: the router is not here, and nothing was done; the routers that are here, if any of them was asked."""
 WHOLE_PATH = "bot_orch.path"
 """Key of an ASGI scope: the path as the client sent it, if a router's own part of it was taken off."""
 PASSED = "bot_orch.passed"
@@ -73,8 +73,11 @@ class Neighbours(Protocol):
         """Let the process that serves a router answer; 503 if there is none for too long."""
         ...
 
-    async def offer(self, exchange: Exchange) -> bool:
-        """Let the process answer that knows what a request is about; False if none does, and nothing was done."""
+    async def offer(self, exchange: Exchange, routers: Set[str]) -> bool:
+        """Let the process answer that knows what a request is about; False if none does, and nothing was done.
+
+        ``routers`` are those that may know it; while nobody serves one of them, nobody can say that it does not.
+        """
         ...
 
     async def ask(self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False) -> list[Said]:
@@ -94,7 +97,7 @@ def alone(headers: Mapping[bytes, bytes]) -> bool:
     return ROUTER_HEADER in headers
 
 
-def moved(router: str) -> Problem:
-    """The answer to a request that was passed on to a process that does not serve its router."""
+def moved(router: str, *, here: Set[str] = frozenset()) -> Problem:
+    """The answer to a request that was passed on to a process that does not serve its router; it serves ``here``."""
     message = f"the router {router!r} is served by another process; try again"
-    return Problem(503, "moved", message, headers={"retry-after": "1", MOVED_HEADER: "1"})
+    return Problem(503, "moved", message, headers={"retry-after": "1", MOVED_HEADER: ",".join(sorted(here))})

@@ -98,6 +98,7 @@ class Runtime:
         self._given_log, self._clock, self._grouped = log, clock or SystemClock(), grouped
         self.guards: dict[str, Guard] = {}
         self.in_flight, self.background = DecisionsInFlight(), BackgroundTasks()
+        self.serving = 0  # requests that are being answered
         self.answers: Observers[[DecisionMade, CallRequest, CallReply]] = Observers()
         self.usage = TokenUsage(self.on_limited)
         self.used: RouterUsage | None = None  # of this router
@@ -118,7 +119,7 @@ class Runtime:
         self.reference = msgspec.to_builtins(config.router.reference)
         self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
         self.neighbours: Neighbours | None = None  # other processes, if they serve some of the routers
-        self.away = False  # whether another process serves this router, which is never opened here
+        self.away = False  # whether another process serves this router: it was not opened here, or is being left
         self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
         self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self.on_trial: tuple[AgentConfig, ...] = ()

@@ -70,8 +70,8 @@ class DecisionsInFlight:
     >>> with in_flight.working("ours"):
     ...     list(in_flight), "ours" in in_flight, "theirs" in in_flight
     (['ours'], True, True)
-    >>> "ours" in in_flight
-    False
+    >>> "ours" in in_flight, bool(in_flight)
+    (False, False)
     """
 
     def __init__(self) -> None:
@@ -96,3 +96,6 @@ class DecisionsInFlight:
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._own))
+
+    def __len__(self) -> int:
+        return len(self._own)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
@@ -65,7 +65,7 @@ class Switchboard:
                 if found.near and self.hand_over is not None and self.hand_over(found, exchange):
                     self._count(router, "handed_over")
                     return
-                if await self._send(found, router, exchange):
+                if await self._send(found, router, exchange) is None:
                     self._count(router, "passed_on")
                     return
                 if not again:
@@ -75,20 +75,29 @@ class Switchboard:
                 return
             left_s = until - loop.time()
             if left_s <= 0:
-                self._count(router, "nobody")
-                message = f"no process serves the router {router!r} at the moment; try again"
-                raise Problem(503, "no_owner", message, headers={"retry-after": "1"})
+                raise self._nobody(router)
             await mine.changed(min(left_s, _LOOK_S))
 
-    async def offer(self, exchange: Exchange) -> bool:
-        """Let the process answer that knows what a request is about; False if none does, and nothing was done."""
+    async def offer(self, exchange: Exchange, routers: Set[str]) -> bool:
+        """See :class:`bot_orch.service.neighbours.Neighbours`."""
         if exchange.raw is None:
             exchange.raw = b""
-        for each in tuple(self.directory.neighbours.values()):
-            if await self._send(each, ANY, exchange, insist=True):
-                self._count(ANY, "passed_on")
-                return True
-        return False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._wait_s
+        while True:
+            missing = set(routers)
+            for each in tuple(self.directory.neighbours.values()):
+                asked = await self._send(each, ANY, exchange)
+                if asked is None:
+                    self._count(ANY, "passed_on")
+                    return True
+                missing -= asked
+            if not missing:
+                return False
+            left_s = until - loop.time()
+            if left_s <= 0:
+                raise self._nobody(min(missing))
+            await self.directory.changed(min(left_s, _LOOK_S))
 
     async def ask(self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False) -> list[Said]:
         """See :class:`bot_orch.service.neighbours.Neighbours`."""
@@ -124,10 +133,10 @@ class Switchboard:
         scope.pop(PASSED, None)
         await serve(scope, _replayed(exchange), exchange.send)
 
-    async def _send(self, other: Neighbour, router: str, exchange: Exchange, *, insist: bool = False) -> bool:
-        """Send a request on and its answer back; False if nothing was done there.
+    async def _send(self, other: Neighbour, router: str, exchange: Exchange) -> Set[str] | None:
+        """Send a request on and its answer back.
 
-        Nobody may be sure of that if a process does not answer: with ``insist`` that is an error, too.
+        If nothing was done there: the routers that were asked in vain.
         """
         task = asyncio.ensure_future(self._attempt(other, router, exchange))
         watch = [task, asyncio.ensure_future(self._lost(other))]
@@ -139,11 +148,9 @@ class Switchboard:
                 return task.result()
             if watch[1].done():
                 raise _broken(router)
-            return True  # to nobody
-        except _NothingDoneError as error:
-            if insist:
-                raise _broken(router) from error
-            return False
+            return None  # to nobody
+        except _NothingDoneError:
+            return frozenset()
         finally:
             for each in watch:
                 each.cancel()
@@ -151,7 +158,7 @@ class Switchboard:
                 with suppress(asyncio.CancelledError, Exception):
                     await each
 
-    async def _attempt(self, other: Neighbour, router: str, exchange: Exchange) -> bool:
+    async def _attempt(self, other: Neighbour, router: str, exchange: Exchange) -> Set[str] | None:
         scope, started = exchange.scope, False
         session, base = self._session(other)
         query = b"?" + scope["query_string"] if scope.get("query_string") else b""
@@ -166,16 +173,16 @@ class Switchboard:
                 scope["method"], _url(target), data=body, headers=headers, allow_redirects=False
             ) as answer:
                 if MOVED_HEADER in answer.headers:
-                    return False
+                    return frozenset(answer.headers[MOVED_HEADER].split(","))
                 started = True
                 await _relay(answer, exchange.send)
-                return True
+                return None
         except aiohttp.ClientConnectorError as error:
             raise _NothingDoneError from error
         except (aiohttp.ClientError, OSError) as error:
             if started:  # the client sees an answer that ends too early
                 _log.warning("an answer broke off", extra={"fields": _of(other, error)})
-                return True
+                return None
             raise _broken(router) from error
 
     async def _lost(self, other: Neighbour) -> None:
@@ -199,6 +206,11 @@ class Switchboard:
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             )
         return self._sessions[other.address], "http://worker" if other.near else f"http://{other.address}"
+
+    def _nobody(self, router: str) -> Problem:
+        self._count(router, "nobody")
+        message = f"no process serves the router {router!r} at the moment; try again"
+        return Problem(503, "no_owner", message, headers={"retry-after": "1"})
 
     def _count(self, router: str, how: str) -> None:
         own = str(self.directory.own)

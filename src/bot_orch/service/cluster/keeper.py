@@ -33,7 +33,7 @@ _log = logging.getLogger("bot_orch.cluster")
 _LEASE, _SERVE, _BEAT, _SETTLE = 0.6, 0.5, 0.1, 0.5  # in lease_s: lease, own deadline, beats, least stay of a router
 _LONGEST_BEAT_S = 1.0
 _MOVES = 4  # at a time
-_STEADY = 3  # beats after an interruption before leases that ran out meanwhile are taken
+_STEADY = 3  # beats after an interruption before leases that ran out meanwhile are taken; beats before a move
 _LEAVE_S = 10.0
 
 
@@ -64,6 +64,7 @@ class OwnerCluster:
         self._until = 0.0
         self._held: dict[str, Claimed] = {}
         self._served: dict[str, float] = {}  # since when
+        self._goals: dict[str, tuple[int, float]] = {}  # where it should be, since when
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._free: dict[str, int] = {}  # beats for which nobody has had it
         self._refused: dict[str, float] = {}  # until when
@@ -187,13 +188,23 @@ class OwnerCluster:
             if name in self._busy:
                 continue
             if name in self._held:
-                settled = elapsed_s() - self._served.get(name, elapsed_s()) >= self._settle_s
-                if goal != own and settled and len(self._busy) < _MOVES:
+                if self._should_give(name, goal) and len(self._busy) < _MOVES:
                     self._begin(name, self._give(name, goal))
             elif held.owner in (None, own) and self._may_claim(name, goal):
                 self._begin(name, self._take(name))
         for name in [each for each in self._held if each not in routers and each not in self._busy]:
             self._begin(name, self._forget(name))
+
+    def _should_give(self, name: str, goal: int) -> bool:
+        """Whether to leave a router: one that has been here for a while, and would be better elsewhere for some beats.
+
+        Loads of other processes are a beat old, so that a burst looks uneven at first.
+        """
+        now, known = elapsed_s(), self._goals.get(name, (goal, elapsed_s()))
+        self._goals[name] = known if known[0] == goal else (goal, now)
+        if goal == self._table.id or now - self._served.get(name, now) < self._settle_s:
+            return False
+        return now - self._goals[name][1] >= _STEADY * self._every_s
 
     def _may_claim(self, name: str, goal: int) -> bool:
         """Whether to claim a router that nobody holds: one of ours, or one that its process does not take."""
@@ -233,6 +244,7 @@ class OwnerCluster:
         if self._thread is None or self._doors is None:
             return
         self._served.pop(name, None)
+        self._goals.pop(name, None)
         self._publish()
         await self._doors.give(name)
         claimed = self._held.pop(name, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
@@ -223,6 +223,7 @@ class Endpoint:
                     exchange = Exchange(scope, receive, send, raw=other.raw)
                     await self._runtime.neighbours.pass_on(other.router, exchange)
                 return
+            request.runtime.serving += 1
             answer = await (self._watched(request, receive) if self._watch else self._handle(request))
             if isinstance(answer, StreamedReply):
                 status = 200
@@ -245,6 +246,8 @@ class Endpoint:
             status = reply.status
             await send_reply(reply, self._headers(request), send)
         finally:
+            if request is not None:
+                request.runtime.serving -= 1
             self._room.give_back(size[0])
             if trace is not None:
                 given = (None, {}) if request is None else (request.body, request.headers_out)
@@ -275,7 +278,7 @@ class Endpoint:
             check_length(headers, most)  # an owner that refuses it might hang up before it has all of it
             named = prefix or caller.router is not None or face.people
             if named or not (face.takes_body(method) or "id" in scope.get("path_params", {})):
-                raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name)
+                raise _elsewhere(runtime, exchange, passed_on)
         elif self._route not in _HEALTH and not runtime.away:
             await runtime.loaded_soon()
             runtime.check_loaded(brief=bool(caller.tenant))
@@ -288,14 +291,20 @@ class Endpoint:
             body = await face.decode(raw, limits)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
         if runtime.peers and not face.people and not self._local:
+            here = {each for each, peer in runtime.peers.items() if not peer.away and peer.loaded}
             found = await of_request(runtime, prefix, caller, body=body, params=params)
-            runtime = found or await self._unknown(runtime, exchange, passed_on)
+            if found is None:
+                wanted = {each for each in runtime.peers if caller.may_use(each)}
+                found = await self._unknown(runtime, exchange, passed_on, wanted, here=here)
+            runtime = found
             if runtime.away:
-                raise moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name, exchange.raw)
+                raise _elsewhere(runtime, exchange, passed_on)
             if self._route not in _HEALTH:
                 await runtime.loaded_soon()
                 runtime.check_loaded(brief=bool(caller.tenant))
             allowed = _allowed(runtime, caller) if self._decides else {}
+        if runtime.away and not self._local:  # since a moment ago
+            raise _elsewhere(runtime, exchange, passed_on)
         return Request(
             runtime,
             caller,
@@ -317,11 +326,13 @@ class Endpoint:
             raise moved(name[:64])
         return self._runtime.peers[name]
 
-    async def _unknown(self, runtime: Runtime, exchange: Exchange, passed_on: str) -> Runtime:
+    async def _unknown(
+        self, runtime: Runtime, exchange: Exchange, passed_on: str, wanted: Set[str], *, here: Set[str]
+    ) -> Runtime:
         """The router for something that none here knows: another process may, else it is the one asked."""
         if passed_on:
-            raise moved(runtime.config.name)
-        if runtime.neighbours is not None and await runtime.neighbours.offer(exchange):
+            raise moved(runtime.config.name, here=here)
+        if runtime.neighbours is not None and await runtime.neighbours.offer(exchange, wanted - here):
             raise Elsewhere
         return runtime
 
@@ -361,6 +372,11 @@ class Endpoint:
             _log.error("defect", exc_info=error, extra={"fields": {"route": self._route}})
             return Problem(500, "internal", "the service failed; the log has details")
         return problem
+
+
+def _elsewhere(runtime: Runtime, exchange: Exchange, passed_on: str) -> Exception:
+    """What sends a request to the process that serves its router."""
+    return moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name, exchange.raw)
 
 
 def _allowed(runtime: Runtime, caller: Caller) -> dict[str, str]:
