@@ -23,6 +23,7 @@ from bot_orch.eventlog.versions import (
     ProposalVerdict,
     verdict,
 )
+from bot_orch.service.logs import LastingProblem
 
 __all__ = ["ConfigKeeper", "VersionedProcess"]
 
@@ -89,6 +90,8 @@ class ConfigKeeper:
         self._tried_at = 0.0
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, "config")
+        self._unseen = LastingProblem(_log, "configuration versions cannot be seen")
+        self._not_adopted = LastingProblem(_log, "configuration not adopted yet")
         self._running: asyncio.Task[None] | None = None
         self._working: asyncio.Task[None] | None = None
 
@@ -180,9 +183,9 @@ class ConfigKeeper:
             try:
                 await self.beat()
             except Exception as error:  # the database is away: the version in force stays
-                fields = {"error": type(error).__name__, "detail": str(error)}
-                _log.warning("configuration versions cannot be seen", extra={"fields": fields})
+                self._unseen.tell(error)
             else:
+                self._unseen.over()
                 if self._working is None or self._working.done():
                     self._working = asyncio.create_task(self._work_once(), name="config work")
             with suppress(TimeoutError):
@@ -193,8 +196,9 @@ class ConfigKeeper:
         try:
             await self.work()
         except (BotOrchError, OSError) as error:  # storage; the next beat tries again
-            fields = {"error": type(error).__name__, "detail": str(error)}
-            _log.warning("configuration not adopted yet", extra={"fields": fields})
+            self._not_adopted.tell(error)
+        else:
+            self._not_adopted.over()
         if before != (self._process.running, self.prepared, self.problem):
             self._wake.set()  # others wait for it
 

@@ -15,6 +15,7 @@ from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.events import Configured, Noted
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.postgres.roster import Peer, ReplicaCondition
+from bot_orch.service.logs import LastingProblem
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.circuits import RESET, heed_circuits, open_circuits
 from bot_orch.service.storage.following import SlowConnectionError
@@ -61,6 +62,7 @@ class Member:
         self._steady_since = self._beaten_at = 0.0
         writer.followed.subscribe(self._followed)
         self._rounds = BackgroundRounds(local, writer)
+        self._problem = LastingProblem(_log, "roster failed")
 
     def start(self) -> None:
         """Start the heartbeat."""
@@ -112,7 +114,9 @@ class Member:
             except Exception as error:
                 # Without heartbeats all replicas look dead: wait until the living ones have sent theirs.
                 self._steady_since = loop.time()
-                _log.warning("roster failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
+                self._problem.tell(error)
+            else:
+                self._problem.over()
             await asyncio.sleep(self.beat_s)
 
     async def beat(self) -> None:
