@@ -104,6 +104,16 @@ def test_closing_ends_a_query_that_waits(database):
         log.close()
 
 
+def test_closing_ends_a_connection_that_is_being_made(database):
+    from bot_orch.eventlog.stores.postgres.connect import connect
+
+    with proxied(database, "&query_s=600") as proxy:
+        proxy.set(SWALLOW)
+        ended = threading.Event()
+        threading.Timer(0.3, ended.set).start()
+        assert isinstance(in_thread(lambda: connect(proxy.url, ended=ended)), LogUnavailableError)
+
+
 def started(url, **options):
     return Running(parse_config(BASE.format(database=json.dumps(url), port=0)), **options)
 

@@ -14,7 +14,19 @@ from functools import cache
 from time import monotonic
 from typing import Any
 
-__all__ = ["limited"]
+__all__ = ["connecting", "limited"]
+
+_connecting = threading.local()
+
+
+@contextmanager
+def connecting(ended: threading.Event | None) -> Iterator[None]:
+    """Let this thread give up a connection that is being made inside the ``with`` block once ``ended`` is set."""
+    _connecting.ended = ended
+    try:
+        yield
+    finally:
+        _connecting.ended = None
 
 
 @cache
@@ -29,6 +41,20 @@ def limited(psycopg: Any) -> Any:
 
         query_s = 5.0
         ended = threading.Event()
+
+        @classmethod
+        def _connect_gen(cls, *arguments: Any, **options: Any) -> Generator[Any, Any, Any]:
+            """See psycopg; a release that calls it otherwise waits for its ``connect_timeout``."""
+            ended, gen = getattr(_connecting, "ended", None), super()._connect_gen(*arguments, **options)
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = yield wanted
+                    if not ready and ended is not None and ended.is_set():
+                        raise SilentServerError("given up, as the log is being closed")
+                    wanted = gen.send(ready)
+            except StopIteration as done:
+                return done.value
 
         def limit(self, query_s: float, ended: threading.Event | None = None) -> None:
             """Give up after ``query_s`` of silence, or when ``ended`` is set."""
