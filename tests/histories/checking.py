@@ -11,6 +11,7 @@ from recorded import WRITES
 
 AHEAD_S = 10.0  # how far an event may be ahead of the wall clock
 BACK_S = 5.0
+OK = (200, 202)
 
 
 def violations(history, back_s=BACK_S):
@@ -30,9 +31,11 @@ def violations(history, back_s=BACK_S):
             told_as_written(ops, facts),
             derivable(stream),
             equal_states(stream),
+            configured(stream, history),
         )
         found += [f"{stream.router}: {line}" for check in checks for line in check]
     found += misread(history.ops)
+    found += adopted(history)
     found += [f"{op.router}: {op.kind} was answered {op.detail}" for op in history.ops if op.outcome == "wrong"]
     found += late_back(history, back_s)
     return found
@@ -125,6 +128,36 @@ def equal_states(stream):
             yield f"state: that of replica {replica} after event {seq} is not that of the log"
 
 
+def configured(stream, history):
+    """Versions take effect in their order, once they are adopted; every decision is between agents of its version."""
+    versions = {each.number: each for each in history.versions}
+    at, newest = 1, max((each.number for each in history.versions if each.status == "adopted"), default=1)
+    for fact in stream.facts:
+        if fact.kind == "version":
+            if fact.version < at:
+                yield f"config: row {fact.seq} goes back from version {at} to {fact.version}"
+            if fact.version not in versions or versions[fact.version].status != "adopted":
+                yield f"config: row {fact.seq} names version {fact.version}, which was not adopted"
+            at = fact.version
+        elif fact.kind == "decision" and at in versions:
+            foreign = set(fact.agents) - set(versions[at].agents.get(stream.router, fact.agents))
+            if foreign:
+                yield f"config: row {fact.seq} decides with {sorted(foreign)}, not in version {at}"
+    if at != newest:
+        yield f"config: the log ends with version {at}, and {newest} is in force"
+
+
+def adopted(history):
+    """A version that was acknowledged is adopted, and the newest of them runs everywhere in the end."""
+    known = {each.number for each in history.versions if each.status == "adopted"}
+    for change in history.changes:
+        if change.status == 0 and change.version and change.version not in known:
+            yield f"config: version {change.version} was acknowledged, and is not adopted"
+    for replica, version in history.running.items():
+        if known and version != max(known):
+            yield f"config: replica {replica} runs version {version}, and {max(known)} is in force"
+
+
 def misread(ops):
     """A decision whose outcome was acknowledged before is not read as pending."""
     settled = {}
@@ -176,22 +209,26 @@ def successes(history):
     for op in history.ops:
         if op.kind in WRITES:
             for each in op.tries:
-                if each.status in (200, 202):
+                if each.status in OK:
                     found.setdefault(each.replica, []).append(each.ended)
     return {replica: sorted(times) for replica, times in found.items()}
 
 
 @dataclass
 class Outage:
-    """Seconds in which a write could be taken, and those of them in which none was; and how soon replicas were back."""
+    """Seconds in which a write could be taken, and those of them in which none was; and how soon replicas were back.
+
+    ``of_routers`` are, for each router, those of them in which a write was asked for, and in which none was taken.
+    """
 
     seconds: int = 0
     silent: int = 0
+    of_routers: dict[str, list[int]] = field(default_factory=dict)
     backs_s: list[float] = field(default_factory=list)
 
     def add(self, history):
         """Count one history: whole seconds in which PostgreSQL was up and one replica without a fault."""
-        times = sorted(at for each in successes(history).values() for at in each)
+        tries = [(op.router, each) for op in history.ops if op.kind in WRITES for each in op.tries]
         down = [fault for fault in history.faults if fault.replica < 0]
         for second in range(int(history.ended - history.begun)):
             start = history.begun + second
@@ -200,7 +237,13 @@ class Outage:
             if not _someone(history, start, start + 1):
                 continue
             self.seconds += 1
-            self.silent += not any(start <= at < start + 1 for at in times)
+            asked = {router for router, each in tries if start <= each.begun < start + 1}
+            taken = {router for router, each in tries if each.status in OK and start <= each.ended < start + 1}
+            self.silent += not taken
+            for router in asked:
+                found = self.of_routers.setdefault(router, [0, 0])
+                found[0] += 1
+                found[1] += router not in taken
         self.backs_s += [seconds for _, seconds in returns(history)]
         return self
 

@@ -58,7 +58,7 @@ class Client:
 
     async def tried(self, op, method, path, body=None, *, headers=None, done):
         """The answer, sooner or later; nothing if there was none."""
-        prefix = "" if op.router == self.routers[0] else f"/r/{op.router}"
+        prefix = "" if op.router == "default" else f"/r/{op.router}"
         for _ in range(1 if self.keeps_to is not None else TRIES):
             replica = self.at % len(self.ports)
             begun, status, document = time.monotonic(), 0, None

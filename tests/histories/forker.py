@@ -1,7 +1,8 @@
 """Starts replicas quickly: everything is imported once, then every line on stdin forks one.
 
-A line is JSON: ``config`` (path), ``clock`` (a file with eight bytes: microseconds to add to the wall clock, read at
-every look at the clock) and ``log`` (where stderr goes). The answer is the process id.
+A line is JSON: ``command`` (of ``bot-orch``, a list), ``clock`` (a file with eight bytes: microseconds to add to the
+wall clock, read at every look at the clock), ``log`` (where output goes, with the exit status at the end) and
+``without`` (promises to break, for controls: see ``BREAKS``). The answer is the process id.
 """
 
 import ctypes
@@ -15,11 +16,31 @@ import sys
 import time
 
 from bot_orch import clock
-from bot_orch.service.config import load_config, parse_config
-from bot_orch.service.server import serve
+from bot_orch.cli.main import main as bot_orch
+from bot_orch.eventlog.stores.postgres import log as postgres_log
+from bot_orch.service.cluster.keeper import OwnerCluster
+from bot_orch.service.config import parse_config
 from bot_orch.service.warming import warm_up
 
 POLICIES = ("bot", "auto")
+
+
+def no_fence():
+    """An owner appends whatever its epoch is."""
+    postgres_log._Q["fence"] = "SELECT %s, %s"
+
+
+def no_deadline():
+    """An owner that did not hear of its lease goes on until it hears of the next owner."""
+    OwnerCluster._holds = lambda self, name, claimed: self._held.get(name) is claimed
+
+
+def no_lock():
+    """Replicas append without waiting for their turn."""
+    postgres_log._Q["lock"] = "SELECT %s"
+
+
+BREAKS = {"fence": no_fence, "deadline": no_deadline, "lock": no_lock}
 
 
 def set_clock(path):
@@ -29,21 +50,24 @@ def set_clock(path):
     clock.SystemClock.now_us = lambda _: time.time_ns() // 1000 + struct.unpack("q", shared[:8])[0]
 
 
-def run(config, clock, log):
+def run(command, clock, log, without=()):
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # nobody outlives this process, however that ends
-    stderr = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(stderr, 2)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     faulthandler.register(signal.SIGUSR1)  # to see where one hangs
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     set_clock(clock)
+    for each in without:
+        BREAKS[each]()
     try:
-        status = serve(load_config(config), lambda: load_config(config), lambda _: None)
+        status = bot_orch(command)
     except BaseException as error:
-        print(f"ended: {error!r}", file=sys.stderr)  # noqa: T201
-        status = 1
-    os._exit(status)
+        status = repr(error)
+    print(f"ended: {status}", flush=True)  # noqa: T201
+    os._exit(0)
 
 
 def main():

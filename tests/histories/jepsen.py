@@ -17,7 +17,7 @@ for _name in ("postgres", "service", "histories"):
     sys.path.insert(0, str(Path(__file__).parents[1] / _name))
 
 from checking import Outage, violations  # noqa: E402
-from playing import Play, Setting  # noqa: E402
+from playing import MODES, Play, Setting  # noqa: E402
 
 OUT = Path("out/histories")
 NEED = 0.99
@@ -34,9 +34,9 @@ def own():
     return _own["pg"], _own["forker"]
 
 
-def one(seed, seconds, keep):
+def one(seed, seconds, mode, keep):
     """Play and check one history; (history, what is wrong, its line)."""
-    play = Play(Setting.of(seed, seconds), *own())
+    play = Play(Setting.of(seed, seconds, mode), *own())
     try:
         history = play.run()
     except Exception as error:
@@ -92,12 +92,12 @@ def end():
         _own.clear()
 
 
-def work(queue, results, seconds, keep):
+def work(queue, results, seconds, mode, keep):
     """Play the seeds of a queue, one after the other."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and stop the server
     try:
         while (seed := queue.get()) is not None:
-            results.put(one(seed, seconds, keep))
+            results.put(one(seed, seconds, mode, keep))
     finally:
         end()
 
@@ -108,6 +108,7 @@ def main():
     parser.add_argument("--first", type=int, default=1, metavar="SEED")
     parser.add_argument("--only", type=int, metavar="SEED", help="play one again")
     parser.add_argument("--seconds", type=float, default=15.0, help="of faults, in each history")
+    parser.add_argument("--mode", choices=MODES, help="of all histories (default: every second one has owners)")
     parser.add_argument("--jobs", type=int, default=2, help="at a time")
     parser.add_argument("--keep", action="store_true", help=f"write every history to {OUT}, not only those that fail")
     arguments = parser.parse_args()
@@ -118,7 +119,9 @@ def main():
     context = multiprocessing.get_context("spawn")
     queue, results = context.Queue(), context.Queue()
     workers = [
-        context.Process(target=work, args=(queue, results, arguments.seconds, arguments.keep), daemon=True)
+        context.Process(
+            target=work, args=(queue, results, arguments.seconds, arguments.mode, arguments.keep), daemon=True
+        )
         for _ in range(min(arguments.jobs, len(seeds)))
     ]
     for seed in (*seeds, *(None for _ in workers)):

@@ -32,6 +32,26 @@ class Planned:
     number: float = 0.0
 
 
+@dataclass(frozen=True)
+class PlannedChange:
+    """A configuration to apply; ``killed_s`` is when the command is killed, if it is."""
+
+    begin: float
+    what: str  # one of the configurations, or "rollback"
+    killed_s: float | None = None
+
+
+def changes(seed, *, seconds, variants, pause_s=(2.0, 5.0)):
+    """Configurations forward and back, in order."""
+    rng = random.Random(f"changes-{seed}")  # noqa: S311
+    found, at = [], rng.uniform(0.3, 2.0)
+    while at < seconds - 1.0:
+        what = rng.choice([*variants, "rollback", "rollback"]) if found else rng.choice(variants)
+        found.append(PlannedChange(at, what, rng.uniform(0.05, 0.6) if rng.random() < 0.2 else None))
+        at += rng.uniform(*pause_s)
+    return found
+
+
 def plan(seed, *, replicas, seconds, kinds=KINDS, pause_s=(0.2, 1.5)):
     """Faults in order; the same for the same arguments."""
     rng = random.Random(seed)  # noqa: S311

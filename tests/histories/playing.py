@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import re
@@ -15,16 +16,21 @@ import nemesis
 import psutil
 from checking import BACK_S, successes
 from clients import Client
-from recorded import Fact, Fault, History, Stream
-from replicas import Replica, ask
+from recorded import Change, Fact, Fault, History, Stream, Version
+from replicas import VARIANTS, Replica, ask, document
 
-from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
+from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.eventlog.rollout import CONFIG_VERSION
 from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
+from bot_orch.eventlog.stores.postgres.leases import LeaseTable
+from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.eventlog.verification import replay
 from bot_orch.testing.tcp_proxy import LinkFault
 
 TIMING = "hold_s=1&lease_s=1.5&query_s=1"
-MODES = ("turns",)
+MODES = ("turns", "owner")
+ROUTERS = ("default", "support", "code", "law")
 
 
 @dataclass(frozen=True)
@@ -37,13 +43,15 @@ class Setting:
     seconds: float
     routers: tuple[str, ...] = ("default",)
     settle_s: float = 12.0  # for replicas to come back at the end
+    without: tuple[str, ...] = ()  # promises to break: see forker.py
+    faults: tuple[str, ...] = tuple(nemesis.KINDS)
 
     @classmethod
-    def of(cls, seed, seconds=15.0):
-        """Drawn from the seed."""
+    def of(cls, seed, seconds=15.0, mode=None):
+        """Drawn from the seed; every second history has owners."""
         rng = random.Random(f"setting-{seed}")  # noqa: S311
-        replicas = 3 if seconds >= 10 else 2
-        return cls(seed, rng.choice(MODES), replicas, seconds, ("default", "support", "code")[: rng.randint(1, 3)])
+        replicas, mode = 3 if seconds >= 10 else 2, mode or MODES[seed % 2]
+        return cls(seed, mode, replicas, seconds, ROUTERS[: rng.randint(1, 3) if mode == "turns" else 4])
 
 
 class Play:
@@ -63,7 +71,8 @@ class Play:
             self.url = await asyncio.to_thread(self.pg.database)
             socket = Path(re.search(r"host=([^&]+)", self.url)[1]) / ".s.PGSQL.5432"
             self.replicas = [
-                Replica(number, self.folder, self.forker, str(socket)) for number in range(self.setting.replicas)
+                Replica(number, self.folder, self.forker, str(socket), self.setting.without)
+                for number in range(self.setting.replicas)
             ]
             async with contextlib.AsyncExitStack() as stack:
                 for each in self.replicas:
@@ -87,8 +96,8 @@ class Play:
     async def _play(self):
         history, done = self.history, asyncio.Event()
         for each in self.replicas:
-            each.write(self._database, routers=self.setting.routers[1:])
-        self.replicas[0].start()
+            each.write(self._database, mode=self.setting.mode, routers=self.setting.routers)
+        self.replicas[0].start(first=True)
         await self.replicas[0].ready()
         if self.prepare is not None:
             await asyncio.to_thread(self.prepare, self.url)
@@ -96,11 +105,8 @@ class Play:
             each.start()
         for each in self.replicas:
             await each.ready()
-        ports, routers = [each.port for each in self.replicas], self.setting.routers
-        clients = [Client(f"p{i}", history, ports, routers=routers, keeps_to=i) for i in range(len(ports))]
-        clients += [Client(f"c{i}", history, ports, routers=routers) for i in range(2)]
         async with asyncio.TaskGroup() as group:
-            for client in clients:
+            for client in self._clients():
                 group.create_task(client.run(done))
             supervisors = [group.create_task(each.supervise()) for each in self.replicas]
             history.begun, history.first_us = time.monotonic(), time.time_ns() // 1000
@@ -110,6 +116,7 @@ class Play:
             done.set()
             for each in supervisors:
                 each.cancel()
+        await self._agreed()
         await self._states()
         for each in self.replicas:
             each.signal(signal.SIGTERM)
@@ -117,12 +124,50 @@ class Play:
             if not await each.ends(signal.SIGTERM):
                 history.problems.append(f"replica {each.number} ignores SIGTERM")
 
+    def _clients(self):
+        """Two that go around, and some that keep to a replica: with owners one for each router, which may be away."""
+        ports, routers = [each.port for each in self.replicas], self.setting.routers
+        for i in range(2):
+            yield Client(f"c{i}", self.history, ports, routers=routers)
+        for i in range(len(ports)):
+            if self.setting.mode == "turns":
+                yield Client(f"p{i}", self.history, ports, routers=routers, keeps_to=i)
+                continue
+            for router in routers:
+                name, pace_s = f"p{i}-{router}", 0.08 * len(routers)
+                yield Client(name, self.history, ports, routers=(router,), keeps_to=i, pace_s=pace_s)
+
     async def _faults(self):
-        plan = nemesis.plan(self.setting.seed, replicas=self.setting.replicas, seconds=self.setting.seconds)
+        seed, seconds = self.setting.seed, self.setting.seconds
         async with asyncio.TaskGroup() as group:
-            for each in plan:
+            kinds = {kind: nemesis.KINDS[kind] for kind in self.setting.faults}
+            for each in nemesis.plan(seed, replicas=self.setting.replicas, seconds=seconds, kinds=kinds):
                 group.create_task(self._fault(each))
-            await self._sleep_until(self.setting.seconds)
+            for number, each in enumerate(nemesis.changes(seed, seconds=seconds, variants=list(VARIANTS))):
+                group.create_task(self._change(number, each))
+            await self._sleep_until(seconds)
+
+    async def _change(self, number, planned):
+        """Apply a configuration, or the one before; who applies may be killed, and is at the end."""
+        await self._sleep_until(planned.begin)
+        file, log = self.folder / f"apply-{number}.yaml", self.folder / f"apply-{number}.log"
+        rolls_back = planned.what == "rollback"
+        variant, database = "first" if rolls_back else planned.what, f"{self.url}&{TIMING}"
+        file.write_text(document(database, 1, mode=self.setting.mode, routers=self.setting.routers, variant=variant))
+        change = Change(planned.what, time.monotonic(), 0.0)
+        self.history.changes.append(change)
+        command = ["apply", file, *(["--rollback"] if rolls_back else [])]
+        pid = self.forker.start(command=command, clock=self.replicas[0].clock, log=log)
+        until = planned.begin + planned.killed_s if planned.killed_s else self.setting.seconds
+        while psutil.pid_exists(pid) and time.monotonic() < self.history.begun + until:
+            await asyncio.sleep(0.02)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        change.ended, change.detail = time.monotonic(), log.read_text() if log.exists() else ""
+        if ended := re.search(r"^ended: (\d+)$", change.detail, re.MULTILINE):
+            change.status = int(ended[1])
+        if said := re.search(r"^version (\d+) adopted", change.detail, re.MULTILINE):
+            change.version = int(said[1])
 
     async def _sleep_until(self, second):
         await asyncio.sleep(max(0.0, self.history.begun + second - time.monotonic()))
@@ -179,6 +224,20 @@ class Play:
                 return
             await asyncio.sleep(0.05)
 
+    async def _agreed(self):
+        """Until every replica runs the version in force and no other is proposed, or it is too late for that."""
+        end = time.monotonic() + min(BACK_S, self.setting.settle_s)
+        with contextlib.closing(PostgresConfigs(self.url)) as store:
+            while True:
+                running = {int(each.name.rpartition(":")[2]): each.said.config for each in store.processes()}
+                found = {str(each.number): running.get(each.pid, 0) for each in self.replicas}
+                settled = store.proposal() is None and set(found.values()) == {store.current().number}
+                if settled or time.monotonic() > end:
+                    break
+                await asyncio.sleep(0.05)
+            self.history.running = found
+            self.history.versions = [version_of(each) for each in reversed(store.history())]
+
     async def _states(self):
         """The state of every router at every replica, once all have folded everything."""
         for router in self.setting.routers:
@@ -200,6 +259,8 @@ class Play:
 
     def _read(self):
         self.history.last_us = time.time_ns() // 1000
+        with contextlib.closing(LeaseTable(self.url, 60.0)) as table:
+            leases = table.beat("", {}).leases
         for router in self.setting.routers:
             url = self.url if router == self.setting.routers[0] else f"{self.url}&stream={router}"
             stream = Stream(router, [], states=self.states.get(router, {}))
@@ -207,6 +268,7 @@ class Play:
                 stream.facts = [fact_of(row) for row in log.read()]
                 found = replay(log)
             stream.fingerprint = found.fingerprint
+            stream.owners = leases[stream_name].epoch if (stream_name := split(url).stream) in leases else 0
             stream.derived = "; ".join(map(str, (*found.damaged[:2], *found.mismatches[:2])))
             self.history.streams.append(stream)
 
@@ -218,11 +280,22 @@ def fact_of(row):
         case DecisionMade():
             fact.kind, fact.id, fact.task, fact.agent = "decision", event.id, event.task.id, event.agent
             fact.propensity = float(event.column("propensity")[event.agents.index(event.agent)])
+            fact.agents = list(event.agents)
         case FeedbackGiven():
             fact.kind, fact.id, fact.about, fact.effect = "feedback", event.id, event.decision_id, event.effect
         case Censored():
             fact.kind, fact.about = "censored", event.decision_id
+        case Noted() if event.topic == CONFIG_VERSION:
+            fact.kind, fact.version = "version", int(event.data["version"])
     return fact
+
+
+def version_of(stored):
+    """A version of the configuration, with the agents of each router."""
+    whole = json.loads(stored.document)
+    parts = {ROUTERS[0]: whole, **whole["routers"]}
+    agents = {name: [each["id"] for each in part["agents"]] for name, part in parts.items()}
+    return Version(stored.number, stored.status, agents)
 
 
 def kill(pg):

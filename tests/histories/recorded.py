@@ -55,6 +55,27 @@ class Fault:
 
 
 @dataclass
+class Change:
+    """One ``bot-orch apply``; ``status`` is its exit status, -1 if it was killed or did not say."""
+
+    kind: str  # the configuration, or "rollback"
+    begun: float
+    ended: float
+    status: int = -1
+    version: int = 0  # that it said was adopted
+    detail: str = ""
+
+
+@dataclass
+class Version:
+    """One version of the configuration, as it is stored: the agents of each router."""
+
+    number: int
+    status: str
+    agents: dict[str, list[str]]
+
+
+@dataclass
 class Fact:
     """One row of a log, as far as the checks look."""
 
@@ -67,22 +88,31 @@ class Fact:
     agent: str = ""
     propensity: float = 0.0
     effect: str = ""
+    agents: list[str] = field(default_factory=list)  # between which was decided
+    version: int = 0  # of the configuration, that takes effect here
 
 
 @dataclass
 class Stream:
-    """The log of one router; ``derived`` is what replay finds wrong; ``states`` are (seq, fingerprint) by replica."""
+    """The log of one router; ``derived`` is what replay finds wrong; ``states`` are (seq, fingerprint) by replica.
+
+    ``owners`` is how often it got an owner.
+    """
 
     router: str
     facts: list[Fact]
     derived: str = ""
     fingerprint: str = ""
     states: dict[str, tuple[int, str]] = field(default_factory=dict)
+    owners: int = 0
 
 
 @dataclass
 class History:
-    """All of it. ``begun`` and ``ended`` bound the faults; ``last_us`` is the wall time when the log was read."""
+    """All of it. ``begun`` and ``ended`` bound the faults; ``last_us`` is the wall time when the log was read.
+
+    ``running`` is the version of the configuration that each replica runs at the end.
+    """
 
     seed: int
     mode: str
@@ -93,6 +123,9 @@ class History:
     last_us: int = 0
     ops: list[Op] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    running: dict[str, int] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # a replica that does not end, does not start, ...
 
@@ -104,7 +137,8 @@ class History:
 def load(path):
     """A history that was dumped."""
     found = json.loads(path.read_text())
-    for name, kind in (("ops", Op), ("faults", Fault), ("streams", Stream)):
+    kinds = {"ops": Op, "faults": Fault, "changes": Change, "versions": Version, "streams": Stream}
+    for name, kind in kinds.items():
         found[name] = [kind(**each) for each in found[name]]
     for op in found["ops"]:
         op.tries = [Try(**each) for each in op.tries]

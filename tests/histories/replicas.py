@@ -18,17 +18,9 @@ from bot_orch.testing.tcp_proxy import TcpProxy
 BACK_S = 5.0
 AGAIN_S = 0.5
 ENDS_S = 10.0  # a replica that is told to stop is gone by then
-CONFIG = """
-version: 1
-database: {database}
-listen: {{port: {port}}}
-log_level: warning
-router: {{policy: bot, floor: 0.05, horizon_s: 3600}}
-limits: {{snapshot_every: 100, grace_s: 1}}
-agents: {agents}
-routers: {routers}
-"""
-AGENTS = [{"id": name, "kind": "simulated"} for name in "abc"]
+POLICIES = ("bot", "auto")  # of routers, in turn
+#: Configurations that are rolled forward and back: the agents and the floor of every router.
+VARIANTS = {"first": ("abc", 0.05), "more": ("abcd", 0.05), "fewer": ("ab", 0.05), "floor": ("abc", 0.2)}
 
 
 class Forker:
@@ -39,7 +31,7 @@ class Forker:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, **what):
-        self._process.stdin.write(json.dumps({name: str(value) for name, value in what.items()}) + "\n")
+        self._process.stdin.write(json.dumps(what, default=str) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -47,6 +39,29 @@ class Forker:
         self._process.stdin.close()
         self._process.wait(30)
         self._process.stdout.close()
+
+
+def document(database, port, *, mode, routers, variant="first"):
+    """A configuration, as text."""
+    names, floor = VARIANTS[variant]
+    parts = [
+        {
+            "agents": [{"id": name, "kind": "simulated"} for name in names],
+            "router": {"policy": POLICIES[number % 2], "floor": floor, "horizon_s": 3600},
+        }
+        for number in range(len(routers))
+    ]
+    whole = {
+        "version": 1,
+        "database": database,
+        "listen": {"port": port},
+        "log_level": "warning",
+        "cluster": {"serve": mode},
+        "limits": {"snapshot_every": 100, "grace_s": 1},
+        **parts[0],
+        "routers": dict(zip(routers[1:], parts[1:], strict=True)),
+    }
+    return json.dumps(whole)
 
 
 async def ask(port, method, path, body=None, headers=None, timeout=60.0):
@@ -70,33 +85,31 @@ async def ask(port, method, path, body=None, headers=None, timeout=60.0):
 
 
 class Replica:
-    """One replica; ``database(port)`` is its URL at the port of its proxy."""
+    """One replica. It is started with the stored configuration, except for the first time."""
 
-    def __init__(self, number, folder, forker, upstream):
-        self.number, self.folder, self._forker = number, folder, forker
+    def __init__(self, number, folder, forker, upstream, without=()):
+        self.number, self.folder, self._forker, self._without = number, folder, forker, without
         self.proxy, self.port, self.pid, self.wanted = TcpProxy(upstream), free_port(), 0, False
-        self._clock = folder / f"clock-{number}"
+        self.clock = folder / f"clock-{number}"
         self._config = folder / f"replica-{number}.yaml"
         self.log = folder / f"replica-{number}.log"
         self.ahead(0.0)
 
-    def write(self, database, routers=(), agents=AGENTS):
-        """Write its configuration file."""
-        url, agents = json.dumps(database(self.proxy.port)), json.dumps(agents)
-        more = {name: {"agents": AGENTS, "router": {"policy": "auto", "horizon_s": 3600}} for name in routers}
-        text = CONFIG.format(database=url, port=self.port, agents=agents, routers=json.dumps(more))
-        self._config.write_text(text)
+    def write(self, database, *, mode, routers):
+        """Write its configuration file; ``database(port)`` is its URL at the port of its proxy."""
+        self._config.write_text(document(database(self.proxy.port), self.port, mode=mode, routers=routers))
 
     def ahead(self, seconds):
         """Set its wall clock so far ahead."""
-        if not self._clock.exists():
-            self._clock.write_bytes(bytes(8))
-        with self._clock.open("r+b") as file:
+        if not self.clock.exists():
+            self.clock.write_bytes(bytes(8))
+        with self.clock.open("r+b") as file:
             file.write(struct.pack("q", round(1e6 * seconds)))
 
-    def start(self):
+    def start(self, *, first=False):
         self.wanted = True
-        self.pid = self._forker.start(config=self._config, clock=self._clock, log=self.log)
+        command = ["serve", self._config, *([] if first else ["--stored"])]
+        self.pid = self._forker.start(command=command, clock=self.clock, log=self.log, without=self._without)
 
     def said(self):
         """Its log lines."""

@@ -136,7 +136,9 @@ class ConfiguredService:
         self._ready[version.number] = ready
 
     def drop(self, number: int) -> None:
-        """See :class:`bot_orch.service.configuring.keeper.VersionedProcess`."""
+        """See :class:`bot_orch.service.configuring.keeper.VersionedProcess`; one that the log has reached stays."""
+        if number == self._newest or any(each.version == number for each in self._runtimes.values()):
+            return
         ready = self._ready.pop(number, None)
         if ready is not None:
             for name, guards in ready.guards.items():
