@@ -66,6 +66,7 @@ class OwnerCluster:
         self._served: dict[str, float] = {}  # since when
         self._goals: dict[str, tuple[int, float]] = {}  # where it should be, since when
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._heirs: dict[str, int] = {}  # of routers that are being left
         self._free: dict[str, int] = {}  # beats for which nobody has had it
         self._refused: dict[str, float] = {}  # until when
         self._good, self._listening, self._leaving = 0, False, False
@@ -180,7 +181,8 @@ class OwnerCluster:
         for name in routers:
             lease = leases.get(self._stream(name))
             owner = lease.owner if lease is not None and lease.valid else None
-            table[name] = Held(owner, 0.0, None) if lease is None else Held(owner, lease.load, lease.heir)
+            owner_soon = self._heirs.get(name, owner)  # a move that was decided counts from then on
+            table[name] = Held(owner_soon, 0.0, None) if lease is None else Held(owner_soon, lease.load, lease.heir)
             self._free[name] = self._free.get(name, 0) + 1 if owner is None else 0
         placed = place(table, self._view.processes)
         for name, held in table.items():
@@ -246,11 +248,16 @@ class OwnerCluster:
         self._served.pop(name, None)
         self._goals.pop(name, None)
         self._publish()
-        await self._doors.give(name)
-        claimed = self._held.pop(name, None)
-        if claimed is not None:
-            await asyncio.wrap_future(self._thread.release(self._stream(name), claimed, heir))
-            _log.info("has left a router", extra={"fields": {"router": name, "heir": heir}})
+        if heir is not None:
+            self._heirs[name] = heir
+        try:
+            await self._doors.give(name)
+            claimed = self._held.pop(name, None)
+            if claimed is not None:
+                await asyncio.wrap_future(self._thread.release(self._stream(name), claimed, heir))
+                _log.info("has left a router", extra={"fields": {"router": name, "heir": heir}})
+        finally:
+            self._heirs.pop(name, None)
 
     async def _lose(self, name: str) -> None:
         """Another process owns a router that was ours."""
@@ -302,7 +309,8 @@ class OwnerCluster:
     def _measure(self, thread: HeartbeatThread) -> None:
         routers = {} if self._doors is None else self._doors.routers
         rows = {name: routers[name].ledger.seq for name in self._served if name in routers and routers[name].loaded}
-        loads = self._meter.loads(rows)
+        known = {name: lease.load for name in self._held if (lease := self._view.leases.get(self._stream(name)))}
+        loads = known | self._meter.loads(rows, known)  # a router that is being taken or left weighs what it did
         thread.loads = {self._held[name].stream: load for name, load in loads.items() if name in self._held}
 
     def _stream(self, router: str) -> str:
@@ -312,7 +320,13 @@ class OwnerCluster:
 
 
 class _Meter:
-    """Processors that each router keeps busy: its share of the rows, of what the process uses; smoothed."""
+    """Processors that each router keeps busy: its share of the rows, of what the process uses; smoothed.
+
+    Examples
+    --------
+    >>> _Meter(tau_s=10.0).loads({"just taken": 1000}, {"just taken": 0.3})
+    {'just taken': 0.3}
+    """
 
     def __init__(self, tau_s: float) -> None:
         self._tau_s = tau_s
@@ -320,14 +334,17 @@ class _Meter:
         self._rows: dict[str, int] = {}
         self._loads: dict[str, float] = {}
 
-    def loads(self, rows: Mapping[str, int]) -> dict[str, float]:
+    def loads(self, rows: Mapping[str, int], known: Mapping[str, float]) -> dict[str, float]:
+        """By the numbers of rows; a router that is new here goes on with what is ``known`` of it."""
         now, used = elapsed_s(), time.process_time()
         passed_s = max(now - self._at, 1e-6)
         new = {name: max(0, count - self._rows.get(name, count)) for name, count in rows.items()}
         share = (used - self._used) / passed_s / max(1, sum(new.values()))
         keep = max(0.0, 1.0 - passed_s / self._tau_s)
         self._loads = {
-            name: keep * self._loads.get(name, count * share) + (1.0 - keep) * count * share
+            name: keep * self._loads[name] + (1.0 - keep) * count * share
+            if name in self._loads
+            else known.get(name, 0.0)
             for name, count in new.items()
         }
         self._at, self._used, self._rows = now, used, dict(rows)

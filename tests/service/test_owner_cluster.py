@@ -1,0 +1,60 @@
+"""Moves of routers between owners: one that was decided counts before it is done, and a router keeps its weight."""
+
+import asyncio
+from types import SimpleNamespace
+
+from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseView, LivingProcess, StreamLease
+from bot_orch.service.cluster.directory import Directory
+from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.keeper import OwnerCluster, _Meter
+from bot_orch.service.config import parse_config
+
+URL = "postgresql://nobody@127.0.0.1:1/none"
+CONFIG = f"{{version: 1, database: '{URL}', cluster: {{serve: owner}}, agents: [{{id: a, kind: simulated}}]}}"
+NAMES = {"a": 0, "b": 1, "c": 2, "d": 3}
+
+
+class Doors:
+    """Four routers that take long to leave."""
+
+    def __init__(self):
+        self.left = []
+        self.routers = {
+            name: SimpleNamespace(config=SimpleNamespace(database=f"{URL}?stream={name}"), loaded=False)
+            for name in NAMES
+        }
+
+    async def give(self, name):
+        self.left.append(name)
+        await asyncio.Event().wait()
+
+
+async def placed_twice():
+    """The owner of four busy routers sees two others; while it leaves some to them, these look less busy."""
+    cluster, doors = OwnerCluster(parse_config(CONFIG), Switchboard(Directory(1), wait_s=1.0)), Doors()
+    cluster._doors, cluster._thread, cluster._table.id = doors, SimpleNamespace(), 1
+    cluster._held = {name: Claimed(number, 1) for name, number in NAMES.items()}
+    cluster._served = dict.fromkeys(NAMES, -1000.0)
+    processes = {number: LivingProcess(number, "", "") for number in (1, 2, 3)}
+    for _ in range(2):
+        loads = {name: 0.05 if name in doors.left else 0.1 for name in NAMES}
+        cluster._view = LeaseView(
+            {name: StreamLease(1, 1, valid=True, load=load, heir=None) for name, load in loads.items()}, processes
+        )
+        cluster._place()
+        await asyncio.sleep(0)
+    for each in cluster._busy.values():
+        each.cancel()
+    return doors.left
+
+
+def test_an_owner_does_not_leave_everything_at_once():
+    left = asyncio.run(placed_twice())
+    assert 2 <= len(left) < len(NAMES)
+
+
+def test_a_router_that_was_just_taken_weighs_what_it_did():
+    meter = _Meter(tau_s=10.0)
+    assert meter.loads({"a": 1000}, {"a": 0.4}) == {"a": 0.4}
+    assert 0.3 < meter.loads({"a": 1000}, {})["a"] <= 0.4
+    assert meter.loads({"a": 1000, "b": 5}, {"b": 0.2})["b"] == 0.2
