@@ -5,6 +5,7 @@ wall clock, read at every look at the clock), ``log`` (where output goes, with t
 ``without`` (promises to break, for controls: see ``BREAKS``). The answer is the process id.
 """
 
+import asyncio
 import ctypes
 import faulthandler
 import json
@@ -31,8 +32,15 @@ def no_fence():
 
 
 def no_deadline():
-    """An owner that did not hear of its lease goes on until it hears of the next owner."""
+    """An owner goes on though its lease was not renewed in time, and for a second after it hears of the next owner."""
+    lose = OwnerCluster._lose
+
+    async def late(self, name):
+        await asyncio.sleep(1.0)
+        await lose(self, name)
+
     OwnerCluster._holds = lambda self, name, claimed: self._held.get(name) is claimed
+    OwnerCluster._lose = late
 
 
 def no_lock():

@@ -1,8 +1,10 @@
 """Histories under faults, as many as wanted, each drawn from a seed: `make jepsen`.
 
-Every line is a history: its seed, how many operations were acknowledged, seconds without a write, the longest time from
-the end of a fault to the next write of that replica, the faults, and what the checker found wrong. The exit status is 1
-if it found something, or if writes were taken in fewer than 99 % of all seconds.
+Every line is a history: its seed, whether replicas take turns or own routers, how many operations were acknowledged,
+seconds without a write, the longest time from the end of a fault to the next write of that replica, versions of the
+configuration that were adopted, how often routers got another owner, the faults, and what the checker found wrong, with
+the command that plays it again. The exit status is 1 if it found something, or if writes were taken in fewer than 99 %
+of all seconds.
 """
 
 import argparse
@@ -46,10 +48,10 @@ def one(seed, seconds, mode, keep):
     if wrong or keep:
         history.dump(OUT / f"{seed}.json")
         (OUT / f"{seed}.log").write_text(getattr(play, "logs", ""))
-    return history, wrong, line(history, wrong)
+    return history, wrong, line(history, wrong, seconds)
 
 
-def line(history, wrong):
+def line(history, wrong, seconds):
     """One line about a history, and one for each thing that is wrong."""
     acked = sum(op.outcome == "ok" for op in history.ops)
     unknown = sum(op.outcome == "unknown" for op in history.ops)
@@ -58,28 +60,61 @@ def line(history, wrong):
     longest = max(outage.backs_s, default=0.0)
     text = (
         f"seed {history.seed} {history.mode} {acked} acknowledged, {unknown} unknown, "
-        f"{outage.silent}/{outage.seconds} s silent, back {longest:.1f} s: {faults} "
-        f"{'WRONG' if wrong else 'ok'}"
+        f"{outage.silent}/{outage.seconds} s silent, back {longest:.1f} s, versions {versions(history)}, "
+        f"moves {moves(history)}: {faults} {'WRONG' if wrong else 'ok'}"
     )
-    return "\n".join([text, *(f"    {each}" for each in wrong[:10])])
+    again = f"python tests/histories/jepsen.py --only {history.seed} --mode {history.mode} --seconds {seconds:g}"
+    return "\n".join([text, *(f"    {each}" for each in wrong[:10]), *([f"    again: {again}"] if wrong else [])])
+
+
+def versions(history):
+    """How often the configuration was changed."""
+    return sum(each.status == "adopted" for each in history.versions[1:])
+
+
+def moves(history):
+    """How often a router got an owner that was not its first."""
+    return sum(max(0, stream.owners - 1) for stream in history.streams)
 
 
 def report(found, begun):
     """The summary; whether all is well."""
-    outage, faults, wrong = Outage(), collections.Counter(), 0
-    for history, problems, _ in found:
-        outage.add(history)
-        faults.update(fault.kind for fault in history.faults)
-        wrong += bool(problems)
+    passed = sum(not wrong for _, wrong, _ in found)
+    print(f"\nhistories {len(found)}, passed {passed}, {(time.monotonic() - begun) / 60:.1f} minutes")
+    outage = Outage()
+    for mode in MODES:
+        some = [history for history, *_ in found if history.mode == mode]
+        if some:
+            of_mode = Outage()
+            for history in some:
+                of_mode.add(history)
+                outage.add(history)
+            print(f"{mode}: {len(some)} histories")
+            told(some, of_mode)
+    if len({history.mode for history, *_ in found}) > 1:
+        print("all")
+        told([history for history, *_ in found], outage)
+    return passed == len(found) and outage.share >= NEED
+
+
+def told(histories, outage):
+    """What happened in some histories, in numbers."""
+    acked = sum(op.outcome == "ok" for history in histories for op in history.ops)
+    faults = collections.Counter(fault.kind for history in histories for fault in history.faults)
+    kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(faults.items()))
+    changed = [change for history in histories for change in history.changes]
+    applied = sum(change.status == 0 for change in changed)
+    adopted, moved = sum(map(versions, histories)), sum(map(moves, histories))
+    shares = [Outage().add(history).share for history in histories]
     backs = sorted(outage.backs_s) or [0.0]
-    acked = sum(op.outcome == "ok" for history, *_ in found for op in history.ops)
-    print(f"\nhistories {len(found)}, with something wrong {wrong}, {(time.monotonic() - begun) / 60:.1f} minutes")
-    print(f"acknowledged operations {acked}, faults {faults.total()}")
-    for kind, times in sorted(faults.items()):
-        print(f"  {kind}: {times}")
-    print(f"seconds with a write {100 * outage.share:.2f} % of {outage.seconds} (need {100 * NEED:g} %)")
-    print(f"back after a fault: median {backs[len(backs) // 2]:.2f} s, longest {backs[-1]:.2f} s of {len(backs)}")
-    return wrong == 0 and outage.share >= NEED
+    asked, silent = (sum(each[i] for each in outage.of_routers.values()) for i in (0, 1))
+    print(f"  acknowledged operations {acked}")
+    print(f"  faults {faults.total()}: {kinds}")
+    print(f"  configurations: {len(changed)} proposed, {applied} acknowledged, {adopted} adopted; moves {moved}")
+    print(f"  seconds with a write: {100 * outage.share:.2f} % of {outage.seconds} (need {100 * NEED:g} %), ", end="")
+    print(f"mean of histories {100 * sum(shares) / len(shares):.2f} %, worst {100 * min(shares):.1f} %")
+    print(f"  of single routers that were asked: {100 * (1 - silent / max(1, asked)):.2f} % of {asked}")
+    print(f"  back after a fault: median {backs[len(backs) // 2]:.2f} s, longest {backs[-1]:.2f} s of {len(backs)}")
 
 
 def end():

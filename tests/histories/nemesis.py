@@ -52,13 +52,13 @@ def changes(seed, *, seconds, variants, pause_s=(2.0, 5.0)):
     return found
 
 
-def plan(seed, *, replicas, seconds, kinds=KINDS, pause_s=(0.2, 1.5)):
+def plan(seed, *, replicas, seconds, kinds=KINDS, least_s=0.4, pause_s=(0.2, 1.5)):
     """Faults in order; the same for the same arguments."""
     rng = random.Random(seed)  # noqa: S311
     found, at = [], rng.uniform(0.3, 1.0)
     while at < seconds - 0.5:
         kind = rng.choices(list(kinds), list(kinds.values()))[0]
-        end = min(at + rng.uniform(0.4, 2.5), seconds)
+        end = min(at + rng.uniform(least_s, 2.5), seconds)
         each = _drawn(rng, kind, at, end, replicas)
         if _fits(found, each, replicas):
             found.append(each)

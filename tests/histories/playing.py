@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nemesis
 import psutil
+import psycopg
 from checking import BACK_S, successes
 from clients import Client
 from recorded import Change, Fact, Fault, History, Stream, Version
@@ -23,13 +24,13 @@ from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, Note
 from bot_orch.eventlog.rollout import CONFIG_VERSION
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
-from bot_orch.eventlog.stores.postgres.leases import LeaseTable
 from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.eventlog.verification import replay
 from bot_orch.testing.tcp_proxy import LinkFault
 
 TIMING = "hold_s=1&lease_s=1.5&query_s=1"
 MODES = ("turns", "owner")
+SPREAD_S = 30.0
 ROUTERS = ("default", "support", "code", "law")
 
 
@@ -45,6 +46,7 @@ class Setting:
     settle_s: float = 12.0  # for replicas to come back at the end
     without: tuple[str, ...] = ()  # promises to break: see forker.py
     faults: tuple[str, ...] = tuple(nemesis.KINDS)
+    least_s: float = 0.4  # of a fault
 
     @classmethod
     def of(cls, seed, seconds=15.0, mode=None):
@@ -105,6 +107,8 @@ class Play:
             each.start()
         for each in self.replicas:
             await each.ready()
+        if self.setting.mode == "owner":
+            await self._spread()
         async with asyncio.TaskGroup() as group:
             for client in self._clients():
                 group.create_task(client.run(done))
@@ -124,6 +128,12 @@ class Play:
             if not await each.ends(signal.SIGTERM):
                 history.problems.append(f"replica {each.number} ignores SIGTERM")
 
+    async def _spread(self):
+        """Until every replica owns a router."""
+        async with asyncio.timeout(SPREAD_S):
+            while len({owner for owner, _ in leases(self.url).values()} - {None}) < len(self.replicas):
+                await asyncio.sleep(0.05)
+
     def _clients(self):
         """Two that go around, and some that keep to a replica: with owners one for each router, which may be away."""
         ports, routers = [each.port for each in self.replicas], self.setting.routers
@@ -141,7 +151,8 @@ class Play:
         seed, seconds = self.setting.seed, self.setting.seconds
         async with asyncio.TaskGroup() as group:
             kinds = {kind: nemesis.KINDS[kind] for kind in self.setting.faults}
-            for each in nemesis.plan(seed, replicas=self.setting.replicas, seconds=seconds, kinds=kinds):
+            options = {"replicas": self.setting.replicas, "kinds": kinds, "least_s": self.setting.least_s}
+            for each in nemesis.plan(seed, seconds=seconds, **options):
                 group.create_task(self._fault(each))
             for number, each in enumerate(nemesis.changes(seed, seconds=seconds, variants=list(VARIANTS))):
                 group.create_task(self._change(number, each))
@@ -259,8 +270,7 @@ class Play:
 
     def _read(self):
         self.history.last_us = time.time_ns() // 1000
-        with contextlib.closing(LeaseTable(self.url, 60.0)) as table:
-            leases = table.beat("", {}).leases
+        owned = leases(self.url)
         for router in self.setting.routers:
             url = self.url if router == self.setting.routers[0] else f"{self.url}&stream={router}"
             stream = Stream(router, [], states=self.states.get(router, {}))
@@ -268,9 +278,18 @@ class Play:
                 stream.facts = [fact_of(row) for row in log.read()]
                 found = replay(log)
             stream.fingerprint = found.fingerprint
-            stream.owners = leases[stream_name].epoch if (stream_name := split(url).stream) in leases else 0
+            stream.owners = owned.get(split(url).stream, (None, 0))[1]
             stream.derived = "; ".join(map(str, (*found.damaged[:2], *found.mismatches[:2])))
             self.history.streams.append(stream)
+
+
+def leases(url):
+    """(owner, epoch) of every stream that has had an owner."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        query = "SELECT name, owner, epoch FROM bot_orch.leases JOIN bot_orch.streams ON id = stream"
+        found = {name: (owner, epoch) for name, owner, epoch in connection.execute(query)}
+    connection.close()
+    return found
 
 
 def fact_of(row):
