@@ -142,7 +142,7 @@ def main():
     parser.add_argument("--histories", type=int, default=200)
     parser.add_argument("--first", type=int, default=1, metavar="SEED")
     parser.add_argument("--only", type=int, metavar="SEED", help="play one again")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of faults, in each history")
+    parser.add_argument("--seconds", type=float, default=12.0, help="of faults, in each history")
     parser.add_argument("--mode", choices=MODES, help="of all histories (default: every second one has owners)")
     parser.add_argument("--jobs", type=int, default=2, help="at a time")
     parser.add_argument("--keep", action="store_true", help=f"write every history to {OUT}, not only those that fail")

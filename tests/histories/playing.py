@@ -49,7 +49,7 @@ class Setting:
     least_s: float = 0.4  # of a fault
 
     @classmethod
-    def of(cls, seed, seconds=15.0, mode=None):
+    def of(cls, seed, seconds=12.0, mode=None):
         """Drawn from the seed; every second history has owners."""
         rng = random.Random(f"setting-{seed}")  # noqa: S311
         replicas, mode = 3 if seconds >= 10 else 2, mode or MODES[seed % 2]

@@ -110,7 +110,7 @@ def test_every_process_answers_for_every_router(begin):
                 assert service.get(f"/r/{router}{page}").status == 200
         for path in ("/", "/queue", "/login", "/health/ready", "/openapi.json", "/v1/models", "/metrics"):
             assert service.get(path).status == 200, path
-        listed = until(lambda: _if_all_are_ready(service.get("/v1/routers").json()))
+        listed = until(lambda service=service: _if_all_are_ready(service.get("/v1/routers").json()))
         assert set(listed) == set(AGENTS) and min(listed.values()) > 0
 
 

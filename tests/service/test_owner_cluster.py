@@ -32,7 +32,7 @@ class Doors:
 async def placed_twice():
     """The owner of four busy routers sees two others; while it leaves some to them, these look less busy."""
     cluster, doors = OwnerCluster(parse_config(CONFIG), Switchboard(Directory(1), wait_s=1.0)), Doors()
-    cluster._doors, cluster._thread, cluster._table.id = doors, SimpleNamespace(), 1
+    cluster._doors, cluster._thread, cluster._table.id, cluster._every_s = doors, SimpleNamespace(), 1, -1.0  # at once
     cluster._held = {name: Claimed(number, 1) for name, number in NAMES.items()}
     cluster._served = dict.fromkeys(NAMES, -1000.0)
     processes = {number: LivingProcess(number, "", "") for number in (1, 2, 3)}
