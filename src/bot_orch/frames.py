@@ -18,7 +18,7 @@ from bot_orch.evaluation.logged import logged_means
 from bot_orch.evaluation.offpolicy import ThinSupportError
 from bot_orch.evaluation.spend import SpentKey, spent
 from bot_orch.eventlog.log import Log
-from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.open import open_whole
 from bot_orch.experiments.arena.frames import league_frame, results_frame
 
 __all__ = [
@@ -38,7 +38,7 @@ def opened(log: Log | str | Path) -> Iterator[Log]:
     if not isinstance(log, str | Path):
         yield log
         return
-    found = open_log(log)
+    found = open_whole(log)
     try:
         yield found
     finally:

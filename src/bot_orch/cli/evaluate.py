@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from bot_orch.cli.archived import add_archive
 from bot_orch.cli.progress import ProgressBar
 from bot_orch.errors import InvalidInputError
 
@@ -52,17 +53,18 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--paths", type=int, default=4, metavar="N", help="replays of the log per policy (default: 4)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_archive(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.evaluation.offpolicy import ThinSupportError
-    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.eventlog.stores.open import open_whole
 
     _check(arguments)
     lambdas = None if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]
-    log = open_log(arguments.log)
+    log = open_whole(arguments.log, arguments.archive)
     refused = 0
     try:
         for target in arguments.policy:

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from bot_orch.cli.archived import add_archive
+
 _EXAMPLE = """\
 examples:
   bot-orch export bot-orch.sqlite decisions.csv
@@ -28,6 +30,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--events", action="store_true", help="one line per event instead of per decision (jsonl)")
     parser.add_argument("--tenant", metavar="NAME", help="only what is this tenant's, with the ids that it knows")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    add_archive(parser)
     parser.set_defaults(run=run)
 
 
@@ -35,11 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.errors import ResultsExistError
     from bot_orch.evaluation.export import export
-    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.eventlog.stores.open import open_whole
 
     if arguments.out.exists() and not arguments.force:
         raise ResultsExistError(f"{arguments.out}: exists; pass --force to overwrite it")
-    log = open_log(arguments.log)
+    log = open_whole(arguments.log, arguments.archive)
     try:
         form, tenant = arguments.format, arguments.tenant
         lines = export(log, arguments.out, form=form, events=arguments.events, tenant=tenant)

@@ -17,7 +17,7 @@ from bot_orch.errors import BotOrchError
 
 __all__ = ["build_parser", "main", "run_and_exit"]
 
-_NOT_COMMANDS = {"asking", "frames", "main", "progress", "running", "shells"}
+_NOT_COMMANDS = {"archived", "asking", "frames", "main", "progress", "running", "shells"}
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -8,6 +8,8 @@ import json
 import sys
 from typing import Any
 
+from bot_orch.cli.archived import add_archive
+
 _COLUMNS = ("requests", "attempts", "errors", "input_tokens", "output_tokens", "cost_usd")
 _DESCRIPTION = """\
 Report requests, attempts, tokens and dollars of a log by token, tenant, tag, agent or day (UTC). With --by tag a
@@ -35,6 +37,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--from", dest="since", metavar="TIME", help="first day or time, such as 2026-11-01")
     parser.add_argument("--to", dest="until", metavar="TIME", help="day or time after the last one (exclusive)")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="default: table")
+    add_archive(parser)
     parser.set_defaults(run=run)
 
 
@@ -43,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from bot_orch.evaluation.spend import rows_of, spent, time_of, total_usd
-    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.eventlog.stores.open import open_whole
 
     from_us = 0 if arguments.since is None else time_of(arguments.since, "--from")
     to_us = None if arguments.until is None else time_of(arguments.until, "--to")
-    log = open_log(arguments.log)
+    log = open_whole(arguments.log, arguments.archive)
     try:
         lines = spent(log, arguments.by, from_us=from_us, to_us=to_us, tenant=arguments.tenant)
         total = total_usd(log, from_us=from_us, to_us=to_us, tenant=arguments.tenant)

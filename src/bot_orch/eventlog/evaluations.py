@@ -9,7 +9,7 @@ from typing import Any
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.eventlog.log import Log
-from bot_orch.eventlog.stores.open import open_log
+from bot_orch.eventlog.stores.open import open_whole
 
 __all__ = ["outcomes_in"]
 
@@ -25,7 +25,7 @@ def outcomes_in(log: Log | str | Path, *, among: Collection[str] | None = None) 
         Names of agents; decisions for others are left out.
     """
     if isinstance(log, str | Path):
-        opened = open_log(log)
+        opened = open_whole(log)
         try:
             return outcomes_in(opened, among=among)
         finally:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection
 
-__all__ = ["TENANT", "count_of", "inside", "is_id", "outside", "tenant_of", "time_ordered_id"]
+__all__ = ["TENANT", "count_of", "inside", "is_id", "outside", "tenant_of", "time_of", "time_ordered_id"]
 
 #: What the name of a tenant may be.
 TENANT = r"[a-z0-9][a-z0-9_-]{0,63}"
@@ -61,6 +61,20 @@ def is_id(text: str) -> bool:
     (True, False)
     """
     return _SHAPE.match(text) is not None
+
+
+def time_of(text: str) -> int | None:
+    """The time of one of our ids in the log, in microseconds; ``None`` for what has another shape.
+
+    Examples
+    --------
+    >>> time_of("acme:018bcfe5-6800-707b-8000-000000000000"), time_of("t-1")
+    (1700000000000123, None)
+    """
+    plain = outside(text)
+    if not is_id(plain):
+        return None
+    return 1000 * int(plain[:8] + plain[9:13], 16) + min(int(plain[15:18], 16), 999)
 
 
 def inside(tenant: str, text: str) -> str:

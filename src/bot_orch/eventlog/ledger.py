@@ -17,6 +17,8 @@ from bot_orch.core.capture import CapturedState
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
+from bot_orch.eventlog.archive.record import archived, base_of
+from bot_orch.eventlog.archive.whole import whole
 from bot_orch.eventlog.capture import CapturedLedger, Entries, decompressed, digest, run_slices
 from bot_orch.eventlog.events import (
     IMPORTED,
@@ -415,7 +417,8 @@ def fold(
     ``progress`` is called with (done, total) from time to time.
     """
     ledger = _start(log, upto) if use_snapshot else Ledger()
-    rows = log.read(ledger.seq)
+    record = archived(log)
+    rows = (log if record is None or ledger.seq >= record.seq else whole(log)).read(ledger.seq)
     take_all(ledger, rows if progress is None else _reported(rows, ledger.seq, log.last()[0], progress), upto)
     return ledger
 
@@ -441,20 +444,31 @@ def _start(log: Log, upto: int | None) -> Ledger:
 
     One that another release wrote is passed over: its engine may have learned differently.
     """
-    snapshot = log.snapshot() if upto is None else log.snapshot(upto + 1)
-    ledger, passed_over, seen_seq = Ledger(), False, 0 if snapshot is None else snapshot.seq
-    while snapshot is not None:
+    ledger, passed_over, seen_seq = Ledger(), False, 0
+    for snapshot in _snapshots(log, upto):
+        seen_seq = seen_seq or snapshot.seq
         try:
             ledger = Ledger.load(snapshot, log)
         except StateFormatError as error:
             _log.warning("snapshot passed over", extra={"fields": {"seq": snapshot.seq, "detail": str(error)}})
-            snapshot, passed_over = log.snapshot(snapshot.seq), True
+            passed_over = True
         else:
             if passed_over:  # the next one is to be written as a whole
                 ledger.increments = Increments()
             break
     ledger.seen_seq = seen_seq
     return ledger
+
+
+def _snapshots(log: Log, upto: int | None) -> Iterator[Snapshot]:
+    """Snapshots, the newest first; that of the archive's end is the last, as events before it are elsewhere."""
+    base = base_of(log)
+    snapshot = log.snapshot() if upto is None else log.snapshot(upto + 1)
+    while snapshot is not None and (base is None or snapshot.seq > base.seq):
+        yield snapshot
+        snapshot = log.snapshot(snapshot.seq)
+    if base is not None and (upto is None or base.seq <= upto):
+        yield base
 
 
 def _check_format(document: dict[str, Any]) -> None:

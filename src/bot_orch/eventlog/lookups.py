@@ -56,9 +56,9 @@ def look_up(log: Log, wanted: Wanted) -> Found:
     if isinstance(log, _Batches):
         return log.look_up(wanted)
     used = {key: known for key in wanted.keys if (known := log.find(key)) is not None}
-    rows = {key: (log.row(seq), digest) for key, (seq, digest) in used.items()}
+    rows = {key: log.row(seq) or Row(seq, 0, ARCHIVED, "", b"") for key, (seq, _) in used.items()}
     return Found(
-        {key: row._replace(key=key, digest=digest) for key, (row, digest) in rows.items() if row is not None},
+        {key: row._replace(key=key, digest=used[key][1]) for key, row in rows.items()},
         {ref: log.about(ref) for ref in wanted.refs},
         {},
     )

@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.ledger import fold
+import msgspec
+
+from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.eventlog.archive.moving import removing
+from bot_orch.eventlog.archive.record import archived, base_of
+from bot_orch.eventlog.events import TaskSubmitted, decode_event, encode_event
+from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Snapshot
 from bot_orch.eventlog.stores.open import check_database, is_url, open_file, open_url
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
@@ -53,15 +58,16 @@ def purge(
 
     Numbers, order and keys of rows stay, and so do all decisions and outcomes: replay and evaluation give the same. The
     bytes are overwritten, also in the snapshot and the free pages of the file; in PostgreSQL the tables are rewritten,
-    and old write-ahead logs go as the server recycles them.
+    and old write-ahead logs go as the server recycles them. Events that were moved to an archive keep their texts.
     """
     log = _opened(path)
     try:
         found = list(stored_texts(log, before_us=before_us, task=task))
-        if not found:
-            return Purged(0, 0)
         ledger = fold(log)
-        kept = None if archive is None else _archived(archive, found)
+        emptied = _empty_base(log, ledger, before_us, task)
+        if not found and not emptied:
+            return Purged(0, 0)
+        kept = None if archive is None or not found else _archived(archive, found)
         snapshot = Snapshot(ledger.seq, ledger.to_bytes()) if ledger.configured else None
         bodies = [(each.row.seq, each.emptied) for each in found]
         if isinstance(log, PostgresLog):
@@ -71,6 +77,28 @@ def purge(
     finally:
         log.close()
     return Purged(len(found), sum(len(json.dumps(each.texts)) for each in found), kept)
+
+
+def _empty_base(log: SqliteLog | PostgresLog, ledger: Ledger, before_us: int | None, task: str | None) -> bool:
+    """Empty the texts of ended rounds in the state that the archive ends with; whether there were any."""
+    record, base = archived(log), base_of(log)
+    if record is None or base is None or (before_us is not None and record.time_us >= before_us):
+        return False
+    try:
+        state = Ledger.from_bytes(base.body)
+    except StateFormatError:
+        return False  # another release wrote it: it is never read again
+    texts = {key: decode_event(body) for key, body in state.tasks.items() if key not in ledger.tasks}
+    empty = {
+        key: encode_event(msgspec.structs.replace(event, input=""))
+        for key, event in texts.items()
+        if isinstance(event, TaskSubmitted) and event.input and (task is None or task in (key, event.task.id))
+    }
+    if empty:
+        state.tasks |= empty
+        with removing(log) as target:
+            target.note_archive(record, state.to_bytes())
+    return bool(empty)
 
 
 def _opened(path: str | Path) -> SqliteLog | PostgresLog:

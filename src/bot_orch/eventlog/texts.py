@@ -57,6 +57,18 @@ def stored_texts(log: Log, *, before_us: int | None = None, task: str | None = N
                 yield found
 
 
+def open_tickets(log: Log) -> dict[str, tuple[int, str]]:
+    """Tickets of the queue of people that are not closed: the number of the first event, and whose decision's it is."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in log.about(_QUEUE.rstrip(".")):
+        event = row.event()
+        if isinstance(event, Noted) and event.topic == "queue.opened":
+            found[event.ref] = row.seq, str(event.data.get("decision_id", "")).removeprefix("audit-")
+        elif isinstance(event, Noted) and event.topic in _CLOSING:
+            found.pop(event.ref, None)
+    return found
+
+
 def _index(log: Log) -> _Index:
     index = _Index()
     for row in log.read():

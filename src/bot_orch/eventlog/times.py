@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot_orch.eventlog.archive.record import archived
 from bot_orch.eventlog.log import Log
 
 __all__ = ["first_since"]
@@ -9,6 +10,8 @@ __all__ = ["first_since"]
 
 def first_since(log: Log, time_us: int) -> int:
     """Number of the first row that is not earlier than a time; one after the last row if all are.
+
+    Rows that were moved to an archive are left out.
 
     Examples
     --------
@@ -20,7 +23,8 @@ def first_since(log: Log, time_us: int) -> int:
     >>> first_since(log, 0), first_since(log, 20), first_since(log, 21), first_since(log, 31)
     (1, 2, 3, 4)
     """
-    low, high = 1, log.last()[0] + 1
+    record = archived(log)
+    low, high = 1 if record is None else record.seq + 1, log.last()[0] + 1
     while low < high:
         middle = (low + high) // 2
         row = log.row(middle)

@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from bot_orch.core.engine import ENGINE
-from bot_orch.errors import StateFormatError
+from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.eventlog.archive.record import base_of
 from bot_orch.eventlog.events import DecisionMade
 from bot_orch.eventlog.ledger import UNFIT, Ledger, LedgerMismatchError, drawn_agent
 from bot_orch.eventlog.log import Log, Row
@@ -51,10 +52,11 @@ class Stretch:
 
 @dataclass(slots=True)
 class Verification:
-    """The result of verifying a log by replay."""
+    """The result of verifying a log by replay, of the ``total`` events behind the event ``begin``."""
 
     events: int = 0
     total: int = 0
+    begin: int = 0
     decisions: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     _: KW_ONLY
@@ -77,6 +79,9 @@ class Verification:
 def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None] | None = None) -> Verification:
     """Fold the log from its first event and derive every decision again that this engine made.
 
+    A log whose beginning is in an archive is folded from the state that the archive ends with; to verify all of it,
+    pass it together with its archive (:func:`bot_orch.eventlog.archive.whole.whole`).
+
     Parameters
     ----------
     log
@@ -86,15 +91,28 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
     progress
         Called with (done, total) from time to time.
     """
-    result, ledger = Verification(), Ledger()
-    result.total = log.last()[0]
-    rows = log.read()
+    result, ledger = Verification(), _base(log)
+    result.begin = ledger.seq
+    result.total = log.last()[0] - ledger.seq
+    rows = log.read(ledger.seq)
     try:
         _derive_all(result, ledger, rows, exact=exact, progress=progress)
     except (LedgerMismatchError, StateFormatError) as error:
         result.damaged = [str(error), *_unreadable(rows)]
     result.fingerprint = ledger.fingerprint() if ledger.configured else ""
     return result
+
+
+def _base(log: Log) -> Ledger:
+    """The state before the first event that the log holds."""
+    base = base_of(log)
+    if base is None:
+        return Ledger()
+    try:
+        return Ledger.from_bytes(base.body)
+    except StateFormatError as error:
+        problem = f"begins after event {base.seq} with the state of another release"
+        raise InvalidInputError("log", problem, "pass its archive, too (--archive FOLDER)") from error
 
 
 def _unreadable(rows: Iterable[Row]) -> Iterator[str]:
@@ -134,7 +152,7 @@ def _derive_all(
         result.events += 1
         result.kinds[row.kind] += 1
         if progress is not None and row.seq % 1000 == 0:
-            progress(row.seq, result.total)
+            progress(row.seq - result.begin, result.total)
 
 
 def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool) -> None:

@@ -41,3 +41,7 @@ class Scribe:
 
     def feedback(self, decision_id, reward, effect="learned"):
         self.put(FeedbackGiven(decision_id, decision_id, effect, reward=reward), decision_id)
+
+    def put_report(self, decision_id, reward, key):
+        """A report with an id of the client's own."""
+        self.put(FeedbackGiven(key, decision_id, "learned", reward=reward), decision_id, key=key, digest=key.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.eventlog.archive.whole import whole
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.eventlog.stores.postgres.connect import heed_the_driver
@@ -12,7 +13,7 @@ from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.sqlite.lock import check_names
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 
-__all__ = ["check_database", "is_url", "open_file", "open_log", "open_url"]
+__all__ = ["check_database", "is_url", "open_file", "open_log", "open_url", "open_whole"]
 
 _SCHEMES = ("postgres", "postgresql")
 
@@ -37,6 +38,19 @@ def open_log(database: str | Path, *, writing: bool = False, name: str = "log") 
     if writing and str(database) == ":memory:":
         return MemoryLog()
     return open_file(database, writing=writing)
+
+
+def open_whole(database: str | Path, archive: str | Path | None = None) -> Log:
+    """An existing log, to look at, with the events that were moved to its archive.
+
+    ``archive`` is the folder of the archive, if it is not where the log says.
+    """
+    log = open_log(database)
+    try:
+        return whole(log, archive)
+    except BaseException:
+        log.close()
+        raise
 
 
 def open_file(path: str | Path, *, writing: bool = False) -> SqliteLog:

@@ -27,7 +27,7 @@ def queries(backend: str) -> dict[str, str]:
     Examples
     --------
     >>> queries("sqlite")["snapshot"]
-    'SELECT seq, body FROM snapshots ORDER BY seq DESC LIMIT 1'
+    'SELECT seq, body FROM snapshots WHERE seq < ? ORDER BY seq DESC LIMIT 1'
     """
     text = (files("bot_orch.eventlog.stores") / "sql" / f"{backend}_queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)

@@ -227,7 +227,7 @@ class Explanation(ResponseView, frozen=True, kw_only=True):
 class FeedbackView(ResponseView, frozen=True, kw_only=True):
     """How a report counts: ``effect`` is learned, noted, replaced, early, revision, late, audited, shown or outranked.
 
-    ``duplicate``: it was logged before.
+    ``duplicate``: it was logged before; the effect is ``archived`` if that event is in an archive.
     """
 
     id: str

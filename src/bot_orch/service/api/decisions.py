@@ -7,6 +7,7 @@ from enum import StrEnum
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
 from bot_orch.eventlog.ids import is_id, tenant_of
 from bot_orch.eventlog.log import Row
+from bot_orch.service.api.archived import check_in_log, key_archived
 from bot_orch.service.api.bodies import (
     AttemptView,
     DecisionRequest,
@@ -73,7 +74,11 @@ async def create(request: Request) -> Reply:
             raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
         if known.group is not None:
             await known.group.durable()
+        if known.archived:
+            raise key_archived()
         return json_reply(decision_view(request, _decision(known.event())))
+    if body.id is not None:
+        check_in_log(runtime, body.id, "id")
     if body.id is not None and any(row.holds(DecisionMade) for row in look.about(request.inside(body.id))):
         raise Problem(409, "id_taken", "this decision id is taken", param="id")
     constraints = RoutingConstraints(
@@ -105,6 +110,7 @@ async def explain(request: Request) -> Reply:
     rows = await runtime.writer.about(decision_id)
     made = next((row for row in rows if row.holds(DecisionMade)), None)
     if made is None:
+        check_in_log(runtime, decision_id, "id")
         raise _unknown()
     event = _decision(made.event())
     if not may_see(request.caller, event.id, event.token):

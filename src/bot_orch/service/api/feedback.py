@@ -9,6 +9,7 @@ import msgspec
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, measure_of
 from bot_orch.eventlog.ids import count_of, is_id
 from bot_orch.eventlog.log import Row
+from bot_orch.service.api.archived import check_in_log
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
 from bot_orch.service.api.decisions import KeySpace, session_of
 from bot_orch.service.judging.completions import decision_of_completion
@@ -183,7 +184,7 @@ def _is_second(runtime: Runtime, body: OutcomeReport) -> bool:
 
 def _repeated(known: Known, decision_id: str, known_as: str) -> FeedbackView:
     event = known.event()
-    effect = event.effect if isinstance(event, FeedbackGiven) else "learned"
+    effect = event.effect if isinstance(event, FeedbackGiven) else "archived" if known.archived else "learned"
     return FeedbackView(id=known_as, decision_id=decision_id, effect=effect, duplicate=True)
 
 
@@ -207,6 +208,8 @@ def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: 
     if made is not None:
         censored = any(isinstance(event, Censored) for event in events)
         return _Judgement("late" if censored and not reports else "revision")
+    if not reports:
+        check_in_log(runtime, body.decision_id, "decision_id")
     if not is_id(request.outside(body.decision_id)):
         message = (
             "decision_id: there is no such decision; a report may come before its decision if the id is a UUID of "

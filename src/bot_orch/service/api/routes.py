@@ -33,7 +33,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         summary="Who should do it",
         body=bodies.DecisionRequest,
         answer=bodies.DecisionView,
-        statuses=(200, 409, 503),
+        statuses=(200, 409, 410, 503),
         own_turn=True,
     ),
     RouteSpec(
@@ -43,7 +43,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         scope="decide",
         summary="Why that one",
         answer=bodies.Explanation,
-        statuses=(200, 404),
+        statuses=(200, 404, 410),
     ),
     RouteSpec(
         "POST",
@@ -53,7 +53,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         summary="How it turned out",
         body=bodies.FeedbackRequest,
         answer=bodies.FeedbackView | bodies.SessionView,
-        statuses=(200, 404, 409, 429, 503),
+        statuses=(200, 404, 409, 410, 429, 503),
         own_turn=True,
     ),
     RouteSpec(
@@ -72,7 +72,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         summary="Do it: decide, ask, fall back, learn",
         body=bodies.TaskRequest,
         answer=bodies.TaskView,
-        statuses=(200, 202, 409, 429, 502, 503, 504),
+        statuses=(200, 202, 409, 410, 429, 502, 503, 504),
         own_turn=True,
         watch=True,
     ),
@@ -83,7 +83,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         scope="decide",
         summary="How far it is",
         answer=bodies.TaskView,
-        statuses=(200, 404),
+        statuses=(200, 404, 410),
     ),
     *GATEWAY_ROUTES,
     RouteSpec(

@@ -15,6 +15,7 @@ from bot_orch.agents.base import CallRequest
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
 from bot_orch.eventlog.ids import count_of, outside, tenant_of, time_ordered_id
 from bot_orch.eventlog.lookups import Wanted, look_up
+from bot_orch.service.api.archived import check_in_log, key_archived
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of, session_of
 from bot_orch.service.api.tracing import trace_headers
@@ -194,6 +195,8 @@ async def _known(request: Request, known: Known, digest: bytes | None) -> Reply:
         raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
     if known.group is not None:
         await known.group.durable()
+    if known.archived:
+        raise key_archived()
     event = known.event()
     if not isinstance(event, TaskSubmitted):
         raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used for something else")
@@ -206,6 +209,8 @@ async def _view(request: Request, task_id: str, *, check: bool = False) -> TaskV
     rows = await request.runtime.writer.about(task_id)
     events = [row.event() for row in rows]
     submitted = next((event for event in events if isinstance(event, TaskSubmitted)), None)
+    if submitted is None:
+        check_in_log(request.runtime, task_id, "id")
     if submitted is None or (check and not may_see(request.caller, submitted.id, submitted.token)):
         message = "there is no such task of this token; use the id that was answered, or a token with the scope admin"
         raise Problem(404, "unknown_task", message, param="id")

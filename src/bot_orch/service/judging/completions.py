@@ -9,7 +9,7 @@ from bot_orch.agents.base import CallReply
 from bot_orch.eventlog.events import DecisionMade, Noted
 from bot_orch.eventlog.ids import inside, is_id, outside, tenant_of
 from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.lookups import Wanted, look_up
+from bot_orch.eventlog.lookups import ARCHIVED, Wanted, look_up
 from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 
@@ -57,7 +57,7 @@ async def decision_of_completion(runtime: Runtime, completion_id: str, tenant: s
             return inside(tenant, rest)
     names = [completion_id, *rests, *(f"{OURS}{rest}" for rest in rests)]  # as the agent called it
     row = await _noted(runtime, [_key(tenant, name) for name in names])
-    event = None if row is None else row.event()
+    event = None if row is None or row.kind == ARCHIVED else row.event()
     return event.ref if isinstance(event, Noted) and event.topic == COMPLETION else None
 
 

@@ -56,9 +56,14 @@ class Known(NamedTuple):
     row: Row
     group: Group | None
 
+    @property
+    def archived(self) -> bool:
+        """Whether it was moved to an archive."""
+        return self.row.kind == ARCHIVED
+
     def event(self) -> Event | None:
         """The event; None if it was moved to an archive."""
-        return None if self.row.kind == ARCHIVED else self.row.event()
+        return None if self.archived else self.row.event()
 
     def used_for(self, digest: bytes | None) -> bool:
         """Whether it was used for the same content."""

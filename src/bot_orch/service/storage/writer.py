@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from bot_orch.clock import Clock
+from bot_orch.eventlog.archive.record import archived_us
 from bot_orch.eventlog.events import RESTARTED, Event, Noted, encode_event, kind_of
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Log, LogConflictError, LogFencedError, Row, Snapshot
@@ -55,6 +56,7 @@ class Writer(WatchedLog):
 
     def __init__(self, log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> None:
         super().__init__(log, fold(log, progress=progress), clock, grouped=grouped)
+        self.archived_us = archived_us(log)  # the time of the last event that is in the archive alone
         self._watching: asyncio.Task[None] | None = None
         self._closing = False
         self._distrusted: Exception | None = None

@@ -23,6 +23,7 @@ _SUMMARIES = {
     401: "No valid token",
     403: "The token lacks a scope",
     404: "There is no such thing",
+    410: "It is in the archive of the log",
     405: "Another method is needed",
     408: "The body came too slowly",
     409: "The same name with another body",

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice, zip_longest
 
 from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.eventlog.archive.whole import whole
 from bot_orch.eventlog.log import Log, Row
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
@@ -37,9 +38,9 @@ class CopyCheck:
 
 
 def copy_log(source: SqliteLog, target: PostgresLog, progress: Callable[[int, int], None] | None = None) -> int:
-    """Append the rows that ``target`` lacks, with their keys; returns how many."""
+    """Append the rows that ``target`` lacks, with their keys, those in an archive too; returns how many."""
     total, done = source.last()[0], target.last()[0]
-    _check_beginning(source, target, done)
+    _check_beginning(whole(source), target, done)
     copied = 0
     rows = _with_keys(source, done)
     while group := list(islice(rows, _GROUP)):
@@ -53,10 +54,11 @@ def copy_log(source: SqliteLog, target: PostgresLog, progress: Callable[[int, in
 
 def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> CopyCheck:
     """Fold both from their first event and derive every decision of the copy again that this engine made."""
-    found, original = replay(target, exact=exact), replay(source, exact=exact)
+    every = whole(source)
+    found, original = replay(target, exact=exact), replay(every, exact=exact)
     for problem in (*original.damaged, *found.damaged):
         raise StateFormatError(problem)
-    same = _digest(source.read()) == _digest(target.read()) and _same_keys(source, target)
+    same = _digest(every.read()) == _digest(target.read()) and _same_keys(source, target)
     different = len({each.seq for each in (*found.mismatches, *original.mismatches)})
     return CopyCheck(
         found.events, found.derived, different, original=original.fingerprint, copy=found.fingerprint, same_rows=same
@@ -66,7 +68,7 @@ def verify(source: SqliteLog, target: PostgresLog, *, exact: bool = True) -> Cop
 def _with_keys(source: SqliteLog, after: int) -> Iterator[Row]:
     keys = source.keys()
     key = next(keys, None)
-    for row in source.read(after):
+    for row in whole(source).read(after):
         while key is not None and key[0] < row.seq:
             key = next(keys, None)
         yield row._replace(key=key[1], digest=key[2]) if key is not None and key[0] == row.seq else row
@@ -76,7 +78,7 @@ def _same_keys(source: SqliteLog, target: PostgresLog) -> bool:
     copied = (
         (seq, *target_keys[seq])
         for after in range(0, target.last()[0], _GROUP)
-        for target_keys in (target.keys(after, after + _GROUP),)
+        for target_keys in (target.keys_between(after, after + _GROUP),)
         for seq in sorted(target_keys)
     )
     return all(a == b for a, b in zip_longest(source.keys(), copied))

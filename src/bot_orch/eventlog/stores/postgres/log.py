@@ -37,7 +37,7 @@ __all__ = ["PostgresLog"]
 _log = logging.getLogger("bot_orch.log")
 _LOOKS = 6  # attempts to take the lock before we give up
 _LOOKS_PER_HOLD = 3
-_FIRST_WITH_STREAMS = 3
+_FIRST_WITH_STREAMS, _FIRST_WITH_ARCHIVES = 3, 4
 _OWNED, _FENCED = "BO001", "BO002"  # raised by lock_stream and fence
 _Q = QUERIES
 
@@ -264,7 +264,8 @@ class PostgresLog(CommittedRows):
             _log.warning("cut off a writer that hangs", extra={"fields": {"backend": int(pid)}})
 
     def _find_stream(self) -> int:
-        self._has_streams = check_version(self._reader(), self.schema) >= _FIRST_WITH_STREAMS
+        version = check_version(self._reader(), self.schema)
+        self._has_streams, self._has_archives = version >= _FIRST_WITH_STREAMS, version >= _FIRST_WITH_ARCHIVES
         if not self.name:
             return MAIN_STREAM
         if not self._has_streams:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from bot_orch.eventlog.archive.record import ArchiveRecord
 from bot_orch.eventlog.log import Row, Snapshot
 from bot_orch.eventlog.lookups import Found, Wanted
 from bot_orch.eventlog.stores.postgres.connect import MAIN_STREAM, QUERIES, channel, connect, driver, reaching
@@ -31,7 +32,7 @@ class CommittedRows:
     def __init__(self, url: str) -> None:
         self.url = url
         _, self.timing, self.schema, self.name = split(url)
-        self.stream, self._has_streams = MAIN_STREAM, True
+        self.stream, self._has_streams, self._has_archives = MAIN_STREAM, True, True
         self._psycopg = driver()
         self._r: Any = None
         # Readers may be in several threads; the connection takes one at a time.
@@ -82,7 +83,17 @@ class CommittedRows:
         """See :class:`bot_orch.eventlog.log.Log`."""
         return next(((int(seq), bytes(digest)) for seq, digest in self._ask("find", escape(key))), None)
 
-    def keys(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
+    def archived(self) -> ArchiveRecord | None:
+        """See :func:`bot_orch.eventlog.archive.record.archived`."""
+        found = self._ask("archived") if self._has_archives else []
+        return next((ArchiveRecord(seq, at, unescape(folder), digest) for seq, at, folder, digest in found), None)
+
+    def base(self) -> Snapshot | None:
+        """See :func:`bot_orch.eventlog.archive.record.base_of`."""
+        found = self._ask("base") if self._has_archives else []
+        return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
+
+    def keys_between(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
         """Names used by the rows with ``after < seq <= upto``."""
         return {int(seq): (unescape(key), bytes(digest)) for key, seq, digest in self._ask("keys", after, upto)}
 

@@ -35,7 +35,7 @@ ALTER TABLE events_{stream} ENABLE TRIGGER events_are_not_changed
 -- name: vacuum_events
 VACUUM (FULL) events_{stream}
 -- name: vacuum_snapshots
-VACUUM (FULL) snapshots, snapshot_pieces
+VACUUM (FULL) snapshots, snapshot_pieces, archives
 -- name: notify
 SELECT pg_notify(%s, %s)
 -- name: probe
@@ -107,3 +107,19 @@ WHERE ours.replica = %s AND theirs.replica <> ours.replica AND theirs.hash = our
 DELETE FROM checks WHERE stream = %s AND seq < %s
 -- name: owners
 SELECT DISTINCT ON (ref) ref, writer FROM events WHERE stream = %s AND ref = ANY(%s) ORDER BY ref, seq DESC
+-- name: archived
+SELECT seq, time_us, folder, digest FROM archives WHERE stream = %s
+-- name: base
+SELECT seq, base FROM archives WHERE stream = %s
+-- name: lock_archive
+SELECT pg_try_advisory_lock(6451061, stream_key(%s))
+-- name: note_archive
+INSERT INTO archives (stream, seq, time_us, folder, digest, base) VALUES (%b, %b, %b, %b, %b, %b)
+ON CONFLICT (stream) DO UPDATE SET seq = EXCLUDED.seq, time_us = EXCLUDED.time_us, folder = EXCLUDED.folder,
+  digest = EXCLUDED.digest, base = EXCLUDED.base
+-- name: drop_archived
+DELETE FROM events_{stream} WHERE seq IN (SELECT seq FROM events_{stream} WHERE seq <= %s ORDER BY seq LIMIT %s)
+-- name: reclaim_events
+VACUUM events_{stream}
+-- name: drop_keys
+DELETE FROM keys WHERE stream = %s AND seq <= %s

@@ -67,8 +67,35 @@ $$;
 -- A trigger for statements guards the table that a statement names: the whole, and each partition.
 CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON events
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON events_1
-  FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+-- The beginning of a stream, up to the row seq, is in an archive: Parquet files in a folder. digest chains their rows,
+-- base is the state after the last of them.
+CREATE TABLE archives (
+  stream  INTEGER PRIMARY KEY REFERENCES streams,
+  seq     BIGINT  NOT NULL,
+  time_us BIGINT  NOT NULL,
+  folder  TEXT    NOT NULL,
+  digest  BYTEA   NOT NULL,
+  base    BYTEA   NOT NULL
+);
+-- Only rows that are in an archive may be removed, from the partition itself.
+CREATE FUNCTION refuse_removal() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+  IF OLD.seq > coalesce((SELECT seq FROM archives WHERE stream = OLD.stream), 0) THEN
+    RAISE EXCEPTION 'the log is append-only';
+  END IF;
+  RETURN OLD;
+END
+$$;
+CREATE FUNCTION guard_stream(id INTEGER) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('DROP TRIGGER IF EXISTS events_are_not_changed ON events_%s', id);
+  EXECUTE format('CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR TRUNCATE ON events_%s '
+    'FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', id);
+  EXECUTE format('CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events_%s '
+    'FOR EACH ROW EXECUTE FUNCTION refuse_removal()', id);
+END
+$$;
+SELECT guard_stream(1);
 -- Who owns a stream, until when. Every change of the owner takes the next epoch; a row is appended under its epoch only.
 CREATE TABLE leases (
   stream INTEGER     PRIMARY KEY REFERENCES streams,
@@ -122,8 +149,7 @@ BEGIN
   EXECUTE format('ALTER TABLE events_%s ADD CONSTRAINT one_stream CHECK (stream = %s)', found, found);
   EXECUTE format('ALTER TABLE events ATTACH PARTITION events_%s FOR VALUES IN (%s)', found, found);
   EXECUTE format('ALTER TABLE events_%s DROP CONSTRAINT one_stream', found);
-  EXECUTE format('CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON events_%s '
-    'FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', found);
+  PERFORM guard_stream(found);
   RETURN found;
 END
 $$;

@@ -60,3 +60,24 @@ DELETE FROM snapshots
 CREATE TEMP VIEW packed AS SELECT seq, time_us, kind, ref, body FROM events WHERE 0
 -- name: no_packed_names
 CREATE TEMP VIEW names AS SELECT key, seq, digest FROM keys WHERE 0
+-- name: no_archives
+CREATE TEMP VIEW archives AS SELECT seq AS id, seq, 0 AS time_us, '' AS folder, body AS digest, body AS base FROM snapshots WHERE 0
+-- name: archived
+SELECT seq, time_us, folder, digest FROM archives
+-- name: base
+SELECT seq, base FROM archives
+-- name: note_archive
+INSERT INTO archives (id, seq, time_us, folder, digest, base) VALUES (1, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, time_us = excluded.time_us, folder = excluded.folder,
+  digest = excluded.digest, base = excluded.base
+-- name: drop_events
+DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE seq <= ?1 ORDER BY seq LIMIT ?2)
+-- name: drop_packed
+DELETE FROM packed WHERE seq IN (SELECT seq FROM packed WHERE seq <= ?1 ORDER BY seq LIMIT ?2)
+-- name: keys_between
+SELECT key, seq, digest FROM names WHERE seq > ?1 AND seq <= ?2
+UNION ALL SELECT key, seq, digest FROM keys WHERE seq > ?1 AND seq <= ?2
+-- name: drop_names
+DELETE FROM names WHERE seq <= ?
+-- name: drop_keys
+DELETE FROM keys WHERE seq <= ?

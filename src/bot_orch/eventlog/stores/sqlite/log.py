@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.eventlog.archive.record import ArchiveRecord
 from bot_orch.eventlog.log import LogConflictError, PieceKeeper, Row, Snapshot
 from bot_orch.eventlog.packing.names import long_name, short_name
 from bot_orch.eventlog.packing.rows import Packer, Unpacker
@@ -25,6 +26,7 @@ Connect = Callable[[str], Any]
 
 _BATCH = 1000
 _LAST = 2**63 - 1
+_FIRST_WITH_ARCHIVES = 4
 # The numbers of kinds are stored: a new kind goes to the end.
 _KINDS = (
     *("configured@1", "decision@1", "decision@2", "decision@3", "feedback@1", "feedback@2", "censored@1"),
@@ -196,6 +198,47 @@ class SqliteLog:
             for key, seq, digest in connection.execute(_Q["keys"]):
                 yield int(seq), long_name(key), bytes(digest)
 
+    def keys_between(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
+        """Names used by the rows with ``after < seq <= upto``."""
+        with self._reading:
+            found = self._reader.execute(_Q["keys_between"], (after, upto)).fetchall()
+        return {int(seq): (long_name(key), bytes(digest)) for key, seq, digest in found}
+
+    def archived(self) -> ArchiveRecord | None:
+        """See :func:`bot_orch.eventlog.archive.record.archived`."""
+        with self._reading:
+            found = self._reader.execute(_Q["archived"]).fetchone()
+        return None if found is None else ArchiveRecord(int(found[0]), int(found[1]), str(found[2]), bytes(found[3]))
+
+    def base(self) -> Snapshot | None:
+        """See :func:`bot_orch.eventlog.archive.record.base_of`."""
+        with self._reading:
+            found = self._reader.execute(_Q["base"]).fetchone()
+        return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
+
+    def note_archive(self, record: ArchiveRecord, base: bytes) -> None:
+        """Note that rows up to ``record.seq`` are in an archive; they may be removed from now on."""
+        self._writer.execute(_Q["note_archive"], (*record, base))
+
+    def drop_archived(self, upto: int, most: int) -> int:
+        """Remove rows up to a number that are in an archive, at most so many; returns how many."""
+        dropped = 0
+        for table in ("events", "packed"):
+            dropped += max(self._writer.execute(_Q[f"drop_{table}"], (upto, most - dropped)).rowcount, 0)
+        self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+        return dropped
+
+    def drop_keys(self, upto: int) -> None:
+        """Forget the names that rows up to a number have used."""
+        for table in ("names", "keys"):
+            self._writer.execute(_Q[f"drop_{table}"], (upto,))
+
+    def compact(self) -> None:
+        """Give pages that are not used back to the file system; takes as long as copying the file."""
+        self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
+        self._writer.execute("VACUUM")
+        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def last(self) -> tuple[int, int]:
         """See :class:`bot_orch.eventlog.log.Log`."""
         with self._reading:
@@ -256,6 +299,7 @@ class SqliteLog:
 
     def _prepare(self, synchronous: str) -> None:
         w = self._writer
+        w.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()  # of a new file; others keep what they have
         w.execute("PRAGMA journal_mode = WAL").fetchall()
         w.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
         w.execute("PRAGMA cache_size = -16000").fetchall()
@@ -289,9 +333,12 @@ def _restored(found: tuple[int, int, int | str, bytes | str, bytes]) -> Row:
 
 def _show_old(connection: Any, path: Path) -> None:
     """Let a file that was not upgraded yet, as we only look at it, look as if it was."""
-    if _check_version(connection, path) == 1:
+    version = _check_version(connection, path)
+    if version == 1:
         connection.execute(_Q["no_packed_rows"])
         connection.execute(_Q["no_packed_names"])
+    if version < _FIRST_WITH_ARCHIVES:
+        connection.execute(_Q["no_archives"])
 
 
 def _check_version(connection: Any, path: Path) -> int:
