@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,9 @@ __all__ = [
     "drive",
     "ended_cpu_s",
     "machine_cpu_s",
+    "pair_script",
     "routers",
+    "script",
     "server_pid",
     "serving",
     "tree_cpu_s",
@@ -143,13 +145,31 @@ def script(router: str) -> str:
     )
 
 
-def drive(targets: Sequence[Target], seconds: float, connections: int) -> tuple[float, float]:
-    """Decisions per second over all (service, router), and the largest p99 in milliseconds; all at once."""
+def pair_script(router: str) -> str:
+    """Decisions for a router, and a report on each."""
+    task = {"task": {"id": "t", "features": [round(0.1 * i, 1) for i in range(FEATURES)]}}
+    return f"""
+local ids, kind = {{}}, {{["content-type"] = "application/json"}}
+function request()
+  local id = table.remove(ids)
+  if id == nil then return wrk.format("POST", "{door(router)}/v1/decisions", kind, '{json.dumps(task)}') end
+  return wrk.format("POST", "{door(router)}/v1/feedback", kind, '{{"decision_id": "' .. id .. '", "reward": 0.5}}')
+end
+function response(status, headers, body)
+  if body:find('"propensity"', 1, true) then ids[#ids + 1] = body:match('"id":"([^"]+)"') end
+end
+"""
+
+
+def drive(
+    targets: Sequence[Target], seconds: float, connections: int, write: Callable[[str], str] = script
+) -> tuple[float, float]:
+    """Requests per second over all (service, router), and the largest p99 in milliseconds; all at once."""
     found: list[tuple[float, float, float]] = []
     share = max(1, connections // len(targets))
 
     def one(served: Served, router: str) -> None:
-        found.append(wrk(served.url, script(router), seconds, share))
+        found.append(wrk(served.url, write(router), seconds, share))
 
     threads = [threading.Thread(target=one, args=each) for each in targets]
     for thread in threads:

@@ -2,29 +2,30 @@
 
     python benchmarks/cluster.py              # everything
     python benchmarks/cluster.py workers      # one part: bystander, locks, workers, replicas or plan
+    python benchmarks/cluster.py plan --rate 300 --agents 8 --routers 40
 
 Processor time is that of the service's processes, from /proc, over the decisions they made; wrk and PostgreSQL run on
 the same cores, so their times are printed beside it. "others" is what everything else on the machine used meanwhile, in
-cores: the bar on wall time is not judged where that is much. `plan` measures a decision at its owner, one that another
-process passes on, and the share of PostgreSQL, and prints what a rate needs, and what up to 16 machines could take if
-nothing else limits them.
+cores: the bar on wall time is not judged where that is much. `plan` measures a decision with its report at its owner,
+the same passed on by another process, the share of PostgreSQL and the bytes of the log, and prints what a rate needs,
+and what up to 16 machines could take if nothing else limits them.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from _planning import BUSY, CORES, MACHINES, Prices, capacity, needed
 from _serving import (
     FEATURES,
     PORT,
@@ -33,21 +34,23 @@ from _serving import (
     drive,
     ended_cpu_s,
     machine_cpu_s,
+    pair_script,
     routers,
+    script,
     server_pid,
     serving,
     tree_cpu_s,
 )
+from log_size import in_postgres, traffic
 
 from postgres import fresh, postgres
 
 PARTS = ("bystander", "locks", "workers", "replicas", "plan")
 SETTLE_S = 3.0  # without a move
 PAIRS = 5000
-BUSY = 0.6  # of a core, planned
 QUIET = 0.15  # cores that others may use while wall time is judged
-MACHINES, CORES, SERVER_CORES = (1, 2, 4, 8, 16), 2, 16  # of the extrapolation
-PLAN = ((10, 4, 1), (100, 4, 20), (1000, 4, 100), (1000, 50, 100), (10_000, 4, 1000))
+SERVER_CORES = 16  # of the extrapolation
+PLAN = ((10, 4, 1), (100, 4, 20), (1000, 4, 100), (1000, 50, 100), (10_000, 4, 1000))  # decisions/s, agents, routers
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,15 @@ def owners(url: str, names: Sequence[str], processes: int) -> dict[str, int]:
 
 
 @contextmanager
-def replicas(folder: Path, url: str, number: int, *, serve: str, names: Sequence[str]) -> Iterator[list[Served]]:
+def replicas(
+    folder: Path, url: str, number: int, *, serve: str, names: Sequence[str], m: int = 4
+) -> Iterator[list[Served]]:
     """Several replicas on a fresh log."""
     fresh(url)
     with ExitStack() as stack:
         yield [
-            stack.enter_context(serving(folder, url, port=PORT + i, routers=names, serve=serve)) for i in range(number)
+            stack.enter_context(serving(folder, url, port=PORT + i, routers=names, serve=serve, m=m))
+            for i in range(number)
         ]
 
 
@@ -167,13 +173,20 @@ class Run:
     seconds: float
     connections: int
     bars: Bars
+    wanted: Sequence[tuple[float, int, int]] = PLAN
 
-    def measure(self, services: Sequence[Served], targets: Sequence[Target], server: int = 0) -> Cost:
+    def measure(
+        self,
+        services: Sequence[Served],
+        targets: Sequence[Target],
+        server: int = 0,
+        write: Callable[[str], str] = script,
+    ) -> Cost:
         """Load for some seconds, after a second to warm up."""
-        drive(targets, 1.0, self.connections)
+        drive(targets, 1.0, self.connections, write)
         begun = time.monotonic()
         before = [*(served.cpu_s() for served in services), tree_cpu_s(server), ended_cpu_s(), machine_cpu_s()]
-        rate, p99 = drive(targets, self.seconds, self.connections)
+        rate, p99 = drive(targets, self.seconds, self.connections, write)
         after = [*(served.cpu_s() for served in services), tree_cpu_s(server), ended_cpu_s(), machine_cpu_s()]
         *each, of_server, of_load, of_all = (b - a for a, b in zip(before, after, strict=True))
         others = max(0.0, of_all - sum(each) - of_server - of_load) / (time.monotonic() - begun)
@@ -247,51 +260,49 @@ class Run:
             print(f"owner, {number} replicas, {number} routers: {cost}")
 
     def plan(self) -> None:
-        """Cores and disk for some rates, and what more machines could take."""
-        owner_ms, passed_ms, server_ms = self._prices()
-        sizes = {m: self._bytes_per_pair(m) for m in sorted({m for _, m, _ in PLAN})}
+        """What some rates need, and what more machines could take."""
+        prices = {m: self._prices(m) for m in dict.fromkeys(m for _, m, _ in self.wanted)}
         print(
-            "decisions/s, agents, routers, cores of the service, of PostgreSQL, machines and one spare, GB of log a day"
+            "plan: decisions/s, agents, routers, processes, machines, cores of PostgreSQL, commits/s, GB of log a day"
         )
-        for rate, m, number in PLAN:
-            cores, server_cores = (1e-3 * rate * ms / BUSY for ms in (owner_ms + passed_ms, server_ms))
-            machines, gb = math.ceil(cores / CORES) + 1, rate * 86_400 * sizes[m] / 1e9
-            print(f"{rate}, {m}, {number}, {cores:.2f}, {server_cores:.2f}, {machines}, {gb:.1f}")
-        print(f"machines of {CORES} cores, decisions/s, cores of PostgreSQL, log in MB/s (4 agents)")
+        for rate, m, number in self.wanted:
+            need = needed(rate, number, prices[m])
+            print(
+                f"plan: {rate:g}, {m}, {number}: {need.processes}, {need.machines}, {need.server_cores:.2f}, "
+                f"{need.commits:.0f}, {need.gb_per_day:.2f}{'' if need.fits else ', too few routers'}"
+            )
+        m, price = next(iter(prices.items()))
+        print(f"machines of {CORES} cores ({m} agents), decisions/s, cores of PostgreSQL, log in MB/s")
         for n in MACHINES:
-            most = n * CORES * BUSY * 1e3 / (owner_ms + (1 - 1 / n) * passed_ms)
-            print(f"{n}, {most:.0f}, {1e-3 * most * server_ms / BUSY:.1f}, {most * sizes[4] / 1e6:.1f}")
-        print(f"{SERVER_CORES} cores of PostgreSQL take {SERVER_CORES * BUSY * 1e3 / server_ms:.0f} decisions/s")
+            most = capacity(n, price)
+            print(
+                f"machines: {n}, {most:.0f}, {1e-3 * most * price.server_ms / BUSY:.1f}, {most * price.bytes / 1e6:.2f}"
+            )
+        print(f"{SERVER_CORES} cores of PostgreSQL take {SERVER_CORES * BUSY * 1e3 / price.server_ms:.0f} decisions/s")
 
-    def _prices(self) -> tuple[float, float, float]:
-        """Processor time in milliseconds: a decision at its owner, to pass one on, and that of PostgreSQL."""
+    def _prices(self, m: int) -> Prices:
+        """Measured with two processes, one of which owns the router."""
         names, server = routers(2), server_pid(self.url)
-        with replicas(self.folder, self.url, 2, serve="owner", names=names) as services:
+        with replicas(self.folder, self.url, 2, serve="owner", names=names, m=m) as services:
             owner = independent(self.url, services, names)[0]
-            cost = self.measure(services, [owner], server)
-            print(f"at its owner: {cost}")
-            passed = self.measure(services, [(services[1], owner[1])], server)
-            print(f"passed on: {passed}")
-        return cost.cpu_ms[0], passed.cpu_ms[1] + max(0.0, passed.cpu_ms[0] - cost.cpu_ms[0]), cost.server_ms
-
-    def _bytes_per_pair(self, m: int) -> float:
-        """Of the log, for a decision and its outcome."""
-        from bot_orch.integrations.client import Client
-
-        (place := self.folder / f"plan-{m}").mkdir()
-        log = place / "log.sqlite"
-        with serving(place, str(log), port=PORT, routers=routers(1), m=m) as served, Client(served.url) as client:
-            before = _size(log)
-            for _ in range(PAIRS):
-                made = client.decide({"features": [0.1] * FEATURES})
-                client.observe(made.id, reward=0.5)
-            size = (_size(log) - before) / PAIRS
-        print(f"{m} agents, {FEATURES} features: {size:.0f} bytes per decision with its outcome")
-        return size
-
-
-def _size(log: Path) -> int:
-    return sum(path.stat().st_size for path in log.parent.glob(f"{log.name}*"))
+            cost = self.measure(services, [owner], server, write=pair_script)
+            passed = self.measure(services, [(services[1], owner[1])], server, write=pair_script)
+            alone, _ = drive([owner], self.seconds, 1, pair_script)
+        rows = list(traffic(m, PAIRS))
+        found = Prices(
+            owner_ms=2 * cost.cpu_ms[0],
+            passed_ms=2 * (passed.cpu_ms[1] + max(0.0, passed.cpu_ms[0] - cost.cpu_ms[0])),
+            server_ms=2 * cost.server_ms,
+            alone_ms=2e3 / alone,
+            bytes=in_postgres(rows, self.url)[0] / PAIRS + 4 * FEATURES,
+        )
+        print(
+            f"prices: {m} agents, {FEATURES} features: at its owner {found.owner_ms:.3f} ms, passed on "
+            f"{found.passed_ms:.3f} ms more, PostgreSQL {found.server_ms:.3f} ms; alone {found.alone_ms:.1f} ms; "
+            f"{found.bytes:.0f} bytes; one router takes {found.router_most:.0f} decisions/s",
+            flush=True,
+        )
+        return found
 
 
 def main() -> None:
@@ -305,7 +316,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="of load, each")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--url", help="a PostgreSQL to use; its schema bot_orch is dropped")
+    parser.add_argument("--rate", type=float, help="plan: decisions per second, each with its outcome")
+    parser.add_argument("--agents", type=int, default=4, help="plan: of a router (default: 4)")
+    parser.add_argument("--routers", type=int, default=1, help="plan: over which the rate is spread (default: 1)")
     arguments = parser.parse_args()
+    if arguments.rate is not None and (arguments.rate <= 0 or arguments.agents < 1 or arguments.routers < 1):
+        parser.error("--rate, --agents and --routers must be positive")
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(PARTS)}")
     if shutil.which("wrk") is None:
@@ -313,6 +329,8 @@ def main() -> None:
     bars = Bars()
     with postgres(arguments.url) as url, tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder), url, arguments.seconds, arguments.connections, bars)
+        if arguments.rate is not None:
+            run.wanted = [(arguments.rate, arguments.agents, arguments.routers)]
         for part in arguments.parts or PARTS:
             print(f"== {part}", flush=True)
             getattr(run, part)()
