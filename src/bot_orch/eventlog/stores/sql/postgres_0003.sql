@@ -42,9 +42,7 @@ CREATE TABLE snapshot_pieces (
   stream INTEGER     NOT NULL DEFAULT 1,
   PRIMARY KEY (stream, digest)
 );
--- reads: the newest format of events that a replica can read; the releases before did not say so.
 ALTER TABLE replicas ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE replicas ADD COLUMN reads INTEGER NOT NULL DEFAULT 2;
 ALTER TABLE replicas ADD COLUMN condition TEXT NOT NULL DEFAULT '';
 ALTER TABLE checks ADD COLUMN stream INTEGER NOT NULL DEFAULT 1;
 -- Who owns a stream, until when. Every change of the owner takes the next epoch; a row is appended under its epoch only.

@@ -49,7 +49,6 @@ CREATE TABLE replicas (
   seq    BIGINT      NOT NULL,
   busy   TEXT[]      NOT NULL,
   stream INTEGER     NOT NULL DEFAULT 1,
-  reads  INTEGER     NOT NULL DEFAULT 2,
   condition TEXT     NOT NULL DEFAULT ''
 );
 CREATE TABLE checks (
