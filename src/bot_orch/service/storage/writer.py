@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from time import perf_counter
 
 from bot_orch.clock import Clock
 from bot_orch.eventlog.archive.record import archived_us
@@ -55,7 +56,7 @@ class Writer(WatchedLog):
     """
 
     def __init__(self, log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> None:
-        super().__init__(log, fold(log, progress=progress), clock, grouped=grouped)
+        super().__init__(log, _loaded(log, progress), clock, grouped=grouped)
         self.archived_us = archived_us(log)  # the time of the last event that is in the archive alone
         self._watching: asyncio.Task[None] | None = None
         self._closing = False
@@ -330,6 +331,15 @@ class Writer(WatchedLog):
         self.log.rollback()
         self.log.probe()
         return fold(self.log)
+
+
+def _loaded(log: Log, progress: Progress | None) -> Ledger:
+    """The ledger of a log; tells from the snapshot of which event it began, and how many it has folded."""
+    begun = perf_counter()
+    ledger = fold(log, progress=progress)
+    fields = {"snapshot": ledger.folded_from, "folded": ledger.seq - ledger.folded_from}
+    _log.info("loaded the log", extra={"fields": {**fields, "seconds": round(perf_counter() - begun, 3)}})
+    return ledger
 
 
 def _ignore_failure(saving: asyncio.Task[None]) -> None:
