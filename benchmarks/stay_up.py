@@ -8,7 +8,8 @@ blip    PostgreSQL is killed (SIGKILL) and restarted, with many events and no sn
 silent  the connection swallows everything: how long a request takes, until /health/ready is 503, until SIGTERM has
         ended the process; the bounds are the defaults
 keys    decisions a second without and with idempotency keys, at a round trip of 5 ms
-slow    the longest request of a healthy replica beside one whose connection is delayed by 2 s in each direction
+slow    the longest request of a healthy replica beside one whose connection is delayed by 1 s and by 2 s in each
+        direction
 """
 
 from __future__ import annotations
@@ -255,7 +256,7 @@ def keys(folder: Path, pg: Postgres, *, seconds: float, connections: int, bench:
     bench.row(f"decisions with keys over without, round trip {1e3 * RTT_S:g} ms", keyed, plain, higher_is_better=True)
 
 
-def slow(folder: Path, pg: Postgres, *, seconds: float) -> None:
+def slow(folder: Path, pg: Postgres, *, delay_s: float, seconds: float) -> None:
     """A healthy replica beside a slow one."""
     url = pg.fresh()
     link = Link(pg.socket)
@@ -278,15 +279,15 @@ def slow(folder: Path, pg: Postgres, *, seconds: float) -> None:
             thread.start()
         time.sleep(2.0)
         times.clear()
-        link.set(LinkFault("delay", delay_s=2.0))
+        link.set(LinkFault("delay", delay_s=delay_s))
         time.sleep(seconds)
         done.set()
         link.set()
         for thread in threads:
             thread.join()
     print(
-        f"slow: longest of {len(times)} requests of a healthy replica beside one delayed by 2 s: {max(times):.2f} s, "
-        f"{refused[0]} refused",
+        f"slow: longest of {len(times)} requests of a healthy replica beside one with a round trip of "
+        f"{2 * delay_s:g} s: {max(times):.2f} s, {refused[0]} refused",
         flush=True,
     )
 
@@ -316,7 +317,8 @@ def main() -> None:
         if "silent" in parts:
             silent(folder, pg)
         if "slow" in parts:
-            slow(folder, pg, seconds=seconds)
+            for delay_s in (1.0, 2.0):
+                slow(folder, pg, delay_s=delay_s, seconds=seconds)
         if "blip" in parts:
             blip(folder, pg, events=events, repeats=1 if arguments.quick else 3)
     print(f"cores {os.cpu_count()}")

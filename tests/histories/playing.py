@@ -21,6 +21,7 @@ from recorded import Change, Fact, Fault, History, Stream, Version
 from replicas import VARIANTS, Replica, ask, document
 
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.rollout import CONFIG_VERSION
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
@@ -277,7 +278,9 @@ class Play:
             with contextlib.closing(open_log(url)) as log:
                 stream.facts = [fact_of(row) for row in log.read()]
                 found = replay(log)
-            stream.fingerprint = found.fingerprint
+                # what a client has given up may be written after the states were asked for
+                seen = min((seq for seq, _ in stream.states.values()), default=len(stream.facts))
+                stream.fingerprint = found.fingerprint if seen == len(stream.facts) else fingerprint_at(log, seen)
             stream.owners = owned.get(split(url).stream, (None, 0))[1]
             stream.derived = "; ".join(map(str, (*found.damaged[:2], *found.mismatches[:2])))
             self.history.streams.append(stream)
@@ -290,6 +293,15 @@ def leases(url):
         found = {name: (owner, epoch) for name, owner, epoch in connection.execute(query)}
     connection.close()
     return found
+
+
+def fingerprint_at(log, seq):
+    """That of the state after an event."""
+    ledger = Ledger()
+    for row in log.read():
+        if row.seq <= seq:
+            ledger.take(row)
+    return ledger.fingerprint()
 
 
 def fact_of(row):

@@ -73,6 +73,27 @@ def test_a_commit_and_a_connection_have_one(database):
         log.close()
 
 
+def test_a_silent_network_is_waited_for_once(database):
+    """Who has lost one connection leaves the other, too, instead of waiting for its deadline."""
+    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+
+    with proxied(database, SILENT) as proxy:
+        log = PostgresLog(proxy.url)
+        log.append([Row(1, 10, "k@1", "r", b"")])
+        log.commit()
+        proxy.set(SWALLOW)
+        assert isinstance(in_thread(log.last), LogUnavailableError)
+        proxy.heal()
+        assert log.last() == (1, 10)
+        assert log.begin(1) == [], "the connection that writes is as dead, and was replaced"
+        log.rollback()
+        log._w.close()
+        before = log._r
+        log.probe()
+        assert log.last() == (1, 10) and log._r is not before, "and the other way round"
+        log.close()
+
+
 def test_control_the_driver_alone_waits(database):
     import psycopg
 

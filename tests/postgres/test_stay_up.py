@@ -242,7 +242,10 @@ def test_keys_are_looked_up_with_the_lock(replicas):  # noqa: F811
     assert set(looked) <= {"read", "clock"}, "rows of others are read without the lock, no key is"
 
 
-def test_a_replica_with_a_slow_connection_does_not_slow_the_others(database):
+@pytest.mark.parametrize(("delay_s", "reason"), [(1.0, "answers this replica after"), (2.0, "PostgreSQL")])
+def test_a_replica_with_a_slow_connection_does_not_slow_the_others(database, delay_s, reason):
+    """It steps aside; round trips that are longer than ``query_s`` are taken for silence."""
+
     def started(url):
         return Running(parse_config(BASE.format(database=json.dumps(url), port=0)))
 
@@ -261,9 +264,9 @@ def test_a_replica_with_a_slow_connection_does_not_slow_the_others(database):
         for thread in threads:
             thread.start()
         time.sleep(0.5)
-        proxy.set(LinkFault("delay", delay_s=2.0))
+        proxy.set(LinkFault("delay", delay_s=delay_s))
         answer = until(lambda: (each := slow.get("/health/ready")).status == 503 and each, 30)
-        until(lambda: "answers this replica after" in slow.get("/health/ready").body.decode(), 30)
+        until(lambda: reason in slow.get("/health/ready").body.decode(), 30)
         time.sleep(2.0)
         done.set()
         proxy.heal()
@@ -271,7 +274,7 @@ def test_a_replica_with_a_slow_connection_does_not_slow_the_others(database):
             thread.join()
         assert answer.status == 503 and (True, 200) in statuses and (True, 503) not in statuses
         print(f"longest request of the healthy replica: {longest[0]:.2f} s")  # noqa: T201
-        assert longest[0] < 6.0  # typically 2.5; it was 29
+        assert longest[0] < 6.0  # typically 2.0 and 2.5; it was 29
         until(lambda: slow.get("/health/ready").status == 200, 30)
         same_state(slow, healthy)
         for each in (slow, healthy):

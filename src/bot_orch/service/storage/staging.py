@@ -36,7 +36,9 @@ class StagedLog:
         self.log, self._grouped = log, grouped
         # on a server: nobody may wait for it on the event loop
         self._server: PostgresLog | None = log if isinstance(log, PostgresLog) else None
-        self.patience_s: float | None = None if self._server is None else self._server.timing.query_s
+        # another replica may hold the lock, and then the server be silent
+        timing = None if self._server is None else self._server.timing
+        self.patience_s: float | None = None if timing is None else timing.query_s + timing.hold_s
         self._line: deque[Group] = deque()
         self._flying: Group | None = None
         self._refs: Counter[str] = Counter()

@@ -68,6 +68,7 @@ class PostgresLog(CommittedRows):
         self.writer, self.epoch = writer, epoch
         self._read_only = read_only
         self._w: Any = None
+        self._w_since = 0
         self._in_group = False
         self._next = 0
         self._lock_s = self.timing.hold_s / _LOOKS_PER_HOLD
@@ -194,7 +195,7 @@ class PostgresLog(CommittedRows):
             except self._psycopg.Error:
                 with suppress(Exception):
                     self._w.close()
-                self._w = None
+                self._w, self._losses = None, self._losses + 1
 
     def probe(self) -> None:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -303,7 +304,9 @@ class PostgresLog(CommittedRows):
     def _writing(self) -> Any:
         if self._read_only:
             raise InvalidInputError("log", "was opened to look at", "open it for writing")
-        if self._w is None or self._w.closed:
+        self._w = self._w if self._in_group else self._kept(self._w, self._w_since)
+        if self._w is None:
+            self._w_since = self._losses
             # transactions are begun and ended by statements, which can be sent together with others
             self._w = connect(self.url, autocommit=True, ended=self._ended)
             self._w.execute(f"SET lock_timeout = {round(1000 * self._lock_s)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from bot_orch.eventlog.archive.record import ArchiveRecord
@@ -35,6 +36,8 @@ class CommittedRows:
         self.stream, self._has_streams, self._has_archives = MAIN_STREAM, True, True
         self._psycopg = driver()
         self._r: Any = None
+        # Connections that were lost so far. Who has lost one leaves the others too: each would be waited for in turn.
+        self._losses = self._r_since = 0
         # Readers may be in several threads; the connection takes one at a time.
         self._reading = threading.RLock()
         self._ended = threading.Event()
@@ -128,9 +131,22 @@ class CommittedRows:
         ]
 
     def _reader(self) -> Any:
-        if self._r is None or self._r.closed:
+        self._r = self._kept(self._r, self._r_since)
+        if self._r is None:
+            self._r_since = self._losses
             self._r = connect(self.url, autocommit=True, read_only=True, ended=self._ended)
         return self._r
+
+    def _kept(self, connection: Any, since: int) -> Any:
+        """A connection, unless it, or another one since it was made (``since``: losses before that), was lost."""
+        if connection is None or connection.closed:
+            self._losses += connection is not None
+            return None
+        if since == self._losses:
+            return connection
+        with suppress(self._psycopg.Error):
+            connection.close()
+        return None
 
     def _ask(self, query: str, *arguments: Any) -> list[Any]:
         """Run a read query; retry once on a new connection if the old one is dead."""

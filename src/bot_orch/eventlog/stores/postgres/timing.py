@@ -30,14 +30,14 @@ class Timing:
     lease_s
         A replica that has not been heard of for so long is taken for dead.
     query_s
-        A server that is silent for so long is given up; a request waits as long for its turn or its commit.
+        A server that is silent for so long is given up. A request waits ``hold_s`` longer for its turn or its commit.
     clock_s
         A replica whose clock is so far ahead of the server's gets no turn.
     """
 
     hold_s: float = 2.5
     lease_s: float = 10.0
-    query_s: float = 5.0
+    query_s: float = 3.0
     clock_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ def split(url: str) -> LogAddress:
     --------
     >>> found = split("postgresql://bot@db/orch?hold_s=5&sslmode=require&schema=shop&stream=support")
     >>> found.plain, found.timing
-    ('postgresql://bot@db/orch?sslmode=require', Timing(hold_s=5.0, lease_s=10.0, query_s=5.0, clock_s=2.0))
+    ('postgresql://bot@db/orch?sslmode=require', Timing(hold_s=5.0, lease_s=10.0, query_s=3.0, clock_s=2.0))
     >>> found.schema, found.stream
     ('shop', 'support')
     >>> split("host=db dbname=orch lease_s=4").plain
