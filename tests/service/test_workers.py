@@ -8,6 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -246,6 +249,57 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(service):
     for router, decisions in made.items():
         for each in decisions:
             assert service("GET", f"/r/{router}/v1/decisions/{each['id']}")[0] == 200
+
+
+def test_a_worker_is_killed_under_load(tmp_path):
+    """Routers of the others go on, its own are back within seconds, and the logs hold what was acknowledged, once."""
+    service = Service(tmp_path).wait()
+    acked, told, statuses = {name: [] for name in AGENTS}, [], {name: Counter() for name in AGENTS}
+    done, gaps = threading.Event(), dict.fromkeys(AGENTS, 0.0)
+
+    def client(router):
+        last = time.monotonic()
+        while not done.is_set():
+            try:
+                body = {"task": {}, "eligible": [AGENTS[router]]}
+                status, made, _ = service("POST", f"/r/{router}/v1/decisions", body)
+                statuses[router][status] += 1
+                if status == 200:
+                    acked[router].append(made["id"])
+                    now = time.monotonic()
+                    gaps[router], last = max(gaps[router], now - last), now
+                    if service("POST", "/v1/feedback", {"decision_id": made["id"], "reward": 0.5})[0] == 200:
+                        told.append(made["id"])
+            except (OSError, http.client.HTTPException):
+                statuses[router]["broken"] += 1
+
+    clients = [threading.Thread(target=client, args=(router,)) for router in AGENTS for _ in range(2)]
+    for each in clients:
+        each.start()
+    victims = [service.worker_of("support"), service.worker_of("default")]
+    for victim in victims:
+        until(lambda: all(len(each) > 20 for each in acked.values()))
+        os.kill(victim, signal.SIGKILL)
+        before = {router: len(each) for router, each in acked.items()}
+        until(lambda before=before: all(len(each) > before[router] + 20 for router, each in acked.items()))
+    done.set()
+    for each in clients:
+        each.join()
+    service.stop()
+    assert len(set(victims)) == 2
+    print(f"longest gaps: {gaps}, answers: {statuses}")  # noqa: T201
+    assert max(gaps.values()) < 30.0
+    assert all(set(each) <= {200, 503, "broken"} for each in statuses.values())
+    learned = Counter()
+    for router, file in (("default", "log.sqlite"), ("support", "log.support.sqlite"), ("code", "log.code.sqlite")):
+        log = open_log(tmp_path / file)
+        events = [row.event() for row in log.read()]
+        made = Counter(event.id for event in events if isinstance(event, DecisionMade))
+        learned.update(event.decision_id for event in events if isinstance(event, FeedbackGiven))
+        assert set(acked[router]) <= set(made) and set(made.values()) == {1}
+        assert replay(log).ok
+        log.close()
+    assert set(told) <= set(learned) and set(learned.values()) == {1}
 
 
 def test_every_request_has_one_line_in_the_access_log(service):
