@@ -11,8 +11,8 @@ __all__ = ["check_in_log", "key_archived"]
 
 def check_in_log(runtime: Runtime, known_as: str, param: str) -> None:
     """Refuse an id that was made before the first event that the log still holds."""
-    made_us = time_of(known_as)
-    if made_us is not None and made_us <= runtime.writer.archived_us:
+    made_us, archived_us = time_of(known_as), runtime.writer.archived_us  # 0 without an archive
+    if made_us is not None and archived_us and made_us <= archived_us:
         message = f"{param}: is older than the log, whose first events are in an archive; an operator can read them"
         raise Problem(410, "archived", message, param=param)
 
