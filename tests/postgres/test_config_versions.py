@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
 from bot_orch.eventlog.verification import replay
 from bot_orch.eventlog.versions import ProposalPendingError
+from bot_orch.service import server
 from bot_orch.service.config.documents import ConfigDiffersError, ConfigFile
 from bot_orch.service.configuring.start import agreed
 
@@ -228,3 +230,23 @@ def test_versions_that_are_not_there_and_two_proposals_at_once_are_refused(clust
     with pytest.raises(ProposalPendingError, match="version 2 is being proposed by somebody; try again"):
         store.propose("version: 1", "digest", "somebody else")
     store.close()
+
+
+def test_a_start_with_the_stored_version_takes_one_that_is_adopted_meanwhile(cluster, monkeypatch):
+    path = cluster.write("c")
+    cluster.start(path).stop()
+    config, versions = agreed(ConfigFile(path, {}), stored=True)
+    assert main(["apply", str(cluster.write("new", "a", "b", "c"))]) == 0
+    made, make = [], server.make_server
+
+    def kept(*arguments, **options):
+        made.append(make(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(server, "make_server", kept)
+    serving = threading.Thread(target=server.serve, args=(config, lambda: config, print), kwargs={"versions": versions})
+    serving.start()
+    until(lambda: made and made[-1].started)
+    assert len(made) == 2 and len(made[-1].config.app.state.runtime.config.agents) == 3
+    made[-1].should_exit = True
+    serving.join(60)

@@ -22,6 +22,7 @@ from bot_orch.service.cluster.members import Cluster, FixedCluster
 from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.cluster.workers import serve_workers
 from bot_orch.service.config import Config
+from bot_orch.service.config.documents import ConfigDiffersError
 from bot_orch.service.configuring.adopting import ConfiguredService
 from bot_orch.service.configuring.start import agreed
 from bot_orch.service.logs import configure_logs
@@ -31,6 +32,7 @@ from bot_orch.service.runtime import Runtime
 __all__ = ["make_server", "one_reason", "serve"]
 
 _WAIT_S = 5.0  # for a router that starts or moves
+_STARTS = 5  # with the version in force, if it changes meanwhile
 
 
 def make_server(
@@ -118,6 +120,13 @@ def serve(
         announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731
         run = partial(_run, config, read, versions=versions)
         return serve_workers(workers, config, run=run, announce=announce)
+    for _ in range(_STARTS):
+        try:
+            return _run(config, read, None, say=say, versions=versions)
+        except ConfigDiffersError:  # another version was adopted while this process started
+            if versions is None or not versions.stored:
+                raise
+            config, versions = agreed(versions.file, stored=True)
     return _run(config, read, None, say=say, versions=versions)
 
 
