@@ -33,6 +33,7 @@ FIXED = (
     "queue",
     "limits",
     "snapshots",
+    "retention",
     "cache",
     "cluster",
     "access_log",

@@ -42,6 +42,7 @@ from bot_orch.service.storage.handover import LocalWork
 from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.replica import ReplicaWriter, make_writer
+from bot_orch.service.storage.retention import Retention, retention_of
 from bot_orch.service.storage.saving import is_due
 from bot_orch.service.storage.writer import Writer
 from bot_orch.service.sweeping import sweep_forever
@@ -116,6 +117,7 @@ class Runtime:
         self._writer: Writer | None = None
         self.replica: Member | None = None
         self._sweeper: asyncio.Task[None] | None = None
+        self.retention: Retention | None = None
         self.reference = msgspec.to_builtins(config.router.reference)
         self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
         self.neighbours: Neighbours | None = None  # other processes, if they serve some of the routers
@@ -236,6 +238,9 @@ class Runtime:
         if self.replica is not None:
             self.replica.start()
         self._sweeper = asyncio.create_task(sweep_forever(self), name="sweeper")
+        self.retention = retention_of(self.writer, self.config, self.metrics.count)
+        if self.retention is not None:
+            self.background.start("retention", self.retention.run())
         self.loaded = True
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 

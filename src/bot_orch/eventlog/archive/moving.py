@@ -30,10 +30,6 @@ class Removal(Protocol):
         """Remove rows up to a number that are in an archive, at most so many; returns how many."""
         ...
 
-    def drop_keys(self, upto: int) -> None:
-        """Forget the names that rows up to a number have used."""
-        ...
-
     def compact(self) -> None:
         """Give the space back."""
         ...

@@ -6,9 +6,11 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.eventlog.ids import TENANT
+from bot_orch.eventlog.purging import seconds_of
 from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.service.config.settings import Config, TenantConfig, TokenLimitsConfig
 from bot_orch.service.trials import check_trial
@@ -16,6 +18,7 @@ from bot_orch.service.trials import check_trial
 __all__ = ["check_config", "check_numbers", "named", "taken_by_others"]
 
 _RESERVED = ("session", "user", "conversation")  # other ids in the log begin like that
+_SHORTEST_S = 3600.0
 _ROUTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -39,8 +42,25 @@ def check_config(config: Config) -> None:
             remedy = f"choose from {', '.join(parts)}"
             raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
     _check_tenants(config, parts)
+    _check_retention(config)
     if config.cluster.serve == "owner":
         _check_owners(config, parts)
+
+
+def _check_retention(config: Config) -> None:
+    events, folder = config.retention.events, config.retention.archive
+    if events is None:
+        if folder is not None:
+            raise InvalidInputError("config.retention.events", "is missing", "say how long events stay, such as 90d")
+        return
+    if seconds_of(events, "config.retention.events") < _SHORTEST_S:
+        raise InvalidInputError("config.retention.events", f"is {events}", "keep events for an hour or longer, 1h")
+    if not folder:
+        raise InvalidInputError("config.retention.archive", "is missing", "name a folder that old events move to")
+    if config.database == ":memory:":
+        raise InvalidInputError("config.retention", "has no log to move events from", "name a database")
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError("config.retention", "parquet")
 
 
 def _check_owners(config: Config, parts: Mapping[str, Config]) -> None:
@@ -181,6 +201,7 @@ def check_numbers(config: Config) -> None:
         ("limits.open_tasks", config.limits.open_tasks, 1, most),
         ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
         ("snapshots.tail_s", config.snapshots.tail_s, 1e-3, most),
+        ("retention.every_s", config.retention.every_s, 1.0, 31 * 86_400.0),
         ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
     ]
     limited = [(f"tokens[{index}].limits", token.limits) for index, token in enumerate(config.tokens)]

@@ -42,6 +42,7 @@ LOCAL = (
     "log_level",
     "traces",
     "snapshots.folder",
+    "retention.archive",
     "cluster.address",
     "cluster.port",
 )

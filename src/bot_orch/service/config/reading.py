@@ -42,6 +42,9 @@ def placed(config: Config, file: Path, *, host: str | None = None, port: int | N
     if config.snapshots.folder is not None:
         beside = str(file.resolve().parent / config.snapshots.folder)
         config = msgspec.structs.replace(config, snapshots=msgspec.structs.replace(config.snapshots, folder=beside))
+    if config.retention.archive is not None:
+        beside = str(file.resolve().parent / config.retention.archive)
+        config = msgspec.structs.replace(config, retention=msgspec.structs.replace(config.retention, archive=beside))
     routers = {
         name: msgspec.structs.replace(
             part,

@@ -303,6 +303,17 @@ class SnapshotsConfig(_Part, frozen=True, kw_only=True):
     tail_s: float = 1.0
 
 
+class RetentionConfig(_Part, frozen=True, kw_only=True):
+    """How long events stay in the log, such as ``90d``; older ones move to a folder of each router in ``archive``.
+
+    ``every_s`` is how often a service looks for them.
+    """
+
+    events: str | None = None
+    archive: str | None = None
+    every_s: float = 3600.0
+
+
 class WebhookConfig(_Part, frozen=True, kw_only=True):
     """A URL that is told of alarms, signed with ``secret`` (write ``${NAME}``, a variable of the environment)."""
 
@@ -379,6 +390,7 @@ class Config(_Part, frozen=True, kw_only=True):
     queue: QueueConfig = QueueConfig()
     limits: LimitsConfig = LimitsConfig()
     snapshots: SnapshotsConfig = SnapshotsConfig()
+    retention: RetentionConfig = RetentionConfig()
     guards: tuple[GuardrailConfig, ...] = ()
     cache: CacheConfig = CacheConfig()
     cluster: ClusterConfig = ClusterConfig()

@@ -12,6 +12,8 @@ _COUNTERS = {
     "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
     "bot_orch_agent_errors_total": "Attempts at an agent that ended without a whole answer, by kind of ending.",
     "bot_orch_agent_tokens_total": "Tokens that an agent has read (input) and written (output).",
+    "bot_orch_archived_events_total": "Events that this process has moved from the log to its archive.",
+    "bot_orch_archive_failures_total": "Attempts to archive old events that have failed.",
     "bot_orch_attempts_total": "Attempts at an agent, by ending.",
     "bot_orch_cache_hits_total": "Requests answered from the cache, without a decision or a call, by endpoint.",
     "bot_orch_decisions_total": "Decisions by chosen agent.",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
+from typing import Any, TypeVar
 
 from bot_orch.clock import Clock
 from bot_orch.eventlog.archive.record import archived_us
@@ -30,6 +32,7 @@ from bot_orch.types import Decision
 __all__ = ["Group", "Progress", "Writer"]
 
 _log = logging.getLogger("bot_orch.writer")
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _MANY_REFS = 10_000
 _PAUSE_S = 0.002  # between slices of a snapshot: requests keep most of the processor
@@ -57,6 +60,7 @@ class Writer(WatchedLog):
 
     def __init__(self, log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> None:
         super().__init__(log, _loaded(log, progress), clock, grouped=grouped)
+        self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self.archived_us = archived_us(log)  # the time of the last event that is in the archive alone
         self._watching: asyncio.Task[None] | None = None
         self._closing = False
@@ -205,6 +209,24 @@ class Writer(WatchedLog):
     async def reach(self, seq: int) -> None:
         """Return once the ledger holds the committed event ``seq``: at once, as this process is the only writer."""
 
+    async def on_log(self, job: Callable[[], T]) -> T:
+        """The result of a job that writes to the file of the log by itself, between two groups; it must be short."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.append((job, done))
+        self._wake.set()
+        return await done
+
+    async def _work(self) -> None:
+        job, done = self._jobs.popleft()
+        try:
+            found = await self._in_thread(job)
+        except Exception as error:  # whatever storage raises: it is for whoever asked
+            if not done.done():
+                done.set_exception(error)
+        else:
+            if not done.done():
+                done.set_result(found)
+
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
@@ -212,7 +234,11 @@ class Writer(WatchedLog):
             if self._distrusted is not None:
                 error, self._distrusted = self._distrusted, None
                 await self._recover(Group(), error, trusted=False)
-            while self._line:
+            while self._line or self._jobs:
+                if self._jobs:
+                    await self._work()
+                if not self._line:
+                    continue
                 group = self._flying = self._line.popleft()
                 try:
                     await self._write(group)

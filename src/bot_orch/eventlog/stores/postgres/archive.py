@@ -40,11 +40,6 @@ class PostgresRemoval:
             statement = _Q["drop_archived"].format(stream=self._stream)
             return int(self._connection.execute(statement, (upto, most)).rowcount)
 
-    def drop_keys(self, upto: int) -> None:
-        """Forget the names that rows up to a number have used."""
-        with reaching():
-            self._connection.execute(_Q["drop_keys"], (self._stream, upto))
-
     def compact(self) -> None:
         """Let later rows use the space."""
         with reaching():

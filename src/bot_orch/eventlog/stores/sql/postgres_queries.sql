@@ -121,5 +121,3 @@ ON CONFLICT (stream) DO UPDATE SET seq = EXCLUDED.seq, time_us = EXCLUDED.time_u
 DELETE FROM events_{stream} WHERE seq IN (SELECT seq FROM events_{stream} WHERE seq <= %s ORDER BY seq LIMIT %s)
 -- name: reclaim_events
 VACUUM events_{stream}
--- name: drop_keys
-DELETE FROM keys WHERE stream = %s AND seq <= %s

@@ -77,7 +77,3 @@ DELETE FROM packed WHERE seq IN (SELECT seq FROM packed WHERE seq <= ?1 ORDER BY
 -- name: keys_between
 SELECT key, seq, digest FROM names WHERE seq > ?1 AND seq <= ?2
 UNION ALL SELECT key, seq, digest FROM keys WHERE seq > ?1 AND seq <= ?2
--- name: drop_names
-DELETE FROM names WHERE seq <= ?
--- name: drop_keys
-DELETE FROM keys WHERE seq <= ?

@@ -225,13 +225,8 @@ class SqliteLog:
         dropped = 0
         for table in ("events", "packed"):
             dropped += max(self._writer.execute(_Q[f"drop_{table}"], (upto, most - dropped)).rowcount, 0)
-        self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+        self._writer.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
         return dropped
-
-    def drop_keys(self, upto: int) -> None:
-        """Forget the names that rows up to a number have used."""
-        for table in ("names", "keys"):
-            self._writer.execute(_Q[f"drop_{table}"], (upto,))
 
     def compact(self) -> None:
         """Give pages that are not used back to the file system; takes as long as copying the file."""

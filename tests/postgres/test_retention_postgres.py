@@ -1,0 +1,29 @@
+"""The setting ``retention`` on PostgreSQL: one replica moves old events while all serve."""
+
+from service_running import until
+from test_retention import check, grown, started
+
+from bot_orch.clock import ManualClock
+from bot_orch.eventlog.packing.rows import BLOCK
+
+
+def test_two_replicas_archive_once(database, tmp_path, capsys):
+    clock, folder = ManualClock(), tmp_path / "archive"
+    started(database, folder, clock).stop()
+    grown(database, clock)
+    pair = started(database, folder, clock), started(database, folder, clock)
+
+    def moved():
+        pages = [each.get("/metrics").body.decode().splitlines() for each in pair]
+        return sum(float(line.split()[1]) for page in pages for line in page if line.startswith("bot_orch_archived_ev"))
+
+    until(lambda: moved() == BLOCK, 90)
+    for each in pair:
+        made = each.post("/v1/decisions").json()["id"]
+        assert each.post("/v1/feedback", {"decision_id": made, "reward": 1.0}).status == 200
+    until(lambda: len({each.runtime.ledger.seq for each in pair}) == 1)
+    states = {each.runtime.ledger.fingerprint() for each in pair}
+    for each in pair:
+        each.stop()
+    assert len(states) == 1
+    check(database, folder, states.pop(), capsys)
