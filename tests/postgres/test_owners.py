@@ -6,17 +6,22 @@ import json
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from functools import partial
 
 import pytest
 from service_running import Running, until
 
+from bot_orch.clock import SystemClock
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
+from bot_orch.service.cluster.directory import Directory
+from bot_orch.service.cluster.forwarding import Switchboard
 from bot_orch.service.cluster.keeper import OwnerCluster
 from bot_orch.service.config import parse_config
+from bot_orch.service.storage.clocks import ClockAheadError
 
 TEXT = """
 version: 1
@@ -51,8 +56,8 @@ def config(database, lease_s=2, grace_s=1):
 def begin(database):
     running = []
 
-    def start(**options):
-        running.append(Running(config(database, **options)))
+    def start(clock=None, **options):
+        running.append(Running(config(database, **options), **({"clock": clock} if clock else {})))
         return running[-1]
 
     yield start
@@ -76,6 +81,13 @@ def spread(*services):
         }
 
     until(even)
+
+
+class WrongClock(SystemClock):
+    ahead_us = 0
+
+    def now_us(self):
+        return super().now_us() + self.ahead_us
 
 
 def decide(service, router, path=None):
@@ -225,3 +237,20 @@ def test_owners_need_one_database(database):
     other = text.replace("  fourth:\n", f"  fourth:\n    database: {json.dumps(database + '&schema=other')}\n")
     with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is not the database"):
         parse_config(other)
+
+
+def test_an_owner_whose_clock_is_ahead_leaves_its_routers(begin, database):
+    clock = WrongClock()
+    one, other = begin(clock=clock), begin()
+    spread(one, other)
+    clock.ahead_us = 172_800_000_000
+    until(lambda: not owned(one) and owned(other) == set(AGENTS))
+    for router in AGENTS:
+        decide(one, router)  # passed on
+        with closing(open_log(config(database).split()[router].database)) as log:
+            assert log.last()[1] - SystemClock().now_us() < 60_000_000, "the time of the log was not pulled ahead"
+    board = Switchboard(Directory(0), wait_s=1.0)
+    with pytest.raises(ClockAheadError, match="172800"):
+        asyncio.run(OwnerCluster(config(database), board, clock=clock).start(None))  # nor does it start
+    clock.ahead_us = 0
+    spread(one, other)

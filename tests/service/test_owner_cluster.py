@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseView, LivingProcess, StreamLease
 from bot_orch.service.cluster.directory import Directory
 from bot_orch.service.cluster.forwarding import Switchboard
-from bot_orch.service.cluster.keeper import OwnerCluster, _Meter
+from bot_orch.service.cluster.keeper import LoadMeter, OwnerCluster
 from bot_orch.service.config import parse_config
 
 URL = "postgresql://nobody@127.0.0.1:1/none"
@@ -35,7 +35,7 @@ async def placed_twice():
     cluster._doors, cluster._thread, cluster._table.id, cluster._every_s = doors, SimpleNamespace(), 1, -1.0  # at once
     cluster._held = {name: Claimed(number, 1) for name, number in NAMES.items()}
     cluster._served = dict.fromkeys(NAMES, -1000.0)
-    processes = {number: LivingProcess(number, "", "") for number in (1, 2, 3)}
+    processes = {number: LivingProcess(number, "", f"127.0.0.1:{number}") for number in (1, 2, 3)}
     for _ in range(2):
         loads = {name: 0.05 if name in doors.left else 0.1 for name in NAMES}
         cluster._view = LeaseView(
@@ -54,7 +54,7 @@ def test_an_owner_does_not_leave_everything_at_once():
 
 
 def test_a_router_that_was_just_taken_weighs_what_it_did():
-    meter = _Meter(tau_s=10.0)
+    meter = LoadMeter(tau_s=10.0)
     assert meter.loads({"a": 1000}, {"a": 0.4}) == {"a": 0.4}
     assert 0.3 < meter.loads({"a": 1000}, {})["a"] <= 0.4
     assert meter.loads({"a": 1000, "b": 5}, {"b": 0.2})["b"] == 0.2

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from bot_orch.clock import SystemClock
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.eventlog.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
@@ -86,7 +87,8 @@ def _make_runtimes(config: Config, worker: WorkerPost | None, **options: Any) ->
         near = {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
         board = Switchboard(Directory(0), wait_s=_WAIT_S)
         board.hand_over = None if worker is None else partial(worker.mail.by_path, worker.sockets)
-        return make_runtimes(config, here=(), **options), OwnerCluster(config, board, **near)
+        clock = options.get("clock") or SystemClock()
+        return make_runtimes(config, here=(), **options), OwnerCluster(config, board, clock=clock, **near)
     if worker is None:
         return make_runtimes(config, **options), None
     assignment = worker.assignment()

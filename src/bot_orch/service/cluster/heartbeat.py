@@ -13,7 +13,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
+from bot_orch.clock import Clock
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
+from bot_orch.service.storage.clocks import ClockSample
 
 __all__ = ["Beat", "HeartbeatThread", "elapsed_s"]
 
@@ -30,11 +32,13 @@ class Beat(NamedTuple):
     """What a heartbeat has shown.
 
     ``began`` is the time before it was sent: the leases of ``held`` that it has renewed are valid from then on.
+    ``clock`` is how far our clock is ahead of the server's.
     """
 
     view: LeaseView
     began: float
     held: Mapping[int, int]
+    clock: ClockSample
 
 
 class HeartbeatThread(threading.Thread):
@@ -48,6 +52,8 @@ class HeartbeatThread(threading.Thread):
         Seconds between two beats; news from other processes cause one at once.
     seen, failed
         Called in this thread with what a beat has shown, or with what went wrong.
+    clock
+        Stamps events; it is compared with the server's.
     """
 
     def __init__(
@@ -57,9 +63,10 @@ class HeartbeatThread(threading.Thread):
         seen: Callable[[Beat], None],
         *,
         failed: Callable[[Exception], None],
+        clock: Clock,
     ) -> None:
         super().__init__(name="leases", daemon=True)
-        self._table, self._every_s, self._seen, self._failed = table, every_s, seen, failed
+        self._table, self._every_s, self._seen, self._failed, self._clock = table, every_s, seen, failed, clock
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self._wake = os.pipe()
         os.set_blocking(self._wake[0], False)
@@ -113,12 +120,14 @@ class HeartbeatThread(threading.Thread):
             held = dict(self._held)
         try:
             renewed = {stream: (epoch, self.loads.get(stream, 0.0)) for stream, epoch in held.items()}
+            ours_us = self._clock.now_us()
             view = self._table.beat(self.address, renewed)
         except Exception as error:  # whatever the driver raises: the next beat tries again
             self._table.close()
             self._failed(error)
         else:
-            self._seen(Beat(view, began, held))
+            clock = ClockSample((ours_us - view.clock_us) / 1e6, elapsed_s() - began)
+            self._seen(Beat(view, began, held, clock))
 
     def _wait(self, wait_s: float) -> bool:
         """Wait for a job or for news; True if there are news."""

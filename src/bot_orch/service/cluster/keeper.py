@@ -12,11 +12,11 @@ import asyncio
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from bot_orch.clock import Clock, SystemClock
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.timing import split
@@ -24,8 +24,10 @@ from bot_orch.service.cluster.directory import Neighbour
 from bot_orch.service.cluster.forwarding import Switchboard
 from bot_orch.service.cluster.heartbeat import Beat, HeartbeatThread, elapsed_s
 from bot_orch.service.cluster.members import RouterDoors
+from bot_orch.service.cluster.metering import LoadMeter
 from bot_orch.service.cluster.placement import Held, place
 from bot_orch.service.config import Config
+from bot_orch.service.storage.clocks import ClockSample, clock_error
 
 __all__ = ["OwnerCluster"]
 
@@ -48,12 +50,24 @@ class OwnerCluster:
         Passes requests on.
     folder
         Of the sockets of the workers of this machine, and the path of this one's; empty without workers.
+    clock
+        Stamps events. While it is ahead of the server's, this process owns nothing.
     """
 
-    def __init__(self, config: Config, switchboard: Switchboard, *, folder: str = "", path: str = "") -> None:
+    def __init__(
+        self,
+        config: Config,
+        switchboard: Switchboard,
+        *,
+        folder: str = "",
+        path: str = "",
+        clock: Clock | None = None,
+    ) -> None:
         self._url, self.switchboard, self._folder, self._path = config.database, switchboard, folder, path
         self._host = config.cluster.address or _host(config.listen.host)
         self._grace_s = config.limits.grace_s
+        self._clock, self._clock_s = clock or SystemClock(), split(config.database).timing.clock_s
+        self._clock_error: Exception | None = None
         lease_s = split(config.database).timing.lease_s
         self._serve_s, self._settle_s = _SERVE * lease_s, _SETTLE * lease_s
         self._table = LeaseTable(config.database, _LEASE * lease_s)
@@ -61,7 +75,7 @@ class OwnerCluster:
         self._every_s = min(_BEAT * lease_s, _LONGEST_BEAT_S)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._doors: RouterDoors | None = None
-        self._until = 0.0
+        self._until, self._address = 0.0, ""
         self._held: dict[str, Claimed] = {}
         self._served: dict[str, float] = {}  # since when
         self._goals: dict[str, tuple[int, float]] = {}  # where it should be, since when
@@ -71,7 +85,7 @@ class OwnerCluster:
         self._refused: dict[str, float] = {}  # until when
         self._good, self._listening, self._leaving = 0, False, False
         self._view = LeaseView({}, {})
-        self._meter = _Meter(tau_s=lease_s)
+        self._meter = LoadMeter(tau_s=lease_s)
         self.heard: Callable[[bytes], None] | None = None
 
     @property
@@ -87,17 +101,28 @@ class OwnerCluster:
         """Join; see :class:`Cluster`."""
         self._doors, self._loop = doors, asyncio.get_running_loop()
         name = f"{socket.gethostname()}:{os.getpid()}"
-        self.switchboard.directory.own = await asyncio.to_thread(self._table.join, name, "")
+        self.switchboard.directory.own = await asyncio.to_thread(self._join, name)
         self.switchboard.problem = "this process has not joined the others yet"
-        self._thread = HeartbeatThread(self._table, self._every_s, self._post, failed=self._post_failure)
+        self._thread = HeartbeatThread(
+            self._table, self._every_s, self._post, failed=self._post_failure, clock=self._clock
+        )
         self._thread.told = self._post_message
+
+    def _join(self, name: str) -> int:
+        number = self._table.join(name, "")
+        ours_us = self._clock.now_us()
+        error = clock_error(ClockSample((ours_us - self._table.beat("", {}).clock_us) / 1e6, 0.0), self._clock_s)
+        if error is not None:
+            self._table.leave()
+            raise error
+        return number
 
     def listening(self, port: int) -> None:
         """Take part from now on: others reach this process at its port."""
         if self._thread is None or self._listening:
             return
         host = self._host if ":" in self._host.rpartition("]")[2] else f"{self._host}:{port}"
-        self._thread.address = f"{host} {self._path}".rstrip()
+        self._address = self._thread.address = f"{host} {self._path}".rstrip()
         self._listening = True
         self._thread.start()
 
@@ -170,8 +195,25 @@ class OwnerCluster:
                 self._begin(name, self._lose(name))
         self._measure(self._thread)
         self._publish()
-        if not self._leaving:
+        self._heed_clock(beat.clock)
+        if not self._leaving and self._clock_error is None:
             self._place()
+
+    def _heed_clock(self, found: ClockSample) -> None:
+        """Leave all routers while the clock is ahead of the server's: what they write would pull the log's time ahead.
+
+        Without an address nothing is placed here; requests are still passed on.
+        """
+        before, self._clock_error = self._clock_error, clock_error(found, self._clock_s)
+        if self._thread is not None:
+            self._thread.address = self._address if self._clock_error is None else ""
+        if self._clock_error is not None:
+            if before is None:
+                _log.critical("owns no routers", extra={"fields": {"detail": str(self._clock_error)}})
+            for name in [each for each in self._held if each not in self._busy]:
+                self._begin(name, self._give(name, None))
+        elif before is not None:
+            _log.warning("the clock is right again", extra={"fields": {"ahead_s": found.ahead_s}})
 
     def _place(self) -> None:
         """Claim and leave routers, so that each comes to be where it should be."""
@@ -184,7 +226,7 @@ class OwnerCluster:
             owner_soon = self._heirs.get(name, owner)  # a move that was decided counts from then on
             table[name] = Held(owner_soon, 0.0, None) if lease is None else Held(owner_soon, lease.load, lease.heir)
             self._free[name] = self._free.get(name, 0) + 1 if owner is None else 0
-        placed = place(table, self._view.processes)
+        placed = place(table, [each.id for each in self._view.processes.values() if each.address or each.id == own])
         for name, held in table.items():
             goal = placed.get(name, own)
             if name in self._busy:
@@ -317,38 +359,6 @@ class OwnerCluster:
         if self._doors is None or router not in self._doors.routers:
             return router
         return split(self._doors.routers[router].config.database).stream
-
-
-class _Meter:
-    """Processors that each router keeps busy: its share of the rows, of what the process uses; smoothed.
-
-    Examples
-    --------
-    >>> _Meter(tau_s=10.0).loads({"just taken": 1000}, {"just taken": 0.3})
-    {'just taken': 0.3}
-    """
-
-    def __init__(self, tau_s: float) -> None:
-        self._tau_s = tau_s
-        self._at, self._used = elapsed_s(), time.process_time()
-        self._rows: dict[str, int] = {}
-        self._loads: dict[str, float] = {}
-
-    def loads(self, rows: Mapping[str, int], known: Mapping[str, float]) -> dict[str, float]:
-        """By the numbers of rows; a router that is new here goes on with what is ``known`` of it."""
-        now, used = elapsed_s(), time.process_time()
-        passed_s = max(now - self._at, 1e-6)
-        new = {name: max(0, count - self._rows.get(name, count)) for name, count in rows.items()}
-        share = (used - self._used) / passed_s / max(1, sum(new.values()))
-        keep = max(0.0, 1.0 - passed_s / self._tau_s)
-        self._loads = {
-            name: keep * self._loads[name] + (1.0 - keep) * count * share
-            if name in self._loads
-            else known.get(name, 0.0)
-            for name, count in new.items()
-        }
-        self._at, self._used, self._rows = now, used, dict(rows)
-        return self._loads
 
 
 def _neighbour(number: int, address: str, folder: str) -> Neighbour:

@@ -41,10 +41,11 @@ class StreamLease(NamedTuple):
 
 
 class LeaseView(NamedTuple):
-    """All leases by stream, and all living processes by number."""
+    """All leases by stream, all living processes by number, and the time of the server."""
 
     leases: dict[str, StreamLease]
     processes: dict[int, LivingProcess]
+    clock_us: int = 0
 
 
 class Claimed(NamedTuple):
@@ -88,7 +89,7 @@ class LeaseTable:
     def beat(self, address: str, held: Mapping[int, tuple[int, float]]) -> LeaseView:
         """Say that this process is alive, and renew its leases: (epoch, load) by number of stream."""
         with reaching(), self._open().pipeline():
-            self._run("beat", self.id, self.name, address)
+            beaten = self._run("beat", self.id, self.name, address)
             if held:
                 epochs, loads = zip(*held.values(), strict=True)
                 self._run("renew", self.lease_s, list(held), list(epochs), list(loads), self.id)
@@ -96,6 +97,7 @@ class LeaseTable:
             return LeaseView(
                 {name: StreamLease(*rest) for name, *rest in leases.fetchall()},
                 {found[0]: LivingProcess(*found) for found in living.fetchall()},
+                int(beaten.fetchone()[0]),
             )
 
     def claim(self, name: str) -> Claimed | None:

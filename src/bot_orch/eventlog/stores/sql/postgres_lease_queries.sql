@@ -5,6 +5,7 @@ DELETE FROM owners WHERE seen < clock_timestamp() - interval '1 day'
 -- name: beat
 INSERT INTO owners (id, name, address, seen) OVERRIDING SYSTEM VALUE VALUES (%s, %s, %s, clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, seen = EXCLUDED.seen
+RETURNING (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 -- name: renew
 UPDATE leases AS l SET until = clock_timestamp() + make_interval(secs => %s), load = t.load
 FROM unnest(%s::integer[], %s::bigint[], %s::float8[]) AS t (stream, epoch, load)
