@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import msgspec
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from bot_orch.eventlog.judgements import AUDIT, Judgements, JudgeTally
 from bot_orch.service.judges.registry import OWN
@@ -69,6 +69,6 @@ def _view(tallies: dict[tuple[str, str], JudgeTally], name: str, *, kind: str, r
 def _agent(agent: str, tally: JudgeTally) -> JudgeAgentView:
     n = tally.pairs
     bias = tally.gap if n else None
-    half = float(student.ppf(0.5 + _LEVEL / 2, n - 1)) * math.sqrt(tally.square / (n - 1) / n) if n > 1 else None
+    half = float(stdtrit(n - 1, 0.5 + _LEVEL / 2)) * math.sqrt(tally.square / (n - 1) / n) if n > 1 else None
     low, high = (None, None) if half is None else (max(-1.0, tally.gap - half), min(1.0, tally.gap + half))
     return JudgeAgentView(agent=agent, count=tally.count, mean=tally.mean, audited=n, bias=bias, low=low, high=high)
