@@ -67,8 +67,8 @@ wheel: $(VENV)/.dev ## build the wheel and the source archive into dist/, and tr
 integrations: ## test every adapter against the real package, each in an environment of its own
 	@$(PYTHON) tests/integrations/run.py $(NAMES)
 
-jepsen: $(VENV)/.dev ## play 200 histories of replicas under faults and check each (about 40 minutes; ONLY=SEED plays one again)
-	@$(BIN)/python tests/histories/jepsen.py $(if $(ONLY),--only $(ONLY))
+jepsen: $(VENV)/.dev ## play 200 histories of replicas under faults and check each (about 40 minutes; ONLY=SEED plays one again, JOBS=1 one at a time)
+	@$(BIN)/python tests/histories/jepsen.py $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
 
 soak: $(VENV)/.dev ## 20 minutes of load on 20 routers and 3 replicas: restarts, an upgrade, another configuration (MINUTES=2 for less)
 	@$(BIN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES))

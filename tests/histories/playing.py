@@ -21,7 +21,7 @@ from recorded import Change, Fact, Fault, History, Stream, Version
 from replicas import VARIANTS, Replica, ask, document
 
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, Noted
-from bot_orch.eventlog.ledger import Ledger
+from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError
 from bot_orch.eventlog.rollout import CONFIG_VERSION
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
@@ -296,11 +296,14 @@ def leases(url):
 
 
 def fingerprint_at(log, seq):
-    """That of the state after an event."""
+    """That of the state after an event; empty if rows do not follow each other."""
     ledger = Ledger()
-    for row in log.read():
-        if row.seq <= seq:
-            ledger.take(row)
+    try:
+        for row in log.read():
+            if row.seq <= seq:
+                ledger.take(row)
+    except LedgerMismatchError:
+        return ""
     return ledger.fingerprint()
 
 
