@@ -31,7 +31,7 @@ class Unguarded(Orchestrator):
 
 def ids_of_two_threads(router):
     found = []
-    threads = [threading.Thread(target=lambda: found.append(router.decide(Task()).id)) for _ in range(2)]
+    threads = [threading.Thread(daemon=True, target=lambda: found.append(router.decide(Task()).id)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -67,7 +67,7 @@ def test_a_router_without_its_lock_is_noticed():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=work) for _ in range(2)]
+        threads = [threading.Thread(daemon=True, target=work) for _ in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     with Server() as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(daemon=True, target=found.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield found
         found.shutdown()

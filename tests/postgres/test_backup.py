@@ -36,7 +36,7 @@ def test_a_dump_of_a_running_log_is_a_sound_log(pg, tmp_path):
         while not done.is_set():
             acked.append(service.post("/v1/decisions", headers={"idempotency-key": f"k{len(acked)}"}).json()["id"])
 
-    client = threading.Thread(target=load)
+    client = threading.Thread(daemon=True, target=load)
     client.start()
     until(lambda: len(acked) >= 50)
     before = list(acked)

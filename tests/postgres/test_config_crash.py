@@ -82,7 +82,7 @@ def test_a_process_that_dies_during_a_proposal_does_not_stop_it(database, tmp_pa
         asking.start()
         two.process.send_signal(signal.SIGSTOP)
         new = write("new", ports[0], "a", "b", "c")
-        applying = threading.Thread(target=main, args=(["apply", str(new)],))
+        applying = threading.Thread(daemon=True, target=main, args=(["apply", str(new)],))
         applying.start()
         with contextlib.closing(PostgresConfigs(url)) as store:
             until(store.proposal)

@@ -244,7 +244,9 @@ def test_a_start_with_the_stored_version_takes_one_that_is_adopted_meanwhile(clu
         return made[-1]
 
     monkeypatch.setattr(server, "make_server", kept)
-    serving = threading.Thread(target=server.serve, args=(config, lambda: config, print), kwargs={"versions": versions})
+    serving = threading.Thread(
+        daemon=True, target=server.serve, args=(config, lambda: config, print), kwargs={"versions": versions}
+    )
     serving.start()
     until(lambda: made and made[-1].started)
     assert len(made) == 2 and len(made[-1].config.app.state.runtime.config.agents) == 3

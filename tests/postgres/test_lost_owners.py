@@ -43,7 +43,7 @@ def pair(folder, database, *mode):
             (place := folder / name).mkdir()
             replicas.append(Replica(folder, name, url, str(place), *mode, text=TEXT, launcher=LAUNCHER))
             replicas[-1].folder = place
-        starting = [threading.Thread(target=each.start) for each in replicas]
+        starting = [threading.Thread(daemon=True, target=each.start) for each in replicas]
         for each in starting:
             each.start()
         for each in starting:
@@ -103,7 +103,7 @@ def test_a_killed_owner_is_followed_within_the_lease(tmp_path, database):
                     decided(two, router, acked)
                 time.sleep(0.02)
 
-        thread = threading.Thread(target=client)
+        thread = threading.Thread(daemon=True, target=client)
         thread.start()
         until(lambda: min(map(len, acked.values())) > 20)
         (mine,), (theirs,) = owned(two), owned(one)
@@ -133,7 +133,7 @@ def frozen(pair_of, acked):
         with contextlib.suppress(OSError, http.client.HTTPException):
             answers.append(call(one.port, "POST", f"/r/{router}/v1/decisions", {"task": {}}, timeout=PATIENCE_S))
 
-    asking = threading.Thread(target=ask)
+    asking = threading.Thread(daemon=True, target=ask)
     asking.start()
     until(lambda: not (one.folder / "committing").exists())
     until(lambda: set(owned(two)) == set(ROUTERS), pause_s=0.1)

@@ -165,7 +165,7 @@ def test_routers_move_under_load_and_nothing_is_lost_or_doubled(begin, database)
             except OSError:
                 statuses["broken"] += 1
 
-    clients = [threading.Thread(target=client, args=(number,)) for number in range(3)]
+    clients = [threading.Thread(daemon=True, target=client, args=(number,)) for number in range(3)]
     for each in clients:
         each.start()
     third = begin()

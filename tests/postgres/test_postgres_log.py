@@ -138,7 +138,7 @@ def test_another_writer_waits_for_the_lock(database):
     one, two = connect_log(database), connect_log(database)
     assert one.begin(0) == []
     rows = []
-    waiting = threading.Thread(target=lambda: rows.append(two.begin(0)))
+    waiting = threading.Thread(daemon=True, target=lambda: rows.append(two.begin(0)))
     waiting.start()
     time.sleep(0.1)
     assert not rows
@@ -245,7 +245,7 @@ def test_a_writer_at_work_keeps_the_lock(database):
     busy, other = connect_log(f"{database}&hold_s=3"), connect_log(f"{database}&hold_s=3")
     busy.begin(0)
     rows = []
-    waiting = threading.Thread(target=lambda: rows.append(other.begin(0)))
+    waiting = threading.Thread(daemon=True, target=lambda: rows.append(other.begin(0)))
     waiting.start()
     for _ in range(4):
         busy._w.execute("SELECT pg_sleep(0.8)")
@@ -327,9 +327,9 @@ def follow(url, found, done):
 def six_writers_two_followers(url, writer, groups, seen):
     """``seen`` is what each follower saw."""
     done = threading.Event()
-    followers = [threading.Thread(target=follow, args=(url, found, done)) for found in seen]
+    followers = [threading.Thread(daemon=True, target=follow, args=(url, found, done)) for found in seen]
     writers = [
-        threading.Thread(target=writer, args=(url, number, groups, random.Random(number)))  # noqa: S311
+        threading.Thread(daemon=True, target=writer, args=(url, number, groups, random.Random(number)))  # noqa: S311
         for number in range(1, 7)
     ]
     for thread in (*followers, *writers):

@@ -62,7 +62,9 @@ def load(service, number, acked):
 def test_two_replicas_end_with_equal_states(replicas, log):
     first, second = replicas(), replicas()
     acked = []
-    threads = [threading.Thread(target=load, args=(each, 40, acked)) for each in (first, second, first, second)]
+    threads = [
+        threading.Thread(daemon=True, target=load, args=(each, 40, acked)) for each in (first, second, first, second)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -98,7 +100,7 @@ def test_a_key_is_used_once_across_replicas(replicas, log):
         answers.append((key, service.post("/v1/decisions", body, headers={"idempotency-key": key})))
 
     for round_ in range(5):
-        threads = [threading.Thread(target=ask, args=(services[i % 2], f"k{round_}")) for i in range(8)]
+        threads = [threading.Thread(daemon=True, target=ask, args=(services[i % 2], f"k{round_}")) for i in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -141,7 +143,7 @@ def test_a_report_counts_once_across_replicas(replicas, log):
             start.wait()
             effects[service.post("/v1/feedback", {"decision_id": decision_id, "reward": reward}).json()["effect"]] += 1
 
-    threads = [threading.Thread(target=tell, args=(services[i % 2], i / 4)) for i in range(4)]
+    threads = [threading.Thread(daemon=True, target=tell, args=(services[i % 2], i / 4)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -277,7 +279,7 @@ def test_a_replica_with_older_agents_stops_serving(replicas):
 
 def test_replicas_that_start_together_configure_once(replicas, log):
     found = []
-    threads = [threading.Thread(target=lambda: found.append(replicas())) for _ in range(3)]
+    threads = [threading.Thread(daemon=True, target=lambda: found.append(replicas())) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -346,7 +348,9 @@ def test_a_lease_holds_across_replicas(replicas):
             start.wait()
             statuses.append((ticket_id, service.post(f"/v1/queue/{ticket_id}/claim").status))
 
-    threads = [threading.Thread(target=claim, args=(service,)) for service in (first, second, first, second)]
+    threads = [
+        threading.Thread(daemon=True, target=claim, args=(service,)) for service in (first, second, first, second)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -73,7 +73,7 @@ def test_a_service_does_not_wait_for_the_lock_of_another_schema(services):
 
     with connect(urls["shop"]) as held:
         held.execute("SELECT lock_stream(1)")
-        waiting = threading.Thread(target=decide, args=("shop",))
+        waiting = threading.Thread(daemon=True, target=decide, args=("shop",))
         waiting.start()
         decide("desk")
         waiting.join(0.3)

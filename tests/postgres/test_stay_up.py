@@ -174,7 +174,7 @@ def test_a_killed_connection_is_not_noticed(replicas, log, monkeypatch):  # noqa
         while not done.is_set():
             answers.append(service.post("/v1/decisions").status)
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
+    threads = [threading.Thread(daemon=True, target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
     killing = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bot-orch'"
@@ -233,7 +233,7 @@ def test_keys_are_looked_up_with_the_lock(replicas):  # noqa: F811
     def ask(i):
         answers.append(service.post("/v1/decisions", headers={"idempotency-key": f"k{i % 10}"}))
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(40)]
+    threads = [threading.Thread(daemon=True, target=ask, args=(i,)) for i in range(40)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -260,7 +260,10 @@ def test_a_replica_with_a_slow_connection_does_not_slow_the_others(database, del
                 if timed:
                     longest[0] = max(longest[0], time.monotonic() - begun)
 
-        threads = [threading.Thread(target=ask, args=each) for each in ((slow, False), (healthy, True), (slow, False))]
+        threads = [
+            threading.Thread(daemon=True, target=ask, args=each)
+            for each in ((slow, False), (healthy, True), (slow, False))
+        ]
         for thread in threads:
             thread.start()
         time.sleep(0.5)
@@ -343,7 +346,7 @@ def test_decisions_of_a_busy_replica_are_made_once(replicas, log):  # noqa: F811
         headers = {"idempotency-key": f"k{i}"} if i % 2 else {}
         answers.append(service.post("/v1/decisions", {"task": {"id": str(i)}}, headers=headers).json()["id"])
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(60)]
+    threads = [threading.Thread(daemon=True, target=ask, args=(i,)) for i in range(60)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -71,7 +71,7 @@ def test_one_stream_does_not_wait_for_the_lock_of_another(opened, database):
     second.commit()
     assert second.last() == (1, 10)
     began = threading.Event()
-    waiting = threading.Thread(target=lambda: (began.set(), again.append([row(2)]), again.commit()))
+    waiting = threading.Thread(daemon=True, target=lambda: (began.set(), again.append([row(2)]), again.commit()))
     waiting.start()
     began.wait()
     waiting.join(0.2)
@@ -103,7 +103,10 @@ def test_a_stream_that_is_only_looked_at_must_exist(opened, database):
 def test_streams_made_at_once_get_one_number_each(opened, database):
     opened(database).close()
     found = []
-    threads = [threading.Thread(target=lambda: found.append(opened(database + "&stream=x").stream)) for _ in range(4)]
+    threads = [
+        threading.Thread(daemon=True, target=lambda: found.append(opened(database + "&stream=x").stream))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -136,7 +136,7 @@ def test_a_move_waits_for_calls(begin):
     until(lambda: serves(one))
     other, answers = begin(grace_s=40.0), []
     chat = {"model": "slow", "messages": [{"role": "user", "content": "x"}]}
-    asking = threading.Thread(target=lambda: answers.append(one.post("/v1/chat/completions", chat)))
+    asking = threading.Thread(daemon=True, target=lambda: answers.append(one.post("/v1/chat/completions", chat)))
     asking.start()
     until(lambda: router(one).in_flight)
     one.stop()

@@ -102,7 +102,7 @@ def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_pat
     experiment = _experiment(monkeypatch, notes, count=12, sleep_s=0.05)
     (notes / "doomed-unit").write_text("4")
     killed = []
-    killer = threading.Thread(target=_kill_first, args=(notes, killed))
+    killer = threading.Thread(daemon=True, target=_kill_first, args=(notes, killed))
     killer.start()
     plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=cluster)
     runner.reproduce(plan, lambda *_: None)
@@ -124,7 +124,7 @@ def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, tmp_path, 
     (notes / "doomed-node").write_text(lost.node_id)
     machines.wait_for_nodes()
     struck = []
-    striker = threading.Thread(target=_remove, args=(machines, lost, notes, struck))
+    striker = threading.Thread(daemon=True, target=_remove, args=(machines, lost, notes, struck))
     striker.start()
     plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=machines.address)
     runner.reproduce(plan, lambda *_: None)

@@ -16,7 +16,7 @@ from bot_orch.experiments.harness.experiment import Unit
 def website():
     """The port of a server that is not Ray, as its dashboard is not."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(daemon=True, target=server.serve_forever)
     thread.start()
     yield server.server_port
     server.shutdown()
@@ -33,7 +33,7 @@ def test_another_server_is_not_taken_for_ray(website, scheme):
 
 def test_one_who_hangs_up_is_not_taken_for_ray():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=lambda: server.accept()[0].close())
+        thread = threading.Thread(daemon=True, target=lambda: server.accept()[0].close())
         thread.start()
         with pytest.raises(BotOrchError, match=r"is not Ray|no Ray cluster"):
             engines_ray._probe(f"127.0.0.1:{server.getsockname()[1]}")

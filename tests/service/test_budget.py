@@ -47,7 +47,8 @@ def test_many_calls_at_once_do_not_overdraw_the_window(start):
     service = start(text(median_s=0.3))
     answers = []
     threads = [
-        threading.Thread(target=lambda: answers.append(service.post("/v1/chat/completions", CHAT))) for _ in range(60)
+        threading.Thread(daemon=True, target=lambda: answers.append(service.post("/v1/chat/completions", CHAT)))
+        for _ in range(60)
     ]
     for each in threads:
         each.start()

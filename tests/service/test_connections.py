@@ -167,7 +167,7 @@ def test_requests_sent_ahead_are_all_answered_and_few_wait_in_memory(start, conn
         most[0] = max([most[0], *(len(each.pipeline) for each in service.server.server_state.connections)])
 
     heard = []
-    reader = threading.Thread(target=lambda: heard.append(read_all(s, count)))
+    reader = threading.Thread(daemon=True, target=lambda: heard.append(read_all(s, count)))
     reader.start()
     for _ in range(count // 100):
         s.sendall(GET * 100)

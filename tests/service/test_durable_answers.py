@@ -36,7 +36,9 @@ def held(start):
 
 def asked(service, answers, headers=None):
     body = {"id": ID, "task": {"id": "t"}}
-    thread = threading.Thread(target=lambda: answers.append(service.post("/v1/decisions", body, headers=headers)))
+    thread = threading.Thread(
+        daemon=True, target=lambda: answers.append(service.post("/v1/decisions", body, headers=headers))
+    )
     thread.start()
     return thread
 

@@ -89,7 +89,7 @@ def endpoint():
 def running_endpoint():
     server = HTTPServer(("127.0.0.1", 0), Endpoint)
     server.status = 200
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread = threading.Thread(daemon=True, target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield server

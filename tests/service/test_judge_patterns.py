@@ -38,7 +38,7 @@ def test_the_interpreter_is_free_while_a_pattern_is_searched(patterns):
             patterns.fits(SLOW, TEXT)
         ended.set()
 
-    threading.Thread(target=search).start()
+    threading.Thread(daemon=True, target=search).start()
     turns = 0
     while not ended.wait(0.01):
         turns += 1

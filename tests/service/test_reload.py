@@ -129,7 +129,7 @@ def test_a_call_in_flight_is_not_dropped_when_its_agent_goes(files):
     service = files.start()
     answers = []
     body = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
-    asking = threading.Thread(target=lambda: answers.append(service.post("/v1/chat/completions", body)))
+    asking = threading.Thread(daemon=True, target=lambda: answers.append(service.post("/v1/chat/completions", body)))
     asking.start()
     until(lambda: service.runtime.guards["slow"].view().in_flight)
     files.write(QUICK)

@@ -55,7 +55,7 @@ def play(database, folder, clock):
             failed.extend([answer.status] if answer.status != 200 else [])
             time.sleep(0.02)
 
-    asking = threading.Thread(target=ask)
+    asking = threading.Thread(daemon=True, target=ask)
     asking.start()
     try:
         until(lambda: f"bot_orch_archived_events_total {BLOCK}" in service.get("/metrics").body.decode(), 60)

@@ -229,7 +229,7 @@ def test_a_reload_adds_and_removes_routers_under_load(begin, tmp_path):
         while not done.is_set():
             seen.append(service.post("/v1/chat/completions", CHAT).status)
 
-    client = threading.Thread(target=load)
+    client = threading.Thread(daemon=True, target=load)
     client.start()
     try:
         (tmp_path / "c.yaml").write_text(TEXT)

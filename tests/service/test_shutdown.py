@@ -29,7 +29,7 @@ def asking(service, *, stream):
 
 def stopping(service):
     service.server.should_exit = True
-    thread = threading.Thread(target=service.stop)
+    thread = threading.Thread(daemon=True, target=service.stop)
     thread.start()
     return thread
 

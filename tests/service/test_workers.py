@@ -273,7 +273,7 @@ def test_a_worker_is_killed_under_load(tmp_path):
             except (OSError, http.client.HTTPException):
                 statuses[router]["broken"] += 1
 
-    clients = [threading.Thread(target=client, args=(router,)) for router in AGENTS for _ in range(2)]
+    clients = [threading.Thread(daemon=True, target=client, args=(router,)) for router in AGENTS for _ in range(2)]
     for each in clients:
         each.start()
     victims = [service.worker_of("support"), service.worker_of("default")]

@@ -61,7 +61,7 @@ def test_of_many_threads_one_is_inside():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=work) for _ in range(8)]
+        threads = [threading.Thread(daemon=True, target=work) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -127,7 +127,7 @@ def test_a_call_during_another_is_refused_and_changes_nothing(call, request):
     before = router.fingerprint()
     gate.entered.clear(), gate.leave.clear()
     made = []
-    thread = threading.Thread(target=lambda: made.append(router.decide(Task("slow"))))
+    thread = threading.Thread(daemon=True, target=lambda: made.append(router.decide(Task("slow"))))
     thread.start()
     try:
         assert gate.entered.wait(20)

@@ -95,7 +95,7 @@ def test_writers_that_number_rows_without_the_lock_clash():
         log.close()
 
     PostgresLog(url).close()
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(daemon=True, target=write, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
