@@ -6,7 +6,6 @@ ahead: horizons and leases would end early, and time would stand still until the
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 from bot_orch.clock import Clock
@@ -29,9 +28,9 @@ class ClockSample(NamedTuple):
 
 def sample(log: PostgresLog, clock: Clock) -> ClockSample:
     """Ask the server for its time; ours is read before, so that a slow answer does not look like a fast clock."""
-    ours_us, begun = clock.now_us(), time.monotonic()
-    theirs_us = log.clock_us()
-    return ClockSample((ours_us - theirs_us) / 1e6, time.monotonic() - begun)
+    ours_us = clock.now_us()
+    theirs_us, took_s = log.timed_clock_us()
+    return ClockSample((ours_us - theirs_us) / 1e6, took_s)
 
 
 def clock_error(found: ClockSample, bound_s: float) -> ClockAheadError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from bot_orch.eventlog.archive.record import ArchiveRecord
@@ -57,8 +58,13 @@ class CommittedRows:
 
     def clock_us(self) -> int:
         """The server's time."""
+        return self.timed_clock_us()[0]
+
+    def timed_clock_us(self) -> tuple[int, float]:
+        """The server's time, and the seconds of that round trip: without those for a connection, if one is made."""
         with self._reading, reaching():
-            return int(self._reader().execute(_Q["clock"]).fetchone()[0])
+            reader, begun = self._reader(), monotonic()
+            return int(reader.execute(_Q["clock"]).fetchone()[0]), monotonic() - begun
 
     def abort(self) -> None:
         """Let every query that waits for an answer fail, and all later ones; may be called from any thread."""
