@@ -16,6 +16,7 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
+from bot_orch.service.sweeping import sweep
 
 
 def decide(service, **body):
@@ -184,9 +185,9 @@ def test_silence_past_the_horizon_is_censored_and_a_late_reward_replaces_it(star
     service = start(clock=clock)
     quiet, late = decide(service)["id"], decide(service)["id"]
     clock.advance(3599)
-    assert service.call(service.runtime.sweep) == 0
+    assert service.call(lambda: sweep(service.runtime)) == 0
     clock.advance(2)
-    service.call(service.runtime.sweep)
+    service.call(lambda: sweep(service.runtime))
     assert service.get("/v1/admin/state").json()["pending"] == 0
     told = service.get(f"/v1/decisions/{quiet}").json()
     assert told["outcomes"][0]["effect"] == "censored" and told["outcomes"][0]["reward"] is None
@@ -235,7 +236,7 @@ def test_an_answer_that_nobody_judged_is_no_silence(start):
     event = AttemptEnded(answered["id"], "", answered["agent"], 1, "completed", 0.5)
     service.call(lambda: service.runtime.writer.stage(service.runtime.writer.stamp(), event, answered["id"]))
     clock.advance(3601)
-    service.call(service.runtime.sweep)
+    service.call(lambda: sweep(service.runtime))
     counts = service.runtime.ledger.router._state.parts["policy"]["count"]
     agents = service.runtime.ledger.router.agents
     expected = np.zeros(len(agents))
