@@ -393,6 +393,8 @@ class Run:
         """A stop, a kill, a fresh replica."""
         watch = Watch(self._url)
         living: list[Owner] = []
+        if self._given.reuse:
+            self._apply("owner")
         try:
             living += [self._owner(PORT)]
             print(f"first owner: {_loaded(living[0])}, ready {living[0].started_s:.1f} s after its start")
@@ -411,10 +413,14 @@ class Run:
     def _owner(self, port: int) -> Owner:
         return Owner(self._folder, self._url, port, features=self._given.features)
 
-    def _fresh(self) -> Owner:
-        """A replica that takes turns; all have to agree on that first."""
-        config = settings(self._folder, self._url, PORT, features=self._given.features, serve="turns")
+    def _apply(self, serve: str) -> None:
+        """Make this way of serving the one in force."""
+        config = settings(self._folder, self._url, PORT, features=self._given.features, serve=serve)
         subprocess.run([sys.executable, "-m", "bot_orch", "apply", str(config)], check=True, capture_output=True)  # noqa: S603
+
+    def _fresh(self) -> Owner:
+        """A replica that takes turns."""
+        self._apply("turns")
         return Owner(self._folder, self._url, PORT, features=self._given.features, serve="turns")
 
     def _stop(self, owner: Owner, other: Owner, watch: Watch) -> None:
@@ -464,7 +470,9 @@ class Run:
     def finish(self) -> None:
         """Print the bars."""
         self._bench.finish()
+        busy = os.getloadavg()[1]
         print(f"{self._events} events, {AGENTS} agents, {self._given.features} features, cores {os.cpu_count()}")
+        print(f"load of the machine over five minutes: {busy:.1f}")
 
 
 def _peaks(tails: Sequence[int]) -> list[int]:
@@ -474,7 +482,8 @@ def _peaks(tails: Sequence[int]) -> list[int]:
 
 def _loaded(owner: Owner) -> str:
     line = owner.said("loaded the log")
-    return f"snapshot of event {line['snapshot']} and {line['folded']} events loaded in {line['seconds']} s"
+    took = f"{line['seconds']} s, processor {line['processor_s']} s"
+    return f"snapshot of event {line['snapshot']} and {line['folded']} events loaded in {took}"
 
 
 def _memory(owner: Owner, before: float) -> str:
