@@ -12,13 +12,16 @@ from service_running import BASE, Running, until
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.eventlog.archive.record import archived
+from bot_orch.eventlog.archive.moving import archive
+from bot_orch.eventlog.archive.record import ArchiveRecord, archived
+from bot_orch.eventlog.archive.segments import name_of
 from bot_orch.eventlog.events import Noted, encode_event, kind_of
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.packing.rows import BLOCK
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.service.config import parse_config
 from bot_orch.service.config.checks import find_spec
+from bot_orch.service.storage.retention import place_of
 
 RETENTION = "retention: {{events: 2h, archive: {archive}, every_s: 1}}\n"
 
@@ -87,6 +90,40 @@ def test_a_service_moves_old_events_while_it_serves(tmp_path, capsys):
     state, size = play(path, tmp_path / "archive", clock)
     check(path, tmp_path / "archive", state, capsys)
     assert path.stat().st_size < 0.7 * size
+
+
+def test_retention_continues_an_archive_that_was_begun_by_hand(tmp_path, caplog):
+    path, clock, folder = tmp_path / "log.sqlite", ManualClock(), tmp_path / "archive"
+    started(path, folder, clock).stop()
+    grown(path, clock)
+    archive(path, folder, clock.now_us() - 3_600_000_000)  # not folder/default, where retention would begin
+    grown(path, clock)
+    service = started(path, folder, clock)
+    assert "bot_orch_archived_events_total 0" in service.get("/metrics").body.decode()
+    assert "bot_orch_archive_failures_total 0" in service.get("/metrics").body.decode()
+    until(lambda: f"bot_orch_archived_events_total {BLOCK}" in service.get("/metrics").body.decode(), 60)
+    service.stop()
+    assert len(list(folder.glob("*.parquet"))) == 2 and not (folder / "default").exists()
+    [said] = [each for each in caplog.records if "folder that the log notes" in each.message]
+    assert said.fields == {"folder": str(folder), "retention": str(folder / "default")}
+    with contextlib.closing(open_log(path)) as log:
+        assert archived(log)[0] == 2 * BLOCK and archived(log).folder == str(folder)
+
+
+def test_an_archive_is_looked_for_in_both_places(tmp_path):
+    wanted, noted = tmp_path / "all" / "default", tmp_path / "mine"
+    record = ArchiveRecord(BLOCK, 0, str(noted), b"")
+    assert place_of(None, wanted) == wanted
+    with pytest.raises(
+        InvalidInputError, match=r"retention\.archive: .*1 to 4096 .*/mine,.* its files into .*/default"
+    ):
+        place_of(record, wanted)
+    for folder in (noted, wanted):  # the wanted one is taken once files are in it
+        folder.mkdir(parents=True)
+        with pytest.raises(InvalidInputError) if folder == noted else contextlib.nullcontext():
+            place_of(record, wanted)
+        (folder / name_of(1, BLOCK)).touch()
+        assert place_of(record, wanted) == folder
 
 
 def test_a_failure_is_counted_and_the_events_stay(tmp_path):

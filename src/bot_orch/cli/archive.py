@@ -18,8 +18,8 @@ Stop the service first if the log is a file; in PostgreSQL replicas go on. A ser
 setting 'retention'. Needs the extra 'parquet'."""
 _EXAMPLE = """\
 examples:
-  bot-orch archive bot-orch.sqlite /srv/archive --older-than 30d
-  bot-orch archive bot-orch.sqlite /srv/archive --older-than 30d --copy-only
+  bot-orch archive bot-orch.sqlite /srv/archive/default --older-than 30d
+  bot-orch archive bot-orch.sqlite /srv/archive/default --older-than 30d --copy-only
   bot-orch archive 'postgresql://user@host/name?stream=support' /srv/archive/support --older-than 12w"""
 
 

@@ -42,14 +42,18 @@ class ArchiveFolder:
         """All segments of a log, in order; an error names what is missing, or what is not this log's."""
         if not self.path.is_dir():
             problem = f"events 1 to {record.seq} are in the archive {self.path}, which is not there"
-            raise InvalidInputError("archive", problem, "bring the folder back, or say where it is with --archive")
+            raise InvalidInputError(
+                "archive", problem, "bring the folder back; commands that read a log take --archive FOLDER"
+            )
         spans, found, before, after = self.spans(), list[Segment](), NOTHING_BEFORE, 0
         while after < record.seq:
             last = spans.get(after + 1)
             if last is None:
                 known = min((first for first in spans if first > after), default=record.seq + 1)
                 problem = f"events {after + 1} to {known - 1} are missing: there is no {name_of(after + 1, known - 1)}"
-                raise InvalidInputError("archive", f"{self.path}: {problem}", "bring the file back from a backup")
+                elsewhere = "" if record.folder == str(self.path.absolute()) else f", or from {record.folder}"
+                remedy = f"bring the file back from a backup{elsewhere}"
+                raise InvalidInputError("archive", f"{self.path}: {problem}", remedy)
             each = self.segment(after + 1, last)
             if each.before != before:
                 problem = f"{each.path} does not continue the segment before it"

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from bot_orch.errors import BotOrchError
+from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.eventlog.archive.copying import read_state
+from bot_orch.eventlog.archive.folder import ArchiveFolder
 from bot_orch.eventlog.archive.job import BUSY, JobAsked, JobDone
 from bot_orch.eventlog.archive.record import ArchiveRecord, archived, archived_us
 from bot_orch.eventlog.log import Log
@@ -24,7 +25,7 @@ from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.service.config import Config
 from bot_orch.service.storage.writer import Writer
 
-__all__ = ["Retention", "RetentionFailedError", "retention_of"]
+__all__ = ["Retention", "RetentionFailedError", "place_of", "retention_of"]
 
 _log = logging.getLogger("bot_orch.retention")
 _LOOK_S = 60.0
@@ -66,6 +67,8 @@ class Retention:
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
+        if self._age_s is not None:
+            await self._say_where()
         waited_s = self._every_s
         while True:
             await asyncio.sleep(min(_LOOK_S, self._every_s))
@@ -79,18 +82,32 @@ class Retention:
                 self._count("bot_orch_archive_failures_total", 1)
                 _log.warning("events not archived", extra={"fields": {"detail": str(error)}})
 
+    async def _say_where(self) -> None:
+        """Say so at the start if the archive is elsewhere than the settings say."""
+        try:
+            record = await self._writer.read(archived)
+            folder = await asyncio.to_thread(place_of, record, self._folder)
+        except (BotOrchError, OSError) as error:
+            _log.warning("events will not be archived", extra={"fields": {"detail": str(error)}})
+            return
+        if folder != self._folder:
+            fields = {"folder": str(folder), "retention": str(self._folder)}
+            _log.warning("the archive continues in the folder that the log notes", extra={"fields": fields})
+
     async def once(self) -> int:
         """Archive what is old; returns how many events were moved."""
         log, age_s = self._writer.log, self._age_s or 0.0
         before_us = self._writer.now_us() - round(age_s * 1e6)
-        moved = 0
+        moved, folder = 0, self._folder
         if await self._writer.read(partial(_is_due, before_us=before_us)):
-            asked = JobAsked(self._database, str(self._folder), before_us, copy_only=isinstance(log, SqliteLog))
+            noted = await self._writer.read(archived)
+            folder = await asyncio.to_thread(place_of, noted, self._folder)
+            asked = JobAsked(self._database, str(folder), before_us, copy_only=isinstance(log, SqliteLog))
             done = await self._done(asked)
             moved = 0 if done is None else done.events
             if done is not None and done.seq and isinstance(log, SqliteLog):
                 record = ArchiveRecord(done.seq, done.time_us, done.folder, done.digest)
-                base = await asyncio.to_thread(read_state, self._folder, record.digest)
+                base = await asyncio.to_thread(read_state, folder, record.digest)
                 await self._writer.on_log(partial(log.note_archive, record, base))
             if done is not None and done.held_by:
                 _log.warning("later events are not archived", extra={"fields": {"because_of": done.held_by}})
@@ -99,7 +116,7 @@ class Retention:
         self._writer.archived_us = await self._writer.read(archived_us)
         if moved:
             self._count("bot_orch_archived_events_total", moved)
-            _log.info("events archived", extra={"fields": {"events": moved, "folder": str(self._folder)}})
+            _log.info("events archived", extra={"fields": {"events": moved, "folder": str(folder)}})
         return moved
 
     async def _remove(self, log: SqliteLog) -> None:
@@ -143,7 +160,21 @@ def retention_of(writer: Writer, config: Config, count: Callable[[str, int], Non
     if not isinstance(log, PostgresLog) and not (isinstance(log, SqliteLog) and age_s is not None):
         return None
     folder = Path(given.archive or "") / config.name
+    if age_s is not None:  # a counter that is there before its first event can be alerted on
+        count("bot_orch_archived_events_total", 0)
+        count("bot_orch_archive_failures_total", 0)
     return Retention(writer, config.database, folder, age_s=age_s, every_s=given.every_s, count=count)
+
+
+def place_of(record: ArchiveRecord | None, wanted: Path) -> Path:
+    """The folder that an archive continues in: the wanted one, or where it is by the log's own note."""
+    if record is None or ArchiveFolder(wanted).spans():
+        return wanted
+    noted = Path(record.folder)
+    if ArchiveFolder(noted).spans():
+        return noted
+    problem = f"events 1 to {record.seq} of this log were archived to {noted}, and neither it nor {wanted} has them"
+    raise InvalidInputError("config.retention.archive", problem, f"bring {noted} back, or put its files into {wanted}")
 
 
 def _is_due(log: Log, *, before_us: int) -> bool:
