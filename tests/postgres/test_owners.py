@@ -204,6 +204,28 @@ def test_a_move_does_not_wait_for_a_grace_that_nobody_needs(begin):
     until(lambda: owned(other) == set(AGENTS))
 
 
+def test_a_stop_does_not_wait_for_a_person(begin):
+    one, other = begin(grace_s=600), begin(grace_s=600)
+    spread(one, other)
+    first, last = (one, other) if "code" in owned(one) else (other, one)
+    task = {"task": {"text": "is it?"}, "eligible": ["person"], "background": True}
+    made = first.post("/r/code/v1/tasks", task).json()["id"]
+    ticket = until(lambda: first.get("/r/code/v1/queue").json()["tickets"])[0]["id"]
+    assert first.runtime.peers["code"].in_flight, "the control: the round is under way"
+    first.stop()
+    until(lambda: owned(last) == set(AGENTS))
+    for step, body in (("claim", {}), ("answer", {"text": "yes"})):
+        act = partial(last.post, f"/r/code/v1/queue/{ticket}/{step}", body)
+        assert until(lambda act=act: _unless_moving(act())).status == 200
+    ended = until(lambda: (v := last.get(f"/r/code/v1/tasks/{made}").json())["status"] != "running" and v)
+    assert (ended["output"], len(ended["decisions"])) == ("yes", 1)
+
+
+@pytest.mark.parametrize(("grace_s", "wait_s"), [(0, 5.0), (5, 7.0), (600, 30.0)])
+def test_callers_wait_longer_than_a_move_may_take(begin, grace_s, wait_s):
+    assert begin(grace_s=grace_s).runtime.neighbours._wait_s == wait_s
+
+
 def test_what_is_known_to_a_router_on_the_move_is_not_unknown(begin, monkeypatch):
     """While nobody serves a router, reports on its decisions wait, then get 503; never 404."""
     one, other = begin(), begin()

@@ -244,7 +244,7 @@ async def _wound_up(runtime: Runtime) -> None:
     """Stop a router that takes no more requests."""
     try:
         async with asyncio.timeout(runtime.config.limits.grace_s):
-            while runtime.in_flight or runtime.serving:
+            while runtime.in_flight.lost_by_a_stop or runtime.serving:
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         pass

@@ -33,6 +33,7 @@ from bot_orch.service.runtime import Runtime
 __all__ = ["make_server", "one_reason", "serve"]
 
 _WAIT_S = 5.0  # for a router that starts or moves
+_AFTER_GRACE_S, _LONGEST_WAIT_S = 2.0, 30.0  # for the next owner, if the last one used its whole grace
 _STARTS = 5  # with the version in force, if it changes meanwhile
 
 
@@ -85,7 +86,8 @@ def _make_runtimes(config: Config, worker: WorkerPost | None, **options: Any) ->
     """The routers, and the processes that share them if there are several."""
     if config.cluster.serve == "owner":
         near = {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
-        board = Switchboard(Directory(0), wait_s=_WAIT_S)
+        wait_s = max(_WAIT_S, min(config.limits.grace_s + _AFTER_GRACE_S, _LONGEST_WAIT_S))
+        board = Switchboard(Directory(0), wait_s=wait_s)
         board.hand_over = None if worker is None else partial(worker.mail.by_path, worker.sockets)
         clock = options.get("clock") or SystemClock()
         return make_runtimes(config, here=(), **options), OwnerCluster(config, board, clock=clock, **near)

@@ -76,6 +76,7 @@ class DecisionsInFlight:
 
     def __init__(self) -> None:
         self._own: set[str] = set()
+        self._resumed: set[str] = set()
         self._sources: list[Callable[[], Collection[str]]] = []
 
     def register(self, source: Callable[[], Collection[str]]) -> None:
@@ -83,13 +84,24 @@ class DecisionsInFlight:
         self._sources.append(source)
 
     @contextmanager
-    def working(self, decision_id: str) -> Iterator[None]:
-        """Count a decision as in flight inside the ``with`` block."""
+    def working(self, decision_id: str, *, resumed: bool = False) -> Iterator[None]:
+        """Count a decision as in flight inside the ``with`` block.
+
+        ``resumed``: if this process stops, the next one goes on where it was, so that no stop has to wait for it.
+        """
         self._own.add(decision_id)
+        if resumed:
+            self._resumed.add(decision_id)
         try:
             yield
         finally:
             self._own.discard(decision_id)
+            self._resumed.discard(decision_id)
+
+    @property
+    def lost_by_a_stop(self) -> int:
+        """How many decisions of this process must be made or carried out again if it stops now."""
+        return len(self._own) - len(self._resumed)
 
     def __contains__(self, decision_id: object) -> bool:
         return decision_id in self._own or any(decision_id in source() for source in self._sources)

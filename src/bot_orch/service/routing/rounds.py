@@ -206,13 +206,17 @@ class Round:
         """The horizon does not run while the agent works; a cancelled call is censored."""
         started = self.runtime.writer.now_us()
         try:
-            with self.runtime.in_flight.working(decision.id):
+            with self.runtime.in_flight.working(decision.id, resumed=self._keeps_ticket(decision.agent)):
                 yield
         except (asyncio.CancelledError, GeneratorExit):
             if not (self.resumable and self.runtime.stopping):  # else the restart continues it
                 elapsed_s = (self.runtime.writer.now_us() - started) / 1e6
                 self._report(decision.id, Outcome.censored(elapsed_s=elapsed_s, reason="cancelled"))
             raise
+
+    def _keeps_ticket(self, agent: str) -> bool:
+        """Whether the round waits for a person, and after a restart goes on with the same ticket."""
+        return self.resumable and any(each.id == agent and each.kind == "human" for each in self.runtime.config.agents)
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
         self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
