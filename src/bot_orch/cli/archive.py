@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.clock import SystemClock
     from bot_orch.eventlog.archive.moving import archive
+    from bot_orch.eventlog.packing.rows import BLOCK
     from bot_orch.eventlog.purging import seconds_of
 
     before_us = SystemClock().now_us() - round(seconds_of(arguments.older_than, "--older-than") * 1e6)
@@ -58,6 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"events archived: {found.events}, removed from the log: {found.removed}")  # noqa: T201
     if found.record is not None:
         print(f"the archive in {arguments.folder} ends with event {found.record.seq}")  # noqa: T201
+    if not found.events and not found.held_by:
+        old = f"events that are older than {arguments.older_than}: {found.old}"
+        print(f"nothing to archive: whole blocks of {BLOCK} events are moved; {old}")  # noqa: T201
     if found.held_by:
         print(f"later events stay because of {found.held_by}")  # noqa: T201
     return 0

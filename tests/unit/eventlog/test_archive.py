@@ -245,6 +245,17 @@ def test_open_rounds_hold_the_archive_back(database, folder):
         log.commit()
     found = archive(database, folder, rows[-1].time_us + 10**9)
     assert (found.record.seq, found.held_by) == (BLOCK, "task open-task, which has not ended")
+    again = archive(database, folder, rows[-1].time_us + 10**9)
+    assert (again.events, again.record.seq, again.held_by) == (0, BLOCK, "task open-task, which has not ended")
+
+
+def test_less_than_a_block_is_named(database, folder, capsys):
+    written(database, pairs=BLOCK // 4)
+    assert main(["archive", database, str(folder), "--older-than", "30d", "--quiet"]) == 0
+    with contextlib.closing(open_log(database)) as log:
+        rows = log.last()[0]
+    said = f"nothing to archive: whole blocks of {BLOCK} events are moved; events that are older than 30d: {rows}"
+    assert said in capsys.readouterr().out and not folder.exists()
 
 
 def test_texts_are_purged_beside_an_archive(database, folder):

@@ -19,7 +19,7 @@ from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.eventlog.texts import open_tickets
 from bot_orch.eventlog.times import first_since
 
-__all__ = ["Copied", "StoredLog", "copy_out", "read_state"]
+__all__ = ["Copied", "StoredLog", "copy_out", "cut_of", "read_state"]
 
 StoredLog = SqliteLog | PostgresLog
 _BLOCKS = 8  # per segment
@@ -47,7 +47,7 @@ def copy_out(
     parquet()
     record = archived(log)
     done = ArchiveRecord(0, 0, str(folder), NOTHING_BEFORE) if record is None else record
-    cut, held_by = _cut(log, before_us)
+    cut, held_by = cut_of(log, before_us)
     archive = ArchiveFolder(folder)
     if record is not None:
         archive.check(record)
@@ -87,7 +87,7 @@ def read_state(folder: Path, digest: bytes) -> bytes:
     return found[len(digest) :]
 
 
-def _cut(log: StoredLog, before_us: int) -> tuple[int, str]:
+def cut_of(log: StoredLog, before_us: int) -> tuple[int, str]:
     """The last event to archive, and what keeps later ones, if something does."""
     last = log.last()[0]
     old = min(first_since(log, before_us) - 1, last - 1)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from bot_orch.eventlog.archive.copying import StoredLog, copy_out
+from bot_orch.eventlog.archive.copying import StoredLog, copy_out, cut_of
 from bot_orch.eventlog.archive.record import ArchiveRecord, archived
 from bot_orch.eventlog.stores.open import check_database, is_url, open_file, open_url
 from bot_orch.eventlog.stores.postgres.archive import removal
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.eventlog.times import first_since
 
 __all__ = ["Moved", "Removal", "archive", "remove", "removing"]
 
@@ -37,12 +38,16 @@ class Removal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How many events were moved, how many were removed from the log, and how far the archive goes."""
+    """How many events were moved, how many were removed from the log, and how far the archive goes.
+
+    ``old`` events of the log are before the time and were not moved; ``held_by`` is what keeps them, if something does.
+    """
 
     events: int
     removed: int
     record: ArchiveRecord | None
     held_by: str = ""
+    old: int = 0
 
 
 def archive(
@@ -65,7 +70,9 @@ def archive(
     try:
         if copy_only:
             copied = copy_out(log, folder, before_us, progress)
-            return Moved(0 if copied is None else copied.events, 0, None if copied is None else copied.record)
+            return (
+                _nothing(log, before_us) if copied is None else Moved(copied.events, 0, copied.record, copied.held_by)
+            )
         with removing(log) as target:
             copied = copy_out(log, folder, before_us, progress)
             if copied is not None:
@@ -74,9 +81,18 @@ def archive(
             removed = 0 if record is None else remove(target, record.seq)
             if removed:
                 target.compact()
-        return Moved(*((0, removed, record) if copied is None else (copied.events, removed, record, copied.held_by)))
+        if copied is None:
+            return replace(_nothing(log, before_us), removed=removed, record=record)
+        return Moved(copied.events, removed, record, copied.held_by)
     finally:
         log.close()
+
+
+def _nothing(log: StoredLog, before_us: int) -> Moved:
+    """No event was moved; what keeps those that are old."""
+    record = archived(log)
+    done = 0 if record is None else record.seq
+    return Moved(0, 0, None, cut_of(log, before_us)[1], max(0, first_since(log, before_us) - 1 - done))
 
 
 def remove(target: Removal, upto: int) -> int:
