@@ -249,6 +249,9 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(service):
     for router, decisions in made.items():
         for each in decisions:
             assert service("GET", f"/r/{router}/v1/decisions/{each['id']}")[0] == 200
+    lines = [json.loads(line) for line in service.said().splitlines()]
+    [said] = [each for each in lines if each["message"] == "a worker ended and is started again"]
+    assert (said["level"], said["process"], said["status"]) == ("error", victim, -signal.SIGKILL)
 
 
 def test_a_worker_is_killed_under_load(tmp_path):

@@ -121,6 +121,7 @@ def serve(
 ) -> int:
     """Serve until a signal; the exit status. ``say`` gets the address once the log is held and the port is open."""
     if workers != 1:
+        configure_logs(config.log_level)  # the parent says what becomes of its workers
         announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731
         run = partial(_run, config, read, versions=versions)
         return serve_workers(workers, config, run=run, announce=announce)
