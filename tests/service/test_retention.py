@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import threading
 import time
 
@@ -164,6 +165,22 @@ def test_jobs_on_the_log_do_not_disturb_groups(start):
 def test_bad_settings_are_named(text, said, tmp_path):
     with pytest.raises(InvalidInputError, match=said):
         parse_config((BASE + f"retention: {text}\n").format(database=tmp_path / "log", port=0))
+
+
+@pytest.mark.parametrize("window_s", [7200, 7201])
+@pytest.mark.parametrize(
+    ("where", "owner"),
+    [
+        ("config.tokens[0].limits", "tokens: [{{name: app, scopes: [decide], env: APP, limits: LIMITS}}]"),
+        ("config.tenants.acme.limits", "tenants: {{acme: {{limits: LIMITS}}}}"),
+    ],
+)
+def test_dollars_that_still_count_are_not_archived(where, owner, window_s, tmp_path):
+    limited = owner.replace("LIMITS", f"{{{{usd: 5, window_s: {window_s}}}}}")
+    text = BASE + "retention: {{events: 2h, archive: a}}\n" + limited + "\n"
+    refused = pytest.raises(InvalidInputError, match=rf"events: is 2h, and {re.escape(where)} counts dollars of 7201")
+    with refused if window_s > 7200 else contextlib.nullcontext():
+        parse_config(text.format(database=tmp_path / "log", port=0))
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):

@@ -55,12 +55,23 @@ def _check_retention(config: Config) -> None:
         return
     if seconds_of(events, "config.retention.events") < _SHORTEST_S:
         raise InvalidInputError("config.retention.events", f"is {events}", "keep events for an hour or longer, 1h")
+    window_s, whose = max(_dollar_windows(config), default=(0.0, ""))
+    if seconds_of(events, "config.retention.events") < window_s:
+        problem = f"is {events}, and {whose} counts dollars of {window_s:g} seconds, which a start adds up from the log"
+        raise InvalidInputError("config.retention.events", problem, "keep events for as long as that, or longer")
     if not folder:
         raise InvalidInputError("config.retention.archive", "is missing", "name a folder that old events move to")
     if config.database == ":memory:":
         raise InvalidInputError("config.retention", "has no log to move events from", "name a database")
     if find_spec("pyarrow") is None:
         raise MissingExtraError("config.retention", "parquet")
+
+
+def _dollar_windows(config: Config) -> Iterator[tuple[float, str]]:
+    """The seconds that limits on dollars look back, and whose they are."""
+    limits = {f"config.tokens[{index}].limits": each.limits for index, each in enumerate(config.tokens)}
+    limits |= {f"config.tenants.{name}.limits": each.limits for name, each in config.tenants.items()}
+    yield from ((each.window_s, where) for where, each in limits.items() if each is not None and each.usd is not None)
 
 
 def _check_owners(config: Config, parts: Mapping[str, Config]) -> None:
