@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 import threading
+from functools import partial
 
 import pytest
 from service_running import BASE, PATIENCE_S, Running, hang_up, until
@@ -163,6 +164,51 @@ def test_a_restart_keeps_ticket_claim_and_drafts(start, tmp_path):
     assert fold_queue(log.about(REF)).tickets == live
     assert replay(log).ok
     log.close()
+
+
+def test_a_restart_keeps_the_deadline(start, tmp_path):
+    """Whatever limits it; whoever answered in time has answered, even if nobody served when the deadline passed."""
+    path, clock = tmp_path / "kept.sqlite", ManualClock(1_000_000_000_000)
+    running = begin(start, database=path, clock=clock)
+    late, given = submit(running, "late?"), submit(running, "in time?")
+    body = {"task": {"text": "soon?"}, "eligible": ["person"], "background": True, "deadline_s": 250.0}
+    soon = running.post("/v1/tasks", body).json()["id"]
+    tickets = {each["text"]: each["id"] for each in waiting(running, 3)}
+    opened = {each["id"]: each["deadline_us"] for each in waiting(running, 3)}
+    limits_s = {text: (opened[ticket] - clock.now_us()) // 1_000_000 for text, ticket in tickets.items()}
+    assert limits_s == {"late?": 300, "in time?": 300, "soon?": 250}
+    clock.advance(100.0)
+    running.stop()
+    running = begin(start, database=path, clock=clock)
+    assert {each["id"]: each["deadline_us"] for each in waiting(running, 3)} == opened
+    running.runtime.queue.settings = QueueSettings(lease_s=120.0, undo_s=60.0)
+    for step, body in (("claim", {}), ("answer", {"text": "yes"})):
+        ask = partial(running.post, f"/v1/queue/{tickets['in time?']}/{step}", body)
+        assert until(lambda ask=ask: (a := ask()).status != 503 and a).status == 200
+    running.stop()
+    clock.advance(500.0)
+    running = begin(start, database=path, clock=clock)
+    assert ended(running, given)["output"] == "yes"
+    for task, text, ending, status in (
+        (late, "late?", "unanswered", "expired"),
+        (soon, "soon?", "caller_deadline", "withdrawn"),
+    ):
+        view, found = ended(running, task), running.get(f"/v1/queue/{tickets[text]}").json()
+        assert (view["status"], view["attempts"][-1]["ending"]) == ("failed", ending)
+        assert (found["status"], found["deadline_us"]) == (status, opened[tickets[text]])
+
+
+def test_after_a_restart_a_ticket_ends_when_it_would_have(start, tmp_path):
+    path = tmp_path / "kept.sqlite"
+    running = begin(start, PEOPLE.replace("300", "4"), database=path)
+    task = submit(running)
+    opened = waiting(running)[0]["deadline_us"]
+    running.stop()
+    running = begin(start, PEOPLE, database=path)  # who asks now would wait for 300 s
+    assert ended(running, task)["status"] == "failed"
+    found = running.runtime.queue.state.closed()[0]
+    assert (found.status, found.deadline_us) == ("expired", opened)
+    assert opened <= found.closed_us < opened + 60_000_000
 
 
 def test_after_a_crash_waiting_tasks_go_on_and_the_others_are_withdrawn(start, tmp_path, monkeypatch):

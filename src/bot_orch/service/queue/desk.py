@@ -54,6 +54,7 @@ class Desk:
         self.runtime, self.settings = runtime, settings
         self.state, self._heard = QueueState(), 0
         self._own: set[str] = set()  # tickets that a call in this process waits for
+        self._adopted: dict[str, Ending] = {}  # those of them from before the start, and how a late one ends
         self._changed: dict[str, asyncio.Event] = {}
         self._decisions: dict[str, DecisionMade] = {}
         self._drafting: set[asyncio.Task[None]] = set()
@@ -77,7 +78,7 @@ class Desk:
         self.runtime.background.start("queue", self._run())
 
     async def enqueue(self, request: CallRequest, answer_within_s: float) -> str:
-        """Open a ticket for a task. After a restart the same task adopts the ticket it had."""
+        """Open a ticket for a task. After a restart the same task adopts the ticket it had, with its deadline."""
         decision = await self._decision(request.id)
         writer = self.runtime.writer
         await writer.turn()
@@ -87,6 +88,9 @@ class Desk:
         task_id = "" if decision is None else decision.task_ref or ""
         old = next(self._left_behind(task_id), None) if task_id else None
         if old is not None:
+            if _goes_on(old, request.id, "" if decision is None else decision.agent):
+                deadline_us = old.deadline_us
+                self._adopted[old.id] = Ending.UNANSWERED if within_s == answer_within_s else Ending.CALLER_DEADLINE
             data: dict[str, Any] = {"decision_id": request.id, "deadline_us": deadline_us}
             note = Noted(Topic.ADOPTED, old.id, data)
         else:
@@ -104,13 +108,25 @@ class Desk:
             note = Noted(Topic.OPENED, inside(owner, time_ordered_id(time_us)), data)
         self._own.add(note.ref)
         await self._stage(time_us, note).durable()
-        self._ask_for_drafts(note.ref, request, () if old is None else {draft.agent for draft in old.drafts})
+        if deadline_us > time_us:
+            self._ask_for_drafts(note.ref, request, () if old is None else {draft.agent for draft in old.drafts})
         return note.ref
 
     async def answer(self, ticket: str) -> HumanAnswer:
-        """Wait until a person has answered and the undo window is over."""
-        while self.state.tickets[ticket].status != "done":
-            await self._changed.setdefault(ticket, asyncio.Event()).wait()
+        """Wait until a person has answered and the undo window is over.
+
+        The caller limits the wait; for a ticket from before the start that limit is too long, so that it ends here.
+        """
+        while (current := self.state.tickets[ticket]).status != "done":
+            late, left_s = self._adopted.get(ticket), None
+            if late is not None and current.status != "answered":  # else it is sealed in a moment
+                left_s = (current.deadline_us - self.runtime.writer.now_us()) / 1e6
+                if left_s <= 0.0:
+                    await self.withdraw(ticket, late)
+                    raise CallFailure(late)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._changed.setdefault(ticket, asyncio.Event()).wait()
             self._changed.pop(ticket, None)
         if self._last is not None:
             await self._last.durable()
@@ -216,6 +232,7 @@ class Desk:
         self.state.apply(time_us, note)
         if not self.state.tickets[note.ref].live:
             self._own.discard(note.ref)
+            self._adopted.pop(note.ref, None)
         self.runtime.metrics.count("bot_orch_queue_events_total", event=Topic(note.topic).short)
         self._notify(note.ref)
         self._wake.set()
@@ -292,6 +309,11 @@ class Desk:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(max(left_s, 0.005), _LONGEST_NAP_S)):
                 await self._wake.wait()
+
+
+def _goes_on(old: Ticket, decision_id: str, agent: str) -> bool:
+    """Whether a call waits for the same person as before a restart, not for another one that was asked next."""
+    return old.decision_id == decision_id or (old.agent == agent and old.reason != WithdrawReason.CANCELLED)
 
 
 def _given_drafts(request: CallRequest) -> Iterator[dict[str, str]]:
