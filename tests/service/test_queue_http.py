@@ -68,6 +68,15 @@ def test_a_task_goes_to_a_person_and_the_answer_comes_back(start):
     assert [e.topic for e in events(running)] == [f"queue.{w}" for w in ("opened", "claimed", "answered", "sealed")]
 
 
+def test_a_background_task_is_answered_as_it_is_shown(start):
+    running = begin(start)
+    body = {"task": {"id": "t", "kind": "review", "text": "?"}, "eligible": ["person"], "background": True}
+    answers = [running.post("/v1/tasks", body, headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    shown = running.get(f"/v1/tasks/{answers[0].json()['id']}").json()
+    assert [(each.status, each.json()) for each in answers] == [(202, shown)] * 2
+    assert (shown["task_id"], shown["kind"]) == ("t", "review") and shown["submitted_us"] > 0
+
+
 def test_undo_then_reject_falls_back_to_another_agent(start):
     running = begin(start)
     final = running.runtime.queue.settings

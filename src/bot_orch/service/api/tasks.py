@@ -60,7 +60,7 @@ async def create(request: Request) -> Reply:
     if body.background:
         await group.durable()
         _start(runtime, submitted, round_)
-        return json_reply(TaskView(id=request.outside(submitted.id), status="running"), 202)
+        return json_reply(_running(request, submitted, time_us), 202)
     try:
         await _finish(runtime, submitted, round_)
     finally:
@@ -215,11 +215,11 @@ async def _view(request: Request, task_id: str, *, check: bool = False) -> TaskV
         message = "there is no such task of this token; use the id that was answered, or a token with the scope admin"
         raise Problem(404, "unknown_task", message, param="id")
     ended = next((event for event in events if isinstance(event, TaskEnded)), None)
-    record, begun_us, known_as = submitted.task, rows[0].time_us, request.outside(task_id)
+    record, begun_us = submitted.task, rows[0].time_us
     if ended is None:
-        return TaskView(id=known_as, status="running", task_id=record.id, kind=record.kind, submitted_us=begun_us)
+        return _running(request, submitted, begun_us)
     return TaskView(
-        id=known_as,
+        id=request.outside(task_id),
         status=ended.status,
         task_id=record.id,
         kind=record.kind,
@@ -232,6 +232,11 @@ async def _view(request: Request, task_id: str, *, check: bool = False) -> TaskV
         error=ended.error,
         attempts=await _attempts(request, ended.decisions),
     )
+
+
+def _running(request: Request, submitted: TaskSubmitted, begun_us: int) -> TaskView:
+    record, known_as = submitted.task, request.outside(submitted.id)
+    return TaskView(id=known_as, status="running", task_id=record.id, kind=record.kind, submitted_us=begun_us)
 
 
 async def _attempts(request: Request, decisions: Sequence[str]) -> list[AttemptView]:
