@@ -21,6 +21,7 @@ from bot_orch.service.cluster.directory import Directory
 from bot_orch.service.cluster.forwarding import Switchboard
 from bot_orch.service.cluster.keeper import OwnerCluster
 from bot_orch.service.config import parse_config
+from bot_orch.service.neighbours import process_name
 from bot_orch.service.storage.clocks import ClockAheadError
 
 TEXT = """
@@ -259,6 +260,14 @@ def test_owners_need_one_database(database):
     other = text.replace("  fourth:\n", f"  fourth:\n    database: {json.dumps(database + '&schema=other')}\n")
     with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is not the database"):
         parse_config(other)
+
+
+def test_who_serves_which_router(begin):
+    one, other = begin(), begin()
+    spread(one, other)
+    until(lambda: all(each["ready"] for each in one.get("/v1/routers").json()))
+    found = one.get("/v1/routers").json()
+    assert {each["process"] for each in found} == {process_name()}, "both servers are threads of this process"
 
 
 def test_an_owner_whose_clock_is_ahead_leaves_its_routers(begin, database):

@@ -163,7 +163,7 @@ def test_every_worker_answers_for_every_router(service, worker):
         assert service("GET", path, worker=worker)[0] == 200, path
     status, listed, _ = service("GET", "/v1/routers", worker=worker)
     assert {each["name"]: each["ready"] for each in listed} == dict.fromkeys(AGENTS, True)
-    assert all(each["decisions"] > 0 for each in listed)
+    assert all(each["decisions"] > 0 for each in listed) and len({each["process"] for each in listed}) == 2
     text = service("GET", "/metrics", worker=worker)[1]
     assert all(f'bot_orch_ready{{router="{router}"}} 1' in text for router in AGENTS)
     assert text.count("# TYPE bot_orch_requests_total ") == 1

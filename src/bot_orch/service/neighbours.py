@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Mapping, Set
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +23,7 @@ __all__ = [
     "Said",
     "alone",
     "moved",
+    "process_name",
 ]
 
 ROUTER_HEADER = b"x-bot-orch-router"
@@ -101,3 +104,8 @@ def moved(router: str, *, here: Set[str] = frozenset()) -> Problem:
     """The answer to a request that was passed on to a process that does not serve its router; it serves ``here``."""
     message = f"the router {router!r} is served by another process; try again"
     return Problem(503, "moved", message, headers={"retry-after": "1", MOVED_HEADER: ",".join(sorted(here))})
+
+
+def process_name() -> str:
+    """What other processes call this one: its machine and its number."""
+    return f"{socket.gethostname()}:{os.getpid()}"

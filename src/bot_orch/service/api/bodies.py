@@ -323,7 +323,10 @@ class AbView(ResponseView, frozen=True, kw_only=True):
 
 
 class RouterView(ResponseView, frozen=True, kw_only=True):
-    """A router: paths that begin with ``path`` and the model ``model`` lead to it. Tenants get no counts."""
+    """A router: paths that begin with ``path`` and the model ``model`` lead to it. Tenants get no counts.
+
+    ``process`` is the one of several processes that serves it (machine and number); ``null`` if nobody does.
+    """
 
     name: str
     default: bool
@@ -333,6 +336,7 @@ class RouterView(ResponseView, frozen=True, kw_only=True):
     ready: bool
     decisions: int | None = 0
     pending: int | None = 0
+    process: str | None = None
 
 
 class ReloadView(ResponseView, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 from bot_orch.service.api.bodies import RouterView
 from bot_orch.service.gauges import gauges_of
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.neighbours import alone
+from bot_orch.service.neighbours import alone, process_name
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.doors import DOOR
@@ -47,6 +47,7 @@ def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> Router
         ready=runtime.ready,
         decisions=None if not counts else runtime.ledger.router.rounds if loaded else 0,
         pending=None if not counts else len(runtime.ledger.pending) if loaded else 0,
+        process=process_name() if counts and runtime.neighbours is not None and not runtime.away else None,
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from bot_orch.service.cluster.members import RouterDoors
 from bot_orch.service.cluster.metering import LoadMeter
 from bot_orch.service.cluster.placement import Held, place
 from bot_orch.service.config import Config
+from bot_orch.service.neighbours import process_name
 from bot_orch.service.storage.clocks import ClockSample, clock_error
 
 __all__ = ["OwnerCluster"]
@@ -100,8 +100,7 @@ class OwnerCluster:
     async def start(self, doors: RouterDoors) -> None:
         """Join; see :class:`Cluster`."""
         self._doors, self._loop = doors, asyncio.get_running_loop()
-        name = f"{socket.gethostname()}:{os.getpid()}"
-        self.switchboard.directory.own = await asyncio.to_thread(self._join, name)
+        self.switchboard.directory.own = await asyncio.to_thread(self._join, process_name())
         self.switchboard.problem = "this process has not joined the others yet"
         self._thread = HeartbeatThread(
             self._table, self._every_s, self._post, failed=self._post_failure, clock=self._clock

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,6 +22,7 @@ from bot_orch.eventlog.versions import (
     verdict,
 )
 from bot_orch.service.logs import LastingProblem
+from bot_orch.service.neighbours import process_name
 
 __all__ = ["ConfigKeeper", "VersionedProcess"]
 
@@ -97,7 +96,7 @@ class ConfigKeeper:
 
     async def join(self) -> ConfigVersion | None:
         """Become one of the processes; the version in force if it is another one, and then nothing was written."""
-        self.name = self.name or f"{socket.gethostname()}:{os.getpid()}"
+        self.name = self.name or process_name()
         self.id, found = await self._ask(partial(self._store.join, self.name, self.current.number))
         return None if self.id else found
 

@@ -11,8 +11,6 @@ Events that occur outside a turn (a call ended, a horizon passed) are kept for t
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
@@ -27,6 +25,7 @@ from bot_orch.eventlog.log import Log, LogFencedError, Row, Snapshot
 from bot_orch.eventlog.lookups import NOTHING, Found, Wanted, together
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.roster import ReplicaRoster
+from bot_orch.service.neighbours import process_name
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.clocks import check_clock
 from bot_orch.service.storage.deferred import DeferredEvent, only_shown, overtaken
@@ -58,7 +57,7 @@ def make_writer(log: Log, clock: Clock, *, grouped: bool = True, progress: Progr
         return Writer(log, clock, grouped=grouped, progress=progress)
     roster = ReplicaRoster(log.url, log.stream)
     try:
-        log.writer = roster.join(f"{socket.gethostname()}:{os.getpid()}", log.last()[0])
+        log.writer = roster.join(process_name(), log.last()[0])
         return ReplicaWriter(log, clock, roster, grouped=grouped, progress=progress)
     except BaseException:
         roster.leave()
