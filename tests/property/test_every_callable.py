@@ -174,6 +174,7 @@ CASES = {
         "encoded": method("encoded", task=Task()),
         "expire": method("expire", decision_ids=(), older_than_round=1),
         "fingerprint": method("fingerprint"),
+        "from_capture": lambda cls: (cls.from_capture, {"captured": cls(["a"]).capture(), "encoder": None}),
         "from_json": lambda cls: (cls.from_json, {"text": cls(["a"]).to_json(), "encoder": None}),
         "from_settings": lambda cls: (
             cls.from_settings,

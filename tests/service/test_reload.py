@@ -189,9 +189,10 @@ def test_the_command_and_the_signal(files, capsys):
         until(lambda: len(call(port, "GET", "/v1/agents")[1]) == 2)
         files.write("  - {id: x, kind: nothing}\n", port=port, level="info")
         os.kill(process.pid, signal.SIGHUP)
-        said = [json.loads(process.stderr.readline()) for _ in range(3)]
-        assert [each["message"].partition(";")[0] for each in said] == ["started", "reloaded", "reload refused"]
-        assert "kind: 'nothing' is not known" in said[2]["detail"]
+        said = [json.loads(process.stderr.readline()) for _ in range(4)]
+        messages = [each["message"].partition(";")[0] for each in said]
+        assert messages == ["loaded the log", "started", "reloaded", "reload refused"]
+        assert "kind: 'nothing' is not known" in said[3]["detail"]
         assert main(["reload", str(files.path)]) == 2
         assert "refused, the old configuration goes on: config.agents.x.kind" in capsys.readouterr().err
         files.write(OTHER, port=port)

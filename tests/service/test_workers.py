@@ -279,10 +279,11 @@ def test_a_worker_is_killed_under_load(tmp_path):
     clients = [threading.Thread(daemon=True, target=client, args=(router,)) for router in AGENTS for _ in range(2)]
     for each in clients:
         each.start()
-    victims = [service.worker_of("support"), service.worker_of("default")]
-    for victim in victims:
+    victims = []
+    for router in ("support", "default"):
         until(lambda: all(len(each) > 20 for each in acked.values()))
-        os.kill(victim, signal.SIGKILL)
+        victims.append(until(lambda router=router: service.worker_of(router)))
+        os.kill(victims[-1], signal.SIGKILL)
         before = {router: len(each) for router, each in acked.items()}
         until(lambda before=before: all(len(each) > before[router] + 20 for router, each in acked.items()))
     done.set()

@@ -724,6 +724,7 @@ class Orchestrator:
     @classmethod
     def from_capture(cls, captured: CapturedState, *, encoder: Encoder | None = None) -> Orchestrator:
         """The inverse of :meth:`capture`; the orchestrator goes on with the state itself."""
+        require_type("captured", captured, CapturedState, "pass what capture() returned")
         settings, state = Settings.from_spec(captured.head["settings"]), captured.state
         settings = settings if encoder is None else replace(settings, encoder=encoder)
         engine = Engine(settings)

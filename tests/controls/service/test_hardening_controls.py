@@ -80,7 +80,7 @@ def test_without_limits_a_flood_of_headers_takes_memory(tmp_path, monkeypatch):
     import socket
 
     suite = checks()
-    monkeypatch.setattr(server, "_protocol", lambda config: "httptools")
+    monkeypatch.setattr(server, "_protocol", lambda config, **_: "httptools")
     running = Running(parse_config(BASE.format(database=tmp_path / "x", port=0)))
     try:
         with (

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from bot_orch.clock import Clock
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
@@ -28,7 +29,8 @@ def elapsed_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-class Beat(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
     """What a heartbeat has shown.
 
     ``began`` is the time before it was sent: the leases of ``held`` that it has renewed are valid from then on.
@@ -127,7 +129,7 @@ class HeartbeatThread(threading.Thread):
             self._failed(error)
         else:
             clock = ClockSample((ours_us - view.clock_us) / 1e6, elapsed_s() - began)
-            self._seen(Beat(view, began, held, clock))
+            self._seen(Beat(view=view, began=began, held=held, clock=clock))
 
     def _wait(self, wait_s: float) -> bool:
         """Wait for a job or for news; True if there are news."""

@@ -35,12 +35,12 @@ class UsageWire(Protocol):
         ...
 
 
-class _Message(msgspec.Struct, array_like=True):
+class _UsageMessage(msgspec.Struct, array_like=True):
     asks: bool
     told: list[UseTold]
 
 
-_DECODER = msgspec.json.Decoder(_Message)
+_DECODER = msgspec.json.Decoder(_UsageMessage)
 
 
 class UsageSharing:
@@ -81,7 +81,7 @@ class UsageSharing:
                 await self._task
 
     async def _forever(self) -> None:
-        await self._tell([msgspec.json.encode(_Message(asks=True, told=[]))])
+        await self._tell([msgspec.json.encode(_UsageMessage(asks=True, told=[]))])
         while True:
             everything, self._asked = self._asked, False
             self._due.clear()
@@ -120,9 +120,9 @@ def _messages(told: Sequence[UseTold]) -> Iterator[bytes]:
     for each in told:
         more = len(msgspec.json.encode(each)) + 1
         if waiting and size + more > MOST_BYTES - 16:
-            yield msgspec.json.encode(_Message(asks=False, told=waiting))
+            yield msgspec.json.encode(_UsageMessage(asks=False, told=waiting))
             waiting, size = [], 0
         waiting.append(each)
         size += more
     if waiting:
-        yield msgspec.json.encode(_Message(asks=False, told=waiting))
+        yield msgspec.json.encode(_UsageMessage(asks=False, told=waiting))

@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from bot_orch.eventlog.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
 from bot_orch.eventlog.ids import tenant_of
 from bot_orch.eventlog.log import Log, Row
@@ -50,7 +52,7 @@ class LimitKey(NamedTuple):
         return f"{self.tenant}:{self.token}" if self.tenant else self.token
 
 
-class UseTold(NamedTuple):
+class UseTold(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """What a token or tenant has used at one router, as the process that serves the router tells it.
 
     Amounts are (time in microseconds at which it no longer counts, amount).
@@ -139,7 +141,14 @@ class TokenUsage:
             asked = known if everything else known & self._news
             self._news = set()
             return [
-                UseTold(router, *key, used.requests.told(now_us), used.tokens.told(now_us), used.usd.told(now_us))
+                UseTold(
+                    router=router,
+                    tenant=key.tenant,
+                    token=key.token,
+                    requests=used.requests.told(now_us),
+                    tokens=used.tokens.told(now_us),
+                    usd=used.usd.told(now_us),
+                )
                 for key, router in asked
                 if router in self._here and key in self._limits
                 for used in (self._used[key][router],)

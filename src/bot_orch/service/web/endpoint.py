@@ -295,7 +295,7 @@ class Endpoint:
             found = await of_request(runtime, prefix, caller, body=body, params=params)
             if found is None:
                 wanted = {each for each in runtime.peers if caller.may_use(each)}
-                found = await self._unknown(runtime, exchange, passed_on, wanted, here=here)
+                found = await self._unknown(runtime, exchange, wanted, here=here, passed_on=passed_on)
             runtime = found
             if runtime.away:
                 raise _elsewhere(runtime, exchange, passed_on)
@@ -327,7 +327,7 @@ class Endpoint:
         return self._runtime.peers[name]
 
     async def _unknown(
-        self, runtime: Runtime, exchange: Exchange, passed_on: str, wanted: Set[str], *, here: Set[str]
+        self, runtime: Runtime, exchange: Exchange, wanted: Set[str], *, here: Set[str], passed_on: str
     ) -> Runtime:
         """The router for something that none here knows: another process may, else it is the one asked."""
         if passed_on:
