@@ -60,6 +60,22 @@ class Server:
                 process.send_signal(signal.SIGKILL)
         psutil.wait_procs(processes, timeout=60)
 
+    @contextlib.contextmanager
+    def frozen(self):
+        """The server with everything it has started is stopped (SIGSTOP): connections are taken and never answered."""
+        import psutil
+
+        parent = psutil.Process(self.server.get_pid())
+        processes = [parent, *parent.children(recursive=True)]
+        try:
+            for process in processes:
+                process.send_signal(signal.SIGSTOP)
+            yield
+        finally:
+            for process in reversed(processes):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGCONT)
+
     def revive(self):
         """Start it again; it recovers from its write-ahead log."""
         import psycopg

@@ -3,13 +3,16 @@
 import contextlib
 import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
+from pg_running import need
 from proxied import proxied
-from replica_running import Replica, call
-from service_running import BASE, Running, until
+from replica_running import CONFIG, Replica, call
+from service_running import BASE, Running, free_port, until
 
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.lookups import Wanted
@@ -176,6 +179,31 @@ def test_a_signal_ends_a_process_whose_database_is_silent(database, tmp_path):
             waiting.join(30)
         finally:
             replica.close()
+
+
+@pytest.mark.parametrize("frozen_s", [0.3, 4.0])
+def test_a_signal_ends_the_command_while_the_server_hangs(database, tmp_path, frozen_s):
+    """With the default deadlines and no request that waits: after a write just now, and once it has noticed."""
+    port, config = free_port(), tmp_path / "c.yaml"
+    config.write_text(CONFIG.format(database=json.dumps(database), port=port))
+    command = [sys.executable, "-m", "bot_orch", "serve", str(config)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().startswith("bot-orch: http://")
+        until(lambda: call(port, "GET", "/health/ready")[0] == 200)
+        assert call(port, "POST", "/v1/decisions", {})[0] == 200
+        with need().frozen():
+            time.sleep(frozen_s)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+            took_s = time.monotonic() - begun
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()
+    print(f"SIGTERM {frozen_s} s after the server froze: the process ended in {took_s:.1f} s")  # noqa: T201
+    assert took_s < 8.0
 
 
 def test_no_query_runs_on_the_event_loop(database, monkeypatch):

@@ -30,7 +30,7 @@ _log = logging.getLogger("bot_orch.config")
 T = TypeVar("T")
 _BEAT_S = 0.5
 _AGAIN_S = 5.0
-_LEAVE_S = 2.0
+_LEAVE_S = 1.0
 
 
 class VersionedProcess(Protocol):

@@ -133,9 +133,9 @@ class FollowingWriter(Writer):
         """Whether a write was committed within the last seconds, and requests are served."""
         return self._aside is None and self._held is None and super().fresh
 
-    async def confirm(self) -> bool:
+    async def confirm(self, *, anew: bool = False) -> bool:
         """Whether a write was committed within the last seconds, and requests are served."""
-        return await super().confirm() and self._aside is None and self._held is None
+        return await super().confirm(anew=anew) and self._aside is None and self._held is None
 
     def step_aside(self, reason: SlowConnectionError | None) -> None:
         """Leave the turns to others, because they would wait for this replica's slow connection; ``None`` ends it.

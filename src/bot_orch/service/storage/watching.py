@@ -25,7 +25,7 @@ _log = logging.getLogger("bot_orch.writer")
 T = TypeVar("T")
 _MUCH_AHEAD_US = 1_000_000
 _FRESH_S = 4.0  # how long ago the last write of a service that is ready may be
-_PROBE_WAIT_S = 1.0
+_PROBE_WAIT_S, _ANEW_WAIT_S = 1.0, 2.0
 _WATCH_S = 1.0
 
 
@@ -109,17 +109,19 @@ class WatchedLog(StagedLog):
         """Whether something waits for a commit."""
         return self._probing or self._flying is not None or bool(self._line)
 
-    async def confirm(self) -> bool:
-        """Whether a write was committed within the last seconds; tries a harmless one if there was none."""
+    async def confirm(self, *, anew: bool = False) -> bool:
+        """Whether a write was committed within the last seconds; tries a harmless one if not, or if ``anew``."""
         if self.log.instant or self._task is None or self.failed is not None:
             return self.failed is None
         loop = asyncio.get_running_loop()
-        if self._written_at is None or loop.time() - self._written_at > _FRESH_S / 2:
+        if anew or self._written_at is None or loop.time() - self._written_at > _FRESH_S / 2:
             self._probing, written = True, self._written
             self._wake.set()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_PROBE_WAIT_S):
+                async with asyncio.timeout(_ANEW_WAIT_S if anew and self.fresh else _PROBE_WAIT_S):
                     await written.wait()
+            if anew and not written.is_set():
+                return False
         recently = self._written_at is not None and loop.time() - self._written_at <= _FRESH_S
         return self.failed is None and recently
 

@@ -181,7 +181,7 @@ class Writer(WatchedLog):
         if self._watching is not None:
             self._watching.cancel()
         if self._task is not None:
-            works = self.failed is None if self._server is None else await self.confirm()
+            works = self.failed is None if self._server is None else await self.confirm(anew=True)
             if self.ledger.configured and works:
                 if self._saving is not None and self._saving.cancel():
                     await asyncio.wait({self._saving})
