@@ -211,13 +211,15 @@ def test_a_stop_does_not_wait_for_a_person(begin):
     first, last = (one, other) if "code" in owned(one) else (other, one)
     task = {"task": {"text": "is it?"}, "eligible": ["person"], "background": True}
     made = first.post("/r/code/v1/tasks", task).json()["id"]
-    ticket = until(lambda: first.get("/r/code/v1/queue").json()["tickets"])[0]["id"]
+    opened = until(lambda: first.get("/r/code/v1/queue").json()["tickets"])[0]
+    ticket = opened["id"]
     assert first.runtime.peers["code"].in_flight, "the control: the round is under way"
     first.stop()
     until(lambda: owned(last) == set(AGENTS))
     for step, body in (("claim", {}), ("answer", {"text": "yes"})):
         act = partial(last.post, f"/r/code/v1/queue/{ticket}/{step}", body)
-        assert until(lambda act=act: _unless_moving(act())).status == 200
+        answer = until(lambda act=act: _unless_moving(act()))
+        assert (answer.status, answer.json()["deadline_us"]) == (200, opened["deadline_us"])
     ended = until(lambda: (v := last.get(f"/r/code/v1/tasks/{made}").json())["status"] != "running" and v)
     assert (ended["output"], len(ended["decisions"])) == ("yes", 1)
 
