@@ -3,9 +3,14 @@
 import asyncio
 from types import SimpleNamespace
 
+import pytest
+
+from bot_orch.clock import SystemClock
+from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseView, LivingProcess, StreamLease
 from bot_orch.service.cluster.directory import Directory
 from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.heartbeat import HeartbeatThread
 from bot_orch.service.cluster.keeper import LoadMeter, OwnerCluster
 from bot_orch.service.config import parse_config
 
@@ -58,3 +63,18 @@ def test_a_router_that_was_just_taken_weighs_what_it_did():
     assert meter.loads({"a": 1000}, {"a": 0.4}) == {"a": 0.4}
     assert 0.3 < meter.loads({"a": 1000}, {})["a"] <= 0.4
     assert meter.loads({"a": 1000, "b": 5}, {"b": 0.2})["b"] == 0.2
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_what_is_asked_of_a_process_that_has_left_fails(started):
+    table = SimpleNamespace(lease_s=9.0, leave=bool, descriptor=lambda: None, beat=lambda *_: LeaseView({}, {}))
+    thread = HeartbeatThread(table, 0.01, lambda _: None, failed=lambda _: None, clock=SystemClock())
+    if started:
+        thread.start()
+    waiting = None if started else thread.tell(["x"])
+    thread.end()
+    if started:
+        thread.join()
+    for told in filter(None, (waiting, thread.tell(["x"]))):
+        with pytest.raises(LogUnavailableError):
+            told.result(5.0)

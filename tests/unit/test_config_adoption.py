@@ -281,3 +281,18 @@ def test_a_process_that_never_answers_has_a_proposal_refused():
     proposal = ConfigVersion(2, "", "", PROPOSED, age_s=PATIENCE_S + 1)
     found = verdict(proposal, [ProcessSeen(1, "stuck", ProcessSelf(1, 1), 0.1)], LEASE_S)
     assert found.status == REFUSED and found.problem == "stuck did not prepare it within 30 s"
+
+
+def test_a_keeper_that_is_woken_and_stopped_at_once_ends():
+    async def scene():
+        world = World(0)
+        await world.start()
+        keeper = world.processes[0].keeper
+        keeper.start()
+        for _ in range(20):
+            await asyncio.sleep(0)  # it waits for the next beat
+        keeper._wake.set()
+        async with asyncio.timeout(5.0):
+            await keeper.leave()
+
+    asyncio.run(scene())

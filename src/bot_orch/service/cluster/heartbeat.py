@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bot_orch.clock import Clock
+from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
 from bot_orch.service.storage.clocks import ClockSample
 
@@ -73,7 +74,7 @@ class HeartbeatThread(threading.Thread):
         self._wake = os.pipe()
         os.set_blocking(self._wake[0], False)
         os.set_blocking(self._wake[1], False)
-        self._ending = False
+        self._ending = self._ended = False
         self._lock = threading.Lock()
         self._held: dict[int, int] = {}
         self.loads: Mapping[int, float] = {}
@@ -94,12 +95,22 @@ class HeartbeatThread(threading.Thread):
         return self._submit(lambda: self._table.tell(messages))
 
     def end(self) -> None:
-        """Leave, and stop after what was submitted before."""
+        """Leave, and stop after what was submitted before; what is submitted later fails."""
         self._ending = True
+        if self.ident is None:  # it was never started
+            self._refuse_the_rest()
         self._poke()
 
     def run(self) -> None:
         """Beat until the end."""
+        try:
+            self._beat_until_the_end()
+            self._work()
+            self._table.leave()
+        finally:
+            self._refuse_the_rest()
+
+    def _beat_until_the_end(self) -> None:
         due = 0.0
         while not self._ending:
             if elapsed_s() >= due:
@@ -108,10 +119,6 @@ class HeartbeatThread(threading.Thread):
             self._work()
             if not self._ending and self._wait(max(0.0, due - elapsed_s())):
                 due = 0.0
-        self._work()
-        self._table.leave()
-        for each in self._wake:
-            os.close(each)
 
     def _beat(self) -> None:
         began = elapsed_s()
@@ -181,10 +188,31 @@ class HeartbeatThread(threading.Thread):
 
     def _submit(self, job: Callable[[], T]) -> Future[T]:
         told: Future[T] = Future()
-        self._jobs.put((job, told))
-        self._poke()
+        with self._lock:
+            if self._ended:
+                told.set_exception(_left())
+                return told
+            self._jobs.put((job, told))
+            self._poke()
         return told
 
+    def _refuse_the_rest(self) -> None:
+        """Nobody works from now on: whoever waits, or comes later, is told so."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            for each in self._wake:
+                os.close(each)
+        while not self._jobs.empty():
+            self._jobs.get_nowait()[1].set_exception(_left())
+
     def _poke(self) -> None:
+        if self._ended:
+            return
         with suppress(BlockingIOError, OSError):
             os.write(self._wake[1], b"x")
+
+
+def _left() -> LogUnavailableError:
+    return LogUnavailableError("log: this process has left the others")

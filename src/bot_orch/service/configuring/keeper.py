@@ -111,7 +111,8 @@ class ConfigKeeper:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(Exception):
-            await asyncio.wait_for(self._ask(partial(self._store.leave, self.id)), _LEAVE_S)
+            async with asyncio.timeout(_LEAVE_S):
+                await self._ask(partial(self._store.leave, self.id))
         self._store.abort()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -188,7 +189,8 @@ class ConfigKeeper:
                 if self._working is None or self._working.done():
                     self._working = asyncio.create_task(self._work_once(), name="config work")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), beat_s)
+                async with asyncio.timeout(beat_s):  # wait_for would swallow a cancellation that comes with the event
+                    await self._wake.wait()
 
     async def _work_once(self) -> None:
         before = (self._process.running, self.prepared, self.problem)
