@@ -1,6 +1,7 @@
 """A replica that loses its connection goes on where it was; clocks, circuits and slow connections among replicas."""
 
 import asyncio
+import contextlib
 import json
 import re
 import tempfile
@@ -304,6 +305,18 @@ def test_a_clock_that_is_ahead_gets_no_turn(replicas, log, database):  # noqa: F
     assert log.last()[1] - SystemClock().now_us() < 60_000_000, "the time of the log was not pulled ahead"
     with pytest.raises(ClockAheadError, match="172800"):
         make_writer(log, clock)  # nor does it start
+    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+
+    def jump(done, total):
+        clock.ahead_us = 172_800_000_000
+
+    for lease in (None, 1):
+        clock.ahead_us = 0
+        with (
+            contextlib.closing(PostgresLog(database, epoch=lease)) as another,
+            pytest.raises(ClockAheadError, match="172800"),
+        ):
+            make_writer(another, clock, progress=jump)  # nor if it jumps while the state is loaded
     clock.ahead_us = 0
     until(lambda: first.post("/v1/decisions").status == 200)
     assert log.last()[1] - SystemClock().now_us() < 60_000_000

@@ -51,14 +51,19 @@ class DistrustedStateError(StorageError):
 
 def make_writer(log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> Writer:
     """A :class:`ReplicaWriter` for a log that replicas share, a :class:`Writer` for one that this process owns."""
-    if isinstance(log, PostgresLog):
-        check_clock(log, clock)
-    if not isinstance(log, PostgresLog) or log.epoch is not None:
+    if not isinstance(log, PostgresLog):
         return Writer(log, clock, grouped=grouped, progress=progress)
+    check_clock(log, clock)
+    if log.epoch is not None:
+        writer = Writer(log, clock, grouped=grouped, progress=progress)
+        check_clock(log, clock)  # again: the time of a writer begins when its state is loaded, which may take long
+        return writer
     roster = ReplicaRoster(log.url, log.stream)
     try:
         log.writer = roster.join(process_name(), log.last()[0])
-        return ReplicaWriter(log, clock, roster, grouped=grouped, progress=progress)
+        writer = ReplicaWriter(log, clock, roster, grouped=grouped, progress=progress)
+        check_clock(log, clock)
+        return writer
     except BaseException:
         roster.leave()
         raise
