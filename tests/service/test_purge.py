@@ -111,7 +111,7 @@ def test_only_rows_before_a_time(path):
 
 def test_the_service_goes_on_with_a_purged_log(path, start):
     assert main(["purge", str(path), "--older-than", "0s"]) == 0
-    service = start(TEXT, database=path, clock=ManualClock(1_800_000_000_000_000))
+    service = start(TEXT, database=path, clock=ManualClock())
     until(lambda: b"OPEN-INPUT" in service.get("/v1/queue").body)
     assert service.post("/v1/decisions").status == 200
     rows = [row for row in service.runtime.writer.log.read() if row.kind == "task-ended@1"]

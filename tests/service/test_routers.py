@@ -92,6 +92,7 @@ def test_path_and_model_choose_the_router(begin):
         "ready": True,
         "decisions": 2,
         "pending": 0,
+        "process": None,
     }
 
 
