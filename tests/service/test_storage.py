@@ -1,6 +1,8 @@
 """A disk that is full or broken: 503, never a false acknowledgement, and back to work when the disk is."""
 
+import asyncio
 import sqlite3
+import threading
 
 import pytest
 from service_running import until
@@ -9,6 +11,8 @@ from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.eventlog.verification import replay
+from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.staging import StagedLog
 
 
 class FailingLog(MemoryLog):
@@ -108,3 +112,21 @@ def test_one_log_has_one_service(start, tmp_path):
     start()
     with pytest.raises(LogInUseError):
         SqliteLog(tmp_path / "log.sqlite")
+
+
+def test_a_look_into_a_log_that_was_closed_is_refused():
+    """A request may look for a decision while its router moves to another process."""
+    staged, busy = StagedLog(MemoryLog()), threading.Event()
+
+    async def scene():
+        first = asyncio.ensure_future(staged._in_reader(busy.wait))
+        waiting = asyncio.ensure_future(staged._in_reader(lambda: 1))
+        await asyncio.sleep(0)
+        staged._readers.shutdown(wait=False, cancel_futures=True)
+        for late in (waiting, staged._in_reader(lambda: 1)):
+            with pytest.raises(StorageError, match="try again"):
+                await late
+        busy.set()
+        assert await first
+
+    asyncio.run(scene())

@@ -132,4 +132,17 @@ class StagedLog:
         return group
 
     async def _in_reader(self, job: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, job)
+        closed = StorageError(
+            "storage: the log was closed while it was asked; try again"
+        )  # a router may move meanwhile
+        try:
+            found = asyncio.get_running_loop().run_in_executor(self._readers, job)
+        except RuntimeError:  # its threads have ended
+            raise closed from None
+        try:
+            return await found
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if found.cancelled() and (task is None or not task.cancelling()):  # by the end of its threads
+                raise closed from None
+            raise
