@@ -15,7 +15,7 @@ help: ## show this list
 $(VENV)/.base: pyproject.toml requirements/dev.txt
 	@echo "== environment for running, in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install -q -c requirements/dev.txt -e '.[reproduce,fast]'
+	@$(BIN)/pip install -q -c requirements/dev.txt -e '.[reproduce]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
@@ -25,7 +25,7 @@ $(VENV)/.dev: $(VENV)/.base
 
 $(VENV)/.serve: $(VENV)/.base
 	@echo "== environment for the service, in $(VENV)"
-	@$(BIN)/pip install -q -c requirements/dev.txt -e '.[reproduce,fast,service]'
+	@$(BIN)/pip install -q -c requirements/dev.txt -e '.[reproduce,service]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base requirements/docs.txt

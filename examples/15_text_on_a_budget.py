@@ -3,7 +3,6 @@
 import random
 
 from bot_orch import Agent, Budget, Orchestrator, Outcome, Task
-from bot_orch.encoders import HashedText
 
 EASY = ["translate to French: good morning", "capital of Italy?", "spell the word necessary"]
 HARD = ["prove that the square root of two is irrational", "prove that there are infinitely many primes"]
@@ -13,7 +12,6 @@ rng = random.Random(1)  # noqa: S311
 router = Orchestrator(
     [Agent("small", price=0.001), Agent("large", price=0.015)],  # dollars per call; the rest is learned
     constraints=[Budget(BUDGET_USD)],
-    encoder=HashedText(16),  # a few numbers are enough here; 64 by default
     seed=1,
 )
 spent, earned, large_on_hard = 0.0, 0.0, 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,8 +32,11 @@ __all__ = [
     "encode",
     "finite_rows",
     "insert_agent",
+    "nan_for_null",
+    "null_for_nan",
     "remove_agent",
     "row_views",
+    "widened",
 ]
 
 _WORTH_DEFLATING = 1024  # bytes
@@ -117,6 +120,46 @@ def remove_agent(schema: Schema, arrays: Arrays, index: int, batch_ndim: int = 0
     for name, field in schema.items():
         if field.per_agent:
             arrays[name] = np.delete(arrays[name], index, axis=batch_ndim)
+
+
+def widened(fresh: Arrays, learned: Arrays) -> Arrays:
+    """The arrays of ``learned`` that ``fresh`` has, too, each in the first places of a larger one of that name.
+
+    For arrays over features, behind which new ones were added: what is learned with them is as if they had been zero.
+    An array that does not fit starts again.
+
+    Examples
+    --------
+    >>> widened({"inverse": np.eye(3)}, {"inverse": np.array([[0.5]])})["inverse"].diagonal().tolist()
+    [0.5, 1.0, 1.0]
+    """
+    found: Arrays = {}
+    for name, array in fresh.items():
+        known = learned.get(name, array)
+        if known.shape == array.shape:
+            found[name] = known
+        elif known.ndim == array.ndim and all(np.less_equal(known.shape, array.shape)):
+            found[name] = array.copy()
+            found[name][tuple(map(slice, known.shape))] = known
+        else:
+            found[name] = array
+    return found
+
+
+def null_for_nan(values: Iterable[float]) -> list[float | None]:
+    """Numbers as JSON values, None where one is missing; :func:`nan_for_null` is the inverse."""
+    return [None if math.isnan(value) else value for value in values]
+
+
+def nan_for_null(values: Iterable[float | None]) -> tuple[float, ...]:
+    """Numbers, NaN where one is missing.
+
+    Examples
+    --------
+    >>> nan_for_null(null_for_nan((0.5, math.nan)))
+    (0.5, nan)
+    """
+    return tuple([math.nan if value is None else value for value in values])
 
 
 def encode(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:

@@ -21,8 +21,6 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from bot_orch.kernels import kernel
-
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
 _C1 = 0xBF58476D1CE4E5B9
@@ -73,10 +71,6 @@ def uniform(key: int | npt.NDArray[np.uint64], counter: int) -> float | npt.NDAr
     if key.ndim == 0:  # uint64 overflow warns for scalars but wraps silently for arrays
         return np.asarray(uniform(int(key), counter))
     offset = np.uint64(((counter + 1) * _GAMMA) & _MASK)
-    if key.ndim == 1 and (fast := kernel(_uniform_rows)) is not None:  # the same numbers
-        out = np.empty(key.shape)
-        fast(key, offset, out)
-        return out
     v = key + offset
     v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)
     v = (v ^ (v >> np.uint64(27))) * np.uint64(_C2)
@@ -92,24 +86,7 @@ def stream_of(key: int) -> Callable[[int], float]:
     >>> stream_of(7)(3) == uniform(7, 3)
     True
     """
-    if (fast := kernel(_uniform_one)) is None:
-        return partial(uniform, key)
-    return partial(fast, np.uint64(key))
-
-
-def _uniform_one(key: np.uint64, counter: int) -> float:
-    v = key + np.uint64(counter + 1) * np.uint64(_GAMMA)
-    v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)
-    v = (v ^ (v >> np.uint64(27))) * np.uint64(_C2)
-    return float(np.float64((v ^ (v >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT)
-
-
-def _uniform_rows(key: npt.NDArray[np.uint64], offset: np.uint64, out: npt.NDArray[np.float64]) -> None:
-    for i in range(key.shape[0]):
-        v = key[i] + offset
-        v = (v ^ (v >> np.uint64(30))) * np.uint64(_C1)
-        v = (v ^ (v >> np.uint64(27))) * np.uint64(_C2)
-        out[i] = np.float64((v ^ (v >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT
+    return partial(uniform, key)
 
 
 def generator(*parts: str | int) -> np.random.Generator:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from bot_orch.arrays import Floats
+from bot_orch.arrays import Floats, null_for_nan
 from bot_orch.checks import check_number, check_text, is_number
 from bot_orch.display import html_table
 from bot_orch.errors import InvalidInputError, require_type
@@ -97,7 +97,7 @@ class Task:
         The request. Unless ``encoder=None``, it is context: an orchestrator appends the encoder's numbers to the
         features. Neither the log nor the state keeps it.
     features
-        Feature vector for contextual policies.
+        Feature vector for contextual policies; NaN where a number is missing.
     reference
         Reference distribution nu_t of good outcomes for this task.
     profiles
@@ -189,7 +189,9 @@ class Outcome:
         if cls is not Outcome:
             return cls(True, reward, elapsed_s, None, output, cost_usd)
         made: Self = _outcome(True, reward, elapsed_s, None, output, cost_usd)
-        made.__post_init__()
+        usual = type(reward) is float and elapsed_s is None and output is None and cost_usd is None
+        if not (usual and 0.0 <= reward <= 1.0):  # type: ignore[operator]  # a float
+            made.__post_init__()
         return made
 
     @classmethod
@@ -325,7 +327,7 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; ``decision_from_dict`` in :mod:`bot_orch.core.state` is the inverse."""
-        claims = [None if math.isnan(claim) else claim for claim in self.claims]
+        claims = null_for_nan(self.claims)
         return {
             "id": self.id,
             "task_id": self.task_id,
@@ -337,7 +339,7 @@ class Decision:
             "lambda": self.lambda_,
             "state_seq": self.state_seq,
             "key": {"stream": self.key.stream, "counter": self.key.counter},
-            "features": list(self.features),
+            "features": null_for_nan(self.features),
             **({"claims": claims} if claims else {}),
             **({"encoder": self.encoder} if self.encoder else {}),
             **({"audit": self.audit, "audit_probability": self.audit_probability} if self.audit_probability else {}),
@@ -383,8 +385,8 @@ def _features(values: Any) -> tuple[float, ...]:
         found = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError("task.features", f"is {values!r}", "pass a sequence of numbers") from error
-    if not all(map(math.isfinite, found)):
-        raise InvalidInputError("task.features", "holds a number that is not finite", "impute or drop it")
+    if any(map(math.isinf, found)):
+        raise InvalidInputError("task.features", "holds a number that is not finite", "pass nan where one is missing")
     return found
 
 

@@ -1,17 +1,29 @@
 """auto with a part broken: the tests of that part must notice."""
 
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+from auto_choices import check_doubt, check_newcomers, check_pending, tried
+from auto_worlds import (
+    check_doubt_looks_at_rivals,
+    check_improvement_is_found,
+    check_permuted_words_cost_little,
+    check_words_earn,
+)
 
 from bot_orch.arrays import allocate
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.core.alignment.units import Relative
-from bot_orch.policies.auto import memory
-from bot_orch.policies.auto.kinds import steps
-from bot_orch.policies.auto.policy import Auto
-from bot_orch.policies.auto.state import AutoState
+from bot_orch.core.context import WithContext
+from bot_orch.policies.auto import Auto
+from bot_orch.policies.base import Feedback
 from bot_orch.rng import generator
 from bot_orch.testing import policies as checks
 
@@ -38,31 +50,94 @@ def test_judging_by_the_mean_condemns_early():
     assert gaps.lower(state, unit)[1] < budget[0] < gaps.mean(state, unit)[1]
 
 
-def error_of_solver(block, n=150):
-    """How far fitted values of the first member lie from those of the linear system solved at once."""
-    rng = generator("replay")
-    state = AutoState(**allocate(Auto(capacity=256).schema(2), (), 2))
-    x, agent, reward = rng.normal(size=(n, 2)), rng.integers(2, size=n), rng.random(n)
-    for t in range(n):
-        steps("plain").learn(state, int(agent[t]), reward[t], x[t], np.full(2, np.nan), float(t), block, True)
-    scaled = x * memory.scale_of(state)
-    near, p = np.exp(-cdist(scaled, scaled)), memory.PRIORS[0]
-    whole = p[5] * near + np.equal.outer(agent, agent) * (p[0] + p[1] * near)
-    exact = np.linalg.solve(whole + np.eye(n), reward - state.levels[0])
-    return float(np.abs(whole @ (state.alpha[0, :n] - exact)).max())
+class IgnoresPending(Auto):
+    def choose(self, state, situation):
+        return super().choose(state, replace(situation, pending=None))
 
 
-def test_without_steps_for_old_rows_the_solution_is_wrong():
-    assert error_of_solver(block=8) < 0.1
-    assert error_of_solver(block=1) > 0.15
+class WithoutDoubt(Auto):
+    def choose(self, state, situation):
+        return replace(super().choose(state, situation), doubt=None)
 
 
-def test_a_cursor_that_is_not_saved(monkeypatch):
+class Afraid(Auto):
+    """Counts those without outcomes as tried: newcomers wait until their bonus is the largest."""
+
+    def choose(self, state, situation):
+        seen = {**state, "count": np.maximum(state["count"], 1e-9)}
+        return super().choose(seen, situation)
+
+
+@pytest.mark.parametrize(
+    ("check", "broken", "said"),
+    [
+        (check_pending, IgnoresPending, "pending decisions do not lower exploration"),
+        (check_doubt, WithoutDoubt, "the best one needs none of it"),
+        (check_newcomers, Afraid, None),
+    ],
+)
+def test_a_choice_without_a_part_is_noticed(check, broken, said):
+    check(Auto())
+    with pytest.raises(AssertionError, match=said):
+        check(broken())
+
+
+def test_trying_everybody_at_once_is_noticed(monkeypatch):
+    monkeypatch.setattr("bot_orch.policies.auto.NEWCOMERS", 1e9)
+    with pytest.raises(AssertionError, match="11 were tried by round 25"):
+        check_newcomers(Auto())
+    assert tried(Auto(), np.linspace(0.3, 0.9, 60), 60)[-1] == 60
+
+
+def test_without_document_frequencies_words_earn_too_little(monkeypatch):
+    real = WithContext._fit_words
+
+    def flat(self, s, codes):
+        s["context_documents"][:] = 0.0
+        return real(self, s, codes)
+
+    monkeypatch.setattr(WithContext, "_fit_words", flat)
+    with pytest.raises(AssertionError, match="texts earn"):
+        check_words_earn()
+
+
+def test_trusting_features_from_the_start_costs_too_much(monkeypatch):
+    monkeypatch.setattr("bot_orch.policies.auto.PRIOR", np.array([-90.0, -93.0, -90.0, -90.0, 0.0, 3.0]))
+    with pytest.raises(AssertionError, match="texts of other tasks cost"):
+        check_permuted_words_cost_little()
+
+
+def test_trusting_old_estimates_misses_an_improvement():
+    with pytest.raises(AssertionError, match="found after"):
+        check_improvement_is_found(Auto(forgetting=False))
+
+
+def test_an_even_floor_does_not_look_at_the_rival(monkeypatch):
+    monkeypatch.setattr("bot_orch.core.pipeline._DIRECTED", 0.0)
+    with pytest.raises(AssertionError, match="the rival gets"):
+        check_doubt_looks_at_rivals()
+
+
+def test_logarithms_of_numbers_of_both_signs_depend_on_their_unit(monkeypatch):
+    def features(unit):
+        policy = WithContext(Auto(), numbers=2)
+        state, x = allocate(policy.schema(0), (), 2), generator("units").normal(size=(64, 2)) * unit
+        for t, raw in enumerate(x, start=1):
+            told = (np.array([True, False]), np.full(2, 0.5), np.full(2, 0.5), np.zeros(2), raw)
+            policy.update(state, Feedback(t, np.array(0), *told))
+        return np.abs(policy.features({name: np.stack([a] * 64) for name, a in state.items()}, x))
+
+    np.testing.assert_allclose(features(1000.0), features(1.0), atol=1e-4)
+    monkeypatch.setattr("bot_orch.core.context.HEAVY", 0.0)
+    assert np.abs(features(1000.0) - features(1.0)).max() > 0.3
+
+
+def test_a_counter_that_is_not_saved(monkeypatch):
     real = checks.Orchestrator.from_json.__func__
 
     def lossy(cls, text):
         router = real(cls, text)
-        router._state.parts["policy"]["counters"][1] = 3
+        router._state.parts["policy"]["learned"][...] = 3.0
         return router
 
     monkeypatch.setattr(checks.Orchestrator, "from_json", classmethod(lossy))

@@ -16,7 +16,7 @@ from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, generator
 from bot_orch.transport import Cloud, Labels, ZeroOneLabels
 
-SIGNALS = ("embeddings", "labels", "latency", "cost", "none")
+SIGNALS = ("embeddings", "labels", "latency", "cost", "text", "none")
 LAMBDAS = ("auto", 0.0, 0.3, 1.0)
 TIMINGS = ("at once", "late", "censored")
 POLICIES = ("auto", "bot", "linucb", "thompson-beta")
@@ -51,12 +51,16 @@ class Run:
 
 @lru_cache(maxsize=8)
 def world(signal: str, agents: int, rounds: int) -> Matrix:
-    """Rewards that depend on features; outputs, labels, times and dollars that differ between agents."""
+    """Rewards that depend on features, some of them missing; texts, outputs, labels, times and dollars that differ."""
     rng = generator("differential", signal, agents, rounds)
     features = rng.normal(size=(rounds, 3))
     skill, taste = np.linspace(0.3, 0.8, agents), rng.normal(size=(3, agents)) * 0.1
     reward = (rng.random((rounds, agents)) < np.clip(skill + features @ taste, 0.05, 0.95)).astype(float)
+    features = np.where(rng.random(features.shape) < 0.05, np.nan, features * [1.0, 1e3, 1e-3])
     extra = {}
+    if signal == "text":
+        said = rng.integers(300, size=(rounds, 8))
+        extra = {"text": np.array([" ".join(f"word{each}" for each in row) for row in said])}
     if signal == "embeddings":
         reference = rng.normal(size=(rounds, DIMENSION))
         noise = rng.normal(size=(rounds, agents, DIMENSION)) * np.linspace(0.2, 2.0, agents)[:, None]
@@ -152,7 +156,8 @@ def _live(cell: Cell, seed: int, change) -> tuple[np.ndarray, ...]:
     for t in range(cell.rounds):
         row = replay.rows[t, seed]
         reference = None if matrix.reference_embed is None else Cloud(matrix.reference_embed[row][None])
-        decision = router.decide(Task(str(t), features=tuple(replay.context[row]), reference=reference))
+        text = None if matrix.text is None else str(matrix.text[row])
+        decision = router.decide(Task(str(t), text=text, features=tuple(matrix.features[row]), reference=reference))
         agent = matrix.agents.index(decision.agent)
         agents.append(agent)
         propensities.append(decision.propensities)

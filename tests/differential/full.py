@@ -1,4 +1,4 @@
-"""The whole grid of the differential test: 480 cells of 2000 rounds, live router against batched replay.
+"""The whole grid of the differential test: 576 cells of 2000 rounds, live router against batched replay.
 
 Run: python tests/differential/full.py [--rounds 2000] [--seeds 1] [--jobs 2] [--policy auto]
 """

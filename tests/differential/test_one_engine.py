@@ -1,6 +1,6 @@
 """What the league measures is what a user runs: live router and batched replay agree to 1e-12.
 
-Here every combination plays a short stream, and a few play the whole one. The whole grid, 480 cells of 2000 rounds, is
+Here every combination plays a short stream, and a few play the whole one. The whole grid, 576 cells of 2000 rounds, is
 ``python tests/differential/full.py``.
 """
 
@@ -33,6 +33,8 @@ WHOLE = [
     Cell("cost", 0.0, "late", "bot", 4, 2000, 2),
     Cell("none", "auto", "at once", "auto", 4, 2000, 1),
     Cell("embeddings", "auto", "censored", "auto", 58, 300, 2),
+    Cell("text", 0.0, "late", "auto", 4, 1100, 2),
+    Cell("text", "auto", "at once", "linucb", 4, 600, 2),
 ]
 
 
@@ -48,7 +50,7 @@ def test_long_streams_are_equal(cell):
 
 
 def test_the_grid_is_the_one_promised():
-    assert len(GRID) == 5 * 4 * 3 * 4
+    assert len(GRID) == 6 * 4 * 3 * 4
 
 
 CELL = Cell("embeddings", 0.3, "late", "bot", 4, 120, 2)

@@ -112,7 +112,7 @@ def latency(units: str) -> Callable[[], Alignment]:
 MEAN = estimator("mean", prior=0.0)
 EMA = estimator("ema", alpha=0.9, history=history("none"), initial=0.0)
 BOT = policy("bot", eta=constant(5.0), estimator=EMA)
-AUTO = policy("auto", scale=0.65, forgetting=True, capacity=2048, block=16)
+AUTO = policy("auto", scale=0.65, forgetting=True)
 UCB1 = policy("ucb1", scale=1.0, estimator=MEAN)
 EXP3_ETA = schedule("power", scale=1.0, exponent=-0.5)
 

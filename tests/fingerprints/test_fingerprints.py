@@ -21,14 +21,15 @@ _COMPARED = (
     "its traffic with them: a cheat took all of it before anything could be compared."
 )
 _MEMBERS = (
-    "The policy auto has other members since 0.2.0: a smaller memory, exact linear and context-free members, claims. "
-    "Compiled and plain kernels differ by the single precision of the memory."
+    "The policy auto has other members since 0.2.0, spends the floor where it is in doubt and tries all agents first."
 )
+_PREPARED = "Features are standardised and reduced to principal components before a policy reads them."
 #: case: what was changed on purpose, and why, since 0.1.0
 CHANGED: dict[str, str] = {
     "bot-lambda-auto-samples": _NO_REFERENCE + _FADING,
     "thompson-beta-bures-accepted": _COMPARED,
     **dict.fromkeys((name for name in CASES if name.startswith("auto-")), _MEMBERS),
+    **dict.fromkeys(("linucb-samples-fixed", "lints-bures-task"), _PREPARED),
 }
 EXACT = ("chosen", "agents", "pending", "alarms")
 CLOSE = ("propensity", "distance", "lambda", "last_propensities")

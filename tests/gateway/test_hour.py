@@ -88,7 +88,7 @@ def test_text_money_people_and_an_outage(models, config):
         by_kind = {
             kind: collections.Counter(agent for each, agent in late if each == kind) for kind in ("greeting", "program")
         }
-        assert by_kind["greeting"]["small"] >= 45 and by_kind["program"]["code"] >= 45, by_kind
+        assert by_kind["greeting"]["small"] >= 30 and by_kind["program"]["code"] >= 45, by_kind
         assert 0 < service.get("/v1/objective").json()["spent_last_day_usd"] <= 20
 
         share = program("tickets").run(url, 20)

@@ -55,7 +55,7 @@ def test_prompts_steer_a_plain_client(play):
     service, right = play(200)
     assert sum(right[-80:]) >= 68, "with the encoder"
     made = [row.event() for row in service.runtime.writer.log.read(0) if row.holds(DecisionMade)]
-    assert {each.encoder for each in made} == {"hashing@1:64#70"}
+    assert {each.encoder for each in made} == {"words@1:64#70"}
 
 
 def test_without_an_encoder_prompts_do_not_count(play):

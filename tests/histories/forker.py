@@ -85,7 +85,7 @@ def run(command, clock, log, without=()):
 
 
 def main():
-    for policy in POLICIES:  # replicas find imports and compiled kernels ready
+    for policy in POLICIES:  # replicas find imports ready
         agents = "[{id: a, kind: simulated}, {id: b, kind: simulated}]"
         warm_up(parse_config(f"{{version: 1, database: ':memory:', router: {{policy: {policy}}}, agents: {agents}}}"))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here

@@ -183,6 +183,7 @@ CASES = {
         "is_pending": method("is_pending", decision_id="x"),
         "is_provisional": method("is_provisional", decision_id="x"),
         "is_silent": method("is_silent", decision_id="x"),
+        "kind_of": method("kind_of", task=Task()),
         "learn_from": method("learn_from", evaluations={"a": [1.0]}, features=None, tasks=None, weight=1.0, most=10.0),
         "load": loaded,
         "meaning": method("meaning", outcome=Outcome.completed(1.0)),

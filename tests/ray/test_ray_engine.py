@@ -4,8 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -85,15 +83,6 @@ def test_a_sweep_gives_the_same_bytes(cluster, tmp_path):
     assert main([*words, "--out", str(tmp_path / "ray"), "--engine", "ray", "--address", cluster]) == 0
     for name in ("tables.csv", "summary.txt", "figures/sweep.png"):
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
-
-
-def test_workers_elsewhere_run_the_kernels_that_were_asked_for(cluster, tmp_path):
-    grid = {"policies": ["auto"], "environments": ["bernoulli"], "rounds": 5, "seeds": 4, "seeds_per_unit": 2}
-    (tmp_path / "grid.json").write_text(json.dumps(grid))
-    words = ["sweep", str(tmp_path / "grid.json"), "--quiet", "--out", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "bot_orch", *words, "--engine", "ray", "--address", cluster]
-    done = subprocess.run(command, env={**os.environ, "BOT_ORCH_KERNELS": "plain"}, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_path, monkeypatch):

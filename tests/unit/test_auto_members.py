@@ -1,46 +1,21 @@
-"""The members of auto: compiled as plain, forgetting after a change, claims, late rewards."""
+"""The members of auto: forgetting after a change, claims, late rewards."""
 
 import numpy as np
 import pytest
 
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
-from bot_orch.policies.auto.kinds import steps
-from bot_orch.policies.auto.policy import Auto
-from bot_orch.policies.auto.state import AutoState
+from bot_orch.core.context import with_context
+from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Situation
 from bot_orch.rng import generator
-
-
-@pytest.mark.parametrize(("features", "agents", "claims"), [(10, 5, True), (0, 4, False), (3, 7, False)])
-def test_compiled_and_plain_steps_agree(features, agents, claims):
-    """Through a full memory and a change of the world, up to the single precision of the memory."""
-    rng, policy = generator("kinds"), Auto(capacity=100)
-    kinds = {kind: AutoState(**allocate(policy.schema(features), (), agents)) for kind in ("plain", "compiled")}
-    slopes, nothing, everybody = (
-        0.2 * rng.normal(size=(features, agents)),
-        np.zeros(agents),
-        np.ones(agents, dtype=bool),
-    )
-    for t in range(1, 401):
-        x, stated = rng.normal(size=features), rng.random(agents) if claims else np.full(agents, np.nan)
-        stated[0], found = np.nan, {}
-        for kind, state in kinds.items():
-            found[kind] = np.empty((3, agents))
-            given = (x, stated, float(t), nothing, nothing, nothing, everybody, 0.65, True)
-            steps(kind).choose(state, *given, found[kind])
-        np.testing.assert_allclose(found["compiled"], found["plain"], atol=1e-4)
-        agent = int(rng.integers(agents))
-        mean = 0.5 + x @ slopes[:, agent] if features else 0.3 + 0.1 * agent
-        reward = float(rng.random() < (mean if t < 250 else 1.0 - mean))
-        for kind, state in kinds.items():
-            steps(kind).learn(state, agent, reward, x, stated, float(t), policy.block, True)
 
 
 def play(policy, means, *, contexts=None, claims=None, seeds=6):
     """Mean rewards (T, M) or (T, seeds, M); returns what was earned in expectation, (T, seeds)."""
     rng, rounds, m = generator("members"), len(means), means.shape[-1]
-    state = allocate(policy.schema(0 if contexts is None else contexts.shape[-1]), (seeds,), m)
+    policy = with_context(policy, numbers=0 if contexts is None else contexts.shape[-1], words=0)
+    state = allocate(policy.schema(0), (seeds,), m)
     earned = np.zeros((rounds, seeds))
     for t in range(rounds):
         mean = np.broadcast_to(means[t], (seeds, m))

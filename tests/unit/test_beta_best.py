@@ -1,25 +1,14 @@
-"""P(best) of Beta posteriors: against dense quadrature with SciPy's distribution functions, in both kinds."""
+"""P(best) of Beta posteriors: against dense quadrature with SciPy's distribution functions."""
 
 import numpy as np
-import pytest
 from scipy.stats import beta
 
-from bot_orch import kernels
 from bot_orch.arrays import allocate
 from bot_orch.policies.base import Situation
 from bot_orch.policies.beta_best import best_of_betas
 from bot_orch.policies.thompson_beta import ThompsonBeta
 
 LEVELS = np.concatenate([np.logspace(-13, -2, 30), np.linspace(0.01, 0.99, 120)[1:-1], 1.0 - np.logspace(-2, -13, 30)])
-
-
-@pytest.fixture(params=["plain", "compiled"])
-def kind(request, monkeypatch):
-    monkeypatch.setenv(kernels.VARIABLE, request.param)
-    kernels.kernel_kind.cache_clear(), kernels.kernel.cache_clear()
-    yield request.param
-    monkeypatch.undo()
-    kernels.kernel_kind.cache_clear(), kernels.kernel.cache_clear()
 
 
 def reference(a, b, penalty):
@@ -56,7 +45,7 @@ def cases():
     yield np.array([1.0, 1.0, 1.0]), np.array([1e6 + 1.0, 3e5 + 1.0, 1e6 + 1.5]), np.zeros(3)
 
 
-def test_errors_stay_below_a_millionth_up_to_a_million_outcomes(kind):
+def test_errors_stay_below_a_millionth_up_to_a_million_outcomes():
     worst = 0.0
     for a, b, penalty in cases():
         p, expected = best_of_betas(a, b, penalty), reference(a, b, penalty)
@@ -77,7 +66,7 @@ def test_the_equal_cells_of_earlier_releases_fail_this():
     assert worst > 1e-3
 
 
-def test_rows_of_a_batch_and_masks(kind):
+def test_rows_of_a_batch_and_masks():
     rng = np.random.default_rng(0)
     a, b = 1.0 + rng.integers(0, 90, (40, 6)), 1.0 + rng.integers(0, 90, (40, 6))
     mask = rng.random((40, 6)) < 0.6
@@ -92,6 +81,6 @@ def test_rows_of_a_batch_and_masks(kind):
         np.testing.assert_allclose(alone[mask[row]], few, rtol=0.0, atol=1e-7)
 
 
-def test_a_penalty_beyond_every_value_leaves_no_chance(kind):
+def test_a_penalty_beyond_every_value_leaves_no_chance():
     p = best_of_betas(np.array([3.0, 2.0]), np.array([2.0, 5.0]), np.array([0.0, 1.5]))
     np.testing.assert_allclose(p, [1.0, 0.0], atol=1e-9)

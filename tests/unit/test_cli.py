@@ -229,7 +229,7 @@ def test_a_real_ctrl_c_while_running(tmp_path):
 
 def test_import_is_light():
     code = (
-        "import sys, bot_orch; heavy = {'sklearn', 'matplotlib', 'ot', 'numba', 'pandas', 'ray'} & set(sys.modules);"
+        "import sys, bot_orch; heavy = {'sklearn', 'matplotlib', 'ot', 'pandas', 'ray'} & set(sys.modules);"
         "print(sorted(heavy)); sys.exit(bool(heavy))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -34,16 +34,6 @@ def test_a_worker_of_another_version_is_refused():
         engines.read_answer(engines.answer(question))
 
 
-def test_a_worker_with_other_kernels_is_refused():
-    asked = json.loads(engines.ask((TRIAGE, Unit("x", SMALL))))
-    other = {"compiled": "plain", "plain": "compiled"}[asked["kernels"]]
-    with pytest.raises(
-        BotOrchError, match=f"this process {other} ones; install the extra fast on all nodes or on none"
-    ):
-        engines.read_answer(engines.answer(json.dumps({**asked, "kernels": other})))
-    assert engines.read_answer(engines.answer(json.dumps(asked)))
-
-
 def test_an_address_is_for_ray_only(tmp_path, capsys):
     words = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--out", str(tmp_path)]
     assert main([*words, "--address", "auto"]) == 2

@@ -12,7 +12,7 @@ from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.harness.players import PolicyPlayer, play
-from bot_orch.policies.auto.policy import Auto
+from bot_orch.policies.auto import Auto
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import generator
 from bot_orch.transport import Cloud

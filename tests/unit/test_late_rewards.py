@@ -56,9 +56,17 @@ def policies(name):
     return warm(make_policy(name), floor=0.1)
 
 
+def sorted_rows(part):
+    if "context_round" not in part:
+        return part
+    order = np.argsort(part["context_round"], kind="stable")
+    kept = ("context_rows", "context_codes", "context_owner", "context_reward", "context_round")
+    return part | {name: part[name][order] for name in kept if name in part}
+
+
 def close(one, other):
-    """Whether two states agree up to rounding."""
-    mine, theirs = one._state.parts, other._state.parts
+    """Whether two states agree up to rounding, and up to the order in which kept rows arrived."""
+    mine, theirs = ({name: sorted_rows(part) for name, part in each._state.parts.items()} for each in (one, other))
     return all(
         np.allclose(mine[part][name], theirs[part][name], rtol=1e-9, atol=1e-12) for part in mine for name in mine[part]
     )

@@ -204,9 +204,9 @@ def script(worth, rng):
 
 
 def test_the_defaults_earn_more_than_an_epsilon_greedy_script():
-    seeds = range(6)
+    seeds = range(12)
     ours, theirs = (np.mean([earned(seed, make) for seed in seeds]) for make in (by_default, script))
-    assert ours > theirs + 0.01, (ours, theirs)
+    assert ours > theirs + 0.005, (ours, theirs)
 
 
 def test_saved_and_loaded_bit_for_bit(tmp_path):

@@ -129,7 +129,7 @@ def test_a_matrix_gives_the_numbers_of_the_arena(tmp_path):
     grid = "policies: [thompson-beta]\nenvironments: [{matrix: toy.npz}]\nlambda: [0, 1]\nseeds: 3"
     assert sweep(write(tmp_path, grid), tmp_path / "out") == 0
     found = {row["metric"]: float(row["mean"]) for row in rows(tmp_path / "out")}
-    unit = {"path": str(tmp_path / "toy.npz"), "order": "shuffled", "rounds": 40, "seeds": 3, "components": 10}
+    unit = {"path": str(tmp_path / "toy.npz"), "order": "shuffled", "rounds": 40, "seeds": 3}
     arena = run_one({**unit, "policy": "thompson-beta", "signal": "log-uniform"})
     assert found["reward"] == pytest.approx(np.mean(arena["metrics"]["reward"]))
     assert {row["lambda"] for row in rows(tmp_path / "out")} == {"0"}, "no outputs, nothing to align"

@@ -55,7 +55,7 @@ def test_one_outcome_per_row_as_in_a_log():
         ([{"agent": "c", "reward": 1.0}], {}, "evaluations.agent: 'c' is no agent"),
         ({"a": [1.0, 0.0]}, {"features": [[1.0]]}, r"features: have the shape \(1, 1\); pass 2 rows"),
         ({"a": [1.0, 0.0]}, {"features": ["x"]}, r"features: \['x'\] are no columns"),
-        ({"a": [1.0, 0.0]}, {"features": [[NAN], [1.0]]}, "features: hold a number that is not finite"),
+        ({"a": [1.0, 0.0]}, {"features": [[np.inf], [1.0]]}, "features: hold a number that is not finite"),
         ({"a": [1.0, 0.0]}, {"tasks": [Task()]}, "tasks: are 1, and evaluations have 2 rows; pass one Task per row"),
         ({"a": [1.0, 0.0]}, {"weight": -1.0}, "weight: is -1.0"),
         ({"a": [1.0, 0.0]}, {"weight": [1.0]}, "weight: is"),

@@ -57,9 +57,6 @@ def add(commands: Any) -> None:
         "--order", choices=("shuffled", "given", "both"), default="shuffled", help="order of tasks (default: shuffled)"
     )
     parser.add_argument(
-        "--components", type=int, default=10, metavar="N", help="principal components of the features (default: 10)"
-    )
-    parser.add_argument(
         "--signal",
         choices=("log-uniform", "kaplan-meier", "par10"),
         default="log-uniform",
@@ -106,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list_policies:
         return _list()
-    check_counts(arguments, ("seeds", "jobs", "rounds", "at_most", "components", "attempts"))
+    check_counts(arguments, ("seeds", "jobs", "rounds", "at_most", "attempts"))
     if arguments.latency_target is not None and not 0.0 < arguments.latency_target < math.inf:
         raise InvalidInputError("--latency-target", f"is {arguments.latency_target}", "pass seconds, more than 0")
     if not 0.0 <= arguments.cost_weight < math.inf:
@@ -128,7 +125,6 @@ def run(arguments: argparse.Namespace) -> int:
         attempts=arguments.attempts,
         patience=arguments.patience,
         orders=("shuffled", "given") if arguments.order == "both" else (arguments.order,),
-        components=arguments.components,
         signal=arguments.signal,
         jobs=arguments.jobs,
         shares=arguments.shares,
@@ -211,7 +207,6 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--rounds", str(arguments.rounds)] if arguments.rounds else []
     words += ["--at-most", str(arguments.at_most)] if arguments.at_most else []
     words += ["--attempts", str(arguments.attempts), "--patience", arguments.patience] if arguments.attempts > 1 else []
-    words += ["--components", str(arguments.components)] if arguments.components != 10 else []
     words += ["--latency-target", f"{arguments.latency_target:g}"] if arguments.latency_target else []
     words += ["--cost-weight", f"{arguments.cost_weight:g}"] if arguments.cost_weight else []
     words += ["--budget", f"{arguments.budget:g}"] if arguments.budget else []

@@ -27,16 +27,17 @@ from bot_orch.core.constraints.limits import Budget, Deadline, FirstToken, Quali
 from bot_orch.core.constraints.pacing import Means, Pacing, PacingPlan, Used, paced
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
+from bot_orch.core.context import with_context
 from bot_orch.core.restarts import Restarts, with_probation
 from bot_orch.core.settings import Settings
-from bot_orch.core.text import fitted
-from bot_orch.policies.base import Choice, Feedback, Situation
+from bot_orch.core.text import dense, fitted
+from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.types import Measure, Task
 
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
 
 #: Version of the decision logic: it changes whenever the same events would give different decisions. Logs record it.
-ENGINE = "3"
+ENGINE = "4"
 
 Parts = dict[str, Arrays]
 
@@ -165,6 +166,13 @@ class Engine:
     settings: Settings
 
     @cached_property
+    def policy(self) -> Policy:
+        """The policy, with prepared features if it reads any."""
+        s = self.settings
+        numbers = (s.n_features or 0) + (0 if s.text is None or s.words else s.text.width)
+        return with_context(s.policy, numbers=numbers, words=s.words)
+
+    @cached_property
     def alignment(self) -> Alignment | None:
         """The learned alignment; None without alignment or with given distances."""
         found = self.settings.alignment
@@ -223,7 +231,7 @@ class Engine:
     def schemas(self) -> dict[str, Schema]:
         """State schemas by part: policy, reward, completion, those of optional models, and those of the alignment."""
         s = self.settings
-        parts: dict[str, Schema] = {"policy": s.policy.schema(s.context_width), "reward": s.reward.schema}
+        parts: dict[str, Schema] = {"policy": self.policy.schema(s.context_width), "reward": s.reward.schema}
         parts["completion"] = self.completion.schema
         if self.dual is not None:
             parts["lambda"] = self.dual.schema
@@ -248,14 +256,18 @@ class Engine:
     def resume(self, learned: Parts, n_agents: int) -> Parts:
         """Initial state overwritten with the arrays of ``learned``, for parts that this engine has.
 
-        A drift test with another number of outcomes starts again.
+        A drift test with another number of outcomes starts again. Where tasks have more features than before, policy
+        and prices say what they keep.
         """
         parts = {
             name: part | ({} if _other_test(part, learned.get(name, {})) else learned.get(name, {}))
             for name, part in self.start(n_agents).items()
         }
+        if "prices" in parts:
+            fresh = allocate(self.schemas["prices"], (), n_agents)
+            parts["prices"] = self.prices.adopt(fresh, learned.get("prices", {}))
         fresh = allocate(self.schemas["policy"], (), n_agents)
-        return {**parts, "policy": self.settings.policy.adopt(fresh, learned.get("policy", {}))}
+        return {**parts, "policy": self.policy.adopt(fresh, learned.get("policy", {}))}
 
     def choosing(self, measure: Measure | None) -> Engine:
         """The engine itself, or a copy with the default alignment for the type of ``measure`` if it has none yet."""
@@ -288,7 +300,7 @@ class Engine:
         bias = self.audits.bias(parts["audits"], distance) if self.audits.rate else None
         if bias is not None:
             penalty = penalty + bias
-        policy, floor = self.settings.policy, self.settings.floor
+        policy, floor = self.policy, self.settings.floor
         if self.pacing is None:
             situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
             mix = self._mixing(parts, lambda_) if self._mixes else None
@@ -314,6 +326,8 @@ class Engine:
 
         Constraints also need ``choice``, the policy's estimates and exploration bonuses.
         """
+        if self._commits_nothing and o.distance is None:
+            return
         if self.restarts.wanted:
             self.restarts.pass_round(parts, o.t)
         if self.pacing is not None and choice is not None:
@@ -343,7 +357,7 @@ class Engine:
         if self.accounts:
             earlier = None if replaces is None else replaces[0]
             self._learn_usage(parts, names, feedback, learned=learned, earlier=earlier)
-        judge, policy = feedback, self.settings.policy
+        judge, policy = feedback, self.policy
         if learned.truth is not None:
             feedback = pipeline.with_reward(feedback, learned.truth)
         restarted = False
@@ -361,7 +375,10 @@ class Engine:
             old, position = replaces
             policy.revise(parts["policy"], old, feedback, position=position)
             return restarted
-        pipeline.apply(policy, parts["policy"], feedback)
+        if feedback.earned is not None:  # the usual case
+            policy.update(parts["policy"], feedback)
+        else:
+            pipeline.apply(policy, parts["policy"], feedback)
         return restarted
 
     def see_outputs(self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, t: int) -> bool:
@@ -419,6 +436,11 @@ class Engine:
             self.audits.compare(parts["audits"], agent, judge=reward, truth=found)
 
     @cached_property
+    def _commits_nothing(self) -> bool:
+        """Whether no part of the state follows choices, unless distances are given."""
+        return self.alignment is None and self.pacing is None and not self.restarts.wanted
+
+    @cached_property
     def _mixes(self) -> bool:
         """Whether anything may change the policy's propensities."""
         return self.restarts.wanted or (self.alignment is not None and self.alignment.compares_agents)
@@ -438,7 +460,9 @@ class Engine:
         """Configured costs plus expected dollars and seconds, in units of reward, ``batch + (M,)``."""
         cost, weights = o.cost, self.settings.weights
         if weights.usd:
-            cost = np.asarray(cost + weights.per_usd * self.prices.dollars(parts["prices"], o.context, o.price))
+            cost = np.asarray(
+                cost + weights.per_usd * self.prices.dollars(parts["prices"], self._dense(o.context), o.price)
+            )
         if self.seconds is not None:
             cost = np.asarray(cost + weights.per_second * self.seconds.means(parts["seconds"]))
         if self.first_token is not None:
@@ -449,7 +473,9 @@ class Engine:
         if "prices" not in parts:
             return Means(None, None, tuple(names))
         state = parts["prices"]
-        return Means(self.prices.dollars(state, context, price), self.prices.means(state, price), tuple(names))
+        return Means(
+            self.prices.dollars(state, self._dense(context), price), self.prices.means(state, price), tuple(names)
+        )
 
     def _plan(self, pacing: Pacing, parts: Parts, o: Observation) -> PacingPlan:
         means = self._means(parts, o.context, o.price, names=o.names)
@@ -480,7 +506,7 @@ class Engine:
     def _learn_means(self, parts: Parts, agent: Ints, learned: Learned, *, context: Floats | None) -> None:
         """Expected dollars and seconds of the next decision."""
         if "prices" in parts and learned.cost_usd is not None:
-            self.prices.see(parts["prices"], agent, learned.cost_usd, context=context, price=learned.price)
+            self.prices.see(parts["prices"], agent, learned.cost_usd, context=self._dense(context), price=learned.price)
         if self.seconds is not None and learned.elapsed_s is not None:
             seen = None if learned.earlier is None else learned.earlier.elapsed_s
             self.seconds.see(parts["seconds"], agent, learned.elapsed_s, before=seen)
@@ -490,6 +516,10 @@ class Engine:
     def _fitting(self, context: Floats | None) -> Floats | None:
         """Features, unless they are those of a decision that was made before features changed."""
         return None if context is None or context.shape[-1] != self.settings.context_width else context
+
+    def _dense(self, context: Floats | None) -> Floats | None:
+        """Features as the price model reads them."""
+        return None if context is None else dense(context, self.settings)
 
     def _usage(self, feedback: Feedback | None, learned: Learned) -> Used:
         """What outcomes used of the limits; unknown without feedback, dollars or time."""

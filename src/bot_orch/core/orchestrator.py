@@ -20,6 +20,7 @@ from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.constraints import Constraint, Objective, as_constraints
+from bot_orch.core.context import kind_of, without_context
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.restarts import OnAlarm
@@ -34,7 +35,7 @@ from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import path_of, read_state, write_atomically
 from bot_orch.policies.base import Choice, Policy
-from bot_orch.policies.choice import draw, indices
+from bot_orch.policies.choice import draw
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
 from bot_orch.rng import derive_key, stream_of, uniform
@@ -68,8 +69,9 @@ class Orchestrator:
         Length of ``task.features`` for contextual policies. Unless given, the first task decides, and later ones must
         bring as many features. 0 leaves features unused.
     floor
-        Share of all traffic that is spread evenly over the eligible agents, independently of the policy. It keeps every
-        propensity positive, for off-policy evaluation and to detect agents that change.
+        Share of all traffic that explores: a quarter spread evenly over the eligible agents, the rest where the policy
+        is in doubt, if it says so, else evenly, too. It keeps every propensity positive, for off-policy evaluation and
+        to detect agents that change.
     alignment
         How distances are computed. By default the type of the first measure decides: labels use 0-1 cost, samples use
         quantiles, clouds use sliced W (moments for single points), always with the lower confidence distance.
@@ -87,9 +89,9 @@ class Orchestrator:
         Limits on mean dollars, an agent's share, late outcomes or loss of quality: see
         :mod:`bot_orch.core.constraints`.
     encoder
-        How ``task.text`` becomes context: a name (``builtin``: hashed n-grams; ``wordllama``: static embeddings, with
-        the extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. The first task
-        decides: if it has a text, tasks without one count as empty; if not, later texts are refused.
+        How ``task.text`` becomes context: a name (``builtin``: hashed words; ``wordllama``: static embeddings, with the
+        extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. From the
+        first text on, tasks without one count as having an empty one.
     patience_s
         Seconds after which silence counts as not completed, with reward zero; None states none. Silence before that, or
         without a stated patience, counts for what it says: see ``docs/concepts/silence.md``.
@@ -180,7 +182,7 @@ class Orchestrator:
 
     @property
     def floor(self) -> float:
-        """Share of traffic spread evenly over the eligible agents."""
+        """Share of traffic that explores."""
         return self.settings.floor
 
     @property
@@ -291,6 +293,22 @@ class Orchestrator:
         """The task with its text replaced by the encoder's numbers, as :meth:`decide` uses and the log keeps it."""
         return encode(task, self._engine_for(task).settings)
 
+    def kind_of(self, task: Task) -> int | None:
+        """The kind of task, a number from 0, that features and text put ``task`` into.
+
+        Kinds are found from the outcomes so far (:mod:`bot_orch.core.context`), and numbers change when they are found
+        anew. None without features or text, with a policy that reads none, and before sixteen outcomes.
+
+        Examples
+        --------
+        >>> Orchestrator(["fast", "careful"], seed=1).kind_of(Task(text="hello")) is None
+        True
+        """
+        engine, _, observed = self._observed(task)
+        if observed.context is None:
+            return None
+        return kind_of(engine.policy, self._parts_of(engine)["policy"], observed.context)
+
     def patience(
         self,
         decision: Decision,
@@ -331,14 +349,16 @@ class Orchestrator:
 
     def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Task, Observation]:
         engine, t = self._engine_for(task), self._state.rounds + 1
-        task = encode(task, engine.settings)
+        if engine.settings.text is not None:
+            task = encode(task, engine.settings)
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(
         self, engine: Engine, observed: Observation, task: Task, *, caps: Mapping[str, float] | None
     ) -> Decision:
         counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
-        found = engine.prepare(self._parts_of(engine), observed, self._uniform(counter))
+        parts = self._state.parts if engine is self._engine else self._parts_of(engine)
+        found = engine.prepare(parts, observed, self._uniform(counter))
         choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
         if caps:
             check_caps(caps, names)
@@ -389,9 +409,10 @@ class Orchestrator:
         self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
-        self._use(engine)
+        if engine is not self._engine:
+            self._use(engine)
         state, index = self._state, self._roster.index[decision.agent]
-        agent, terms = indices(len(self._roster.names))[index], decision.terms
+        agent, terms = self._roster.places[index], decision.terms
         choice = None
         if engine.pacing is not None:
             choice = Choice(decision.propensities, terms.estimate, terms.exploration)
@@ -431,16 +452,17 @@ class Orchestrator:
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
         raw = None if engine.alignment is None else engine.alignment.outcomes_of(outcome)
         reward = None if index is None else model.read(self._state.parts["reward"], index, outcome)
-        self._use(engine)  # inputs are valid: no error after this line
+        if engine is not self._engine:
+            self._use(engine)  # inputs are valid: no error after this line
         used, shown, earlier = state.used.get(decision_id), decision_id in state.shown, self._settle(decision)
         if index is None:
             return  # the agent was removed
         model.learn(state.parts["reward"], index, outcome)
         self._tally.rewarded(decision.agent, reward)
         shown = shown or (earlier is not None and earlier.shown)
-        read = settling.Read(
-            reward, raw, earlier, shown=shown, audit=audit, provisional=provisional and not audit, used=used
-        )
+        read = settling.Read(reward, raw, earlier)
+        if shown or audit or provisional or used is not None:
+            read.shown, read.audit, read.provisional, read.used = shown, audit, provisional and not audit, used
         if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
             self._refresh()
         compared = again and decision_id not in state.verdicts
@@ -574,7 +596,7 @@ class Orchestrator:
         settings, given = fit_features(self.settings, given, first=self._fresh)
         engine = self._engine if settings is self.settings else Engine(settings)
         state, t, d = self._parts_of(engine)["policy"], self._state.rounds + 1, settings.context_width
-        taught = teach(settings.policy, state, given, t=t, n_features=d, most=most)
+        taught = teach(engine.policy, state, given, t=t, n_features=d, most=most)
         self._use(engine)  # inputs are valid: no error after this line
         self._adopt(taught)
         return taught.lessons
@@ -766,8 +788,9 @@ class Orchestrator:
 
     def _adopt(self, taught: Taught) -> None:
         """Go on with a policy and state that evaluations were taught to."""
-        self._engine = Engine(replace(self.settings, policy=taught.policy))
-        self._state.parts["policy"], self._name = taught.state, policy_name(taught.policy)
+        policy = without_context(taught.policy)
+        self._engine = Engine(replace(self.settings, policy=policy))
+        self._state.parts["policy"], self._name = taught.state, policy_name(policy)
         self._state.seq += 1
 
     def _refresh(self) -> None:
@@ -784,13 +807,7 @@ class Orchestrator:
     def _parts_of(self, engine: Engine) -> dict[str, Arrays]:
         """The state arrays extended to the schema of ``engine``."""
         known = self._state.parts
-        if engine is self._engine:
-            return known
-        if (
-            engine.settings.context_width != self.settings.context_width
-        ):  # before the first decision: the policy has learned nothing
-            known = {name: part for name, part in known.items() if name not in ("policy", "prices")}
-        return engine.resume(known, len(self.agents))
+        return known if engine is self._engine else engine.resume(known, len(self.agents))
 
     def _engine_for(self, task: Task) -> Engine:
         if type(task) is not Task:
@@ -818,21 +835,24 @@ class Orchestrator:
         """A pending decision, or a silent or provisional one if the outcome brings a lesson."""
         if type(decision_id) is not str:
             require_type("decision_id", decision_id, str, "pass decision.id")
-        earlier = self._state.silences.get(decision_id)
-        if earlier is None and not audit:
-            earlier = self._state.provisional.get(decision_id)
-        if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
-            return earlier.decision
-        return self._pending(decision_id, audit=audit)
+        state = self._state
+        if state.silences or state.provisional:
+            earlier = state.silences.get(decision_id)
+            if earlier is None and not audit:
+                earlier = state.provisional.get(decision_id)
+            if earlier is not None and self.meaning(outcome) in ("reward", "zero"):
+                return earlier.decision
+        return state.pending.get(decision_id) or self._pending(decision_id, audit=audit)
 
     def _settle(self, decision: Decision) -> Silence | None:
         """Remove a decision from the pending, silent or provisional ones; what was learned of it before."""
-        self._state.seq += 1
-        earlier = self._state.silences.pop(decision.id, None) or self._state.provisional.pop(decision.id, None)
+        state, name = self._state, decision.id
+        state.seq += 1
+        earlier = state.silences.pop(name, None) or state.provisional.pop(name, None)
         if earlier is None:
-            del self._state.pending[decision.id]
-            self._state.shown.pop(decision.id, None)
-            self._state.used.pop(decision.id, None)
+            del state.pending[name]
+            state.shown.pop(name, None)
+            state.used.pop(name, None)
             if self._counts(decision):
                 self._waiting[self._roster.index[decision.agent]] -= 1.0
         return earlier

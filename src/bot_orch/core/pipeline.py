@@ -16,7 +16,7 @@ from bot_orch.policies.choice import mixed_draw
 
 __all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback", "only", "with_reward"]
 
-_LATER: Bools = np.zeros(0, dtype=bool)  # derived when it is read
+_DIRECTED = 0.75  # part of the floor that a policy may direct
 
 
 @dataclass(slots=True)
@@ -38,12 +38,17 @@ def decide(
     floor: float = 0.0,
     mix: Callable[..., Floats] | None = None,
 ) -> Drawn:
-    """Compute propensities, mix in the uniform share ``floor``, draw. ``u`` in [0, 1) is the only randomness.
+    """Compute propensities, mix in the share ``floor`` of exploration, draw. ``u`` in [0, 1) is the only randomness.
 
-    ``mix`` maps the policy's propensities and ``eligible`` to those with guaranteed exploration.
+    Three quarters of the floor go where the policy is in doubt, if it says where; the rest is spread evenly. ``mix``
+    maps the policy's propensities and ``eligible`` to those with guaranteed exploration.
     """
     choice = policy.choose(state, situation)
     found = choice.propensities if mix is None else mix(choice.propensities, eligible=situation.eligible)
+    if floor > 0.0 and choice.doubt is not None:
+        even = (1.0 - _DIRECTED) * floor
+        found = ((1.0 - floor) * found + (floor - even) * choice.doubt) / (1.0 - even)
+        floor = even
     p, agent = mixed_draw(found, u, floor, eligible=situation.eligible)
     return Drawn(agent, p, choice, situation)
 
@@ -85,7 +90,7 @@ def feedback(
         return Feedback(t, agent, _all(propensities.shape), reward, propensities, penalty, context, claims)
     if math.isfinite(reward) if reward.ndim == 0 else math.isfinite(np.vdot(reward, reward)):
         # only the chosen agents' rewards are known, all of them
-        return Feedback(t, agent, _LATER, reward, propensities, penalty, context, claims, earned=reward)
+        return Feedback.of_chosen(t, agent, reward, at_decision=(propensities, penalty, context, claims))
     known = np.isfinite(reward)
     observed: Bools = one_hot(propensities.shape[-1])[agent]
     observed, reward = observed & known[..., None], np.where(known, reward, 0.0)

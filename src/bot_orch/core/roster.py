@@ -8,13 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from bot_orch.arrays import Bools, Floats
+from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.claims import claims_of
 from bot_orch.core.constraints import Budget, Capacity
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
+from bot_orch.policies.choice import indices
 from bot_orch.types import Agent, Decision, Task
 
 __all__ = ["Roster", "as_agents"]
@@ -48,6 +49,11 @@ class Roster:
     def index(self) -> dict[str, int]:
         """Index by name."""
         return {name: index for index, name in enumerate(self.names)}
+
+    @cached_property
+    def places(self) -> tuple[Ints, ...]:
+        """The agents' numbers, as arrays without dimensions."""
+        return indices(len(self.agents))
 
     @cached_property
     def cost(self) -> Floats:
@@ -153,20 +159,13 @@ class Roster:
             if task.reference is not None:
                 reference = alignment.embed("task.reference", task.reference)
             profiles = self._profiles(alignment, task)
-        width = engine.settings.context_width
-        context = _context(task, width) if width else None
+        context = _context(task, engine.settings) if engine.settings.context_width else None
         mask = None if eligible is None else self.mask(eligible)
-        observed = Observation(
-            t,
-            self.cost,
-            context,
-            eligible=mask,
-            reference=reference,
-            profiles=profiles,
-            pending=pending,
-            claims=claims_of(task, self.names) if task.profiles or task.claims else None,
-            free=self.free,
-        )
+        observed = Observation(t, self.cost, context, eligible=mask, pending=pending, free=self.free)
+        if alignment is not None:
+            observed.reference, observed.profiles = reference, profiles
+        if task.profiles or task.claims:
+            observed.claims = claims_of(task, self.names)
         if engine.accounts:
             observed.price, observed.names = self.price, self.names
         return observed
@@ -193,7 +192,8 @@ def as_agents(agents: Iterable[str | Agent]) -> list[Agent]:
     return [agent if isinstance(agent, Agent) else Agent(agent) for agent in agents]
 
 
-def _context(task: Task, width: int) -> Floats:
+def _context(task: Task, settings: Settings) -> Floats:
+    width = settings.context_width
     if len(task.features) != width:
         problem = f"has {len(task.features)} numbers, this orchestrator expects {width}"
         raise InvalidInputError("task.features", problem, "pass as many with every task")

@@ -15,7 +15,6 @@ from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
 from bot_orch.encoders import Encoder, check_name
 from bot_orch.errors import InvalidInputError, require_type
-from bot_orch.kernels import KernelKind, kernel_kind, require_kernels
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import from_spec, to_spec
 
@@ -30,8 +29,6 @@ class Settings:
     """Settings of an orchestrator; :class:`bot_orch.Orchestrator` documents each field.
 
     For a policy without alignment lambda is 0. With lambda ``auto``, distances are always in reference units.
-    ``kernels`` is the kind of numerical kernels that the state is computed with (:mod:`bot_orch.kernels`); a process
-    that runs the other kind refuses the settings.
 
     Examples
     --------
@@ -55,14 +52,12 @@ class Settings:
     text: TextFeatures | None = None  # the encoder in use; None until the first task brings a text
     patience_s: float | None = None
     horizon: int | None = None
-    kernels: KernelKind = field(default_factory=kernel_kind)
     audit_rate: float = 0.0
     on_alarm: OnAlarm = "count"
     objective: Objective = field(default_factory=Objective)
     constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
-        require_kernels(self.kernels)
         require_type("policy", self.policy, Policy, "pass a policy, or its name to Orchestrator or make_policy")
         require_type(
             "reward", self.reward, RewardModel, "pass BoundedReward(), SurvivalReward() or a model of your own"
@@ -118,6 +113,11 @@ class Settings:
         """How many numbers a policy sees of a task: its features and those of its text."""
         return (self.n_features or 0) + (0 if self.text is None else self.text.width)
 
+    @cached_property
+    def words(self) -> int:
+        """How many of the last numbers of a task are word codes; 0 without texts or with another encoder's."""
+        return 0 if self.text is None else self.text.words
+
     def chosen_units(self) -> Units:
         """Units for a default alignment."""
         return "reference" if self.lambda_ == "auto" else self.units or "reference"
@@ -152,7 +152,6 @@ class Settings:
             **({} if self.text is None else {"text": str(self.text)}),
             "patience_s": self.patience_s,
             "horizon": self.horizon,
-            "kernels": self.kernels,
             "audit_rate": self.audit_rate,
             "on_alarm": self.on_alarm,
             **wants,
@@ -160,7 +159,7 @@ class Settings:
 
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`spec`."""
+        """The inverse of :meth:`spec`; a key ``kernels`` of releases with two kinds of them is ignored."""
         alignment = document["alignment"]
         return cls(
             policy=from_spec(document["policy"]),
@@ -176,7 +175,6 @@ class Settings:
             text=TextFeatures.parse(document["text"]) if "text" in document else None,
             patience_s=document.get("patience_s"),
             horizon=document.get("horizon"),
-            kernels=document.get("kernels", kernel_kind()),  # older documents do not say
             audit_rate=document.get("audit_rate", 0.0),
             on_alarm=document.get("on_alarm", "count"),
             objective=Objective.from_spec(document.get("objective", {})),

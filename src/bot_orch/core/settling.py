@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import takewhile
+from math import isfinite
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from bot_orch.core.engine import Engine, Learned
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Settings
 from bot_orch.core.state import MeasuredUsage, State
+from bot_orch.core.text import numbers_of
 from bot_orch.policies.base import Feedback
 from bot_orch.policies.choice import indices
 from bot_orch.types import Decision, Outcome
@@ -24,6 +26,7 @@ __all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "
 
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
+_NOTHING = Learned()
 
 
 @dataclass(slots=True, eq=False)
@@ -67,13 +70,15 @@ def learn(
     taken = engine.completion.take(part, index, outcome, reward=read.reward)
     paid = earlier is not None and earlier.paid
     cost_usd = None if paid or outcome.cost_usd is None else np.array(outcome.cost_usd)
-    shown, lesson = read.shown, _number(taken.lesson)
-    learned = _learned(engine, roster, decision, outcome=outcome, read=read, cost_usd=cost_usd)
+    shown, lesson = read.shown, np.array(np.nan if taken.lesson is None else taken.lesson)
+    learned = _NOTHING
+    if engine.accounts or read.raw is not None or cost_usd is not None:
+        learned = _learned(engine, roster, decision, outcome=outcome, read=read, cost_usd=cost_usd)
     if read.audit or shown:
         audited = read.audit and is_verdict(outcome, read.reward) and _fits(engine.settings, decision)
         learned = replace(learned, truth=lesson if audited else None, output_known=shown)
         lesson = _number(None) if audited else lesson
-    replaces = _replaced(engine, roster, decision, earlier=earlier)
+    replaces = None if earlier is None else _replaced(engine, roster, decision, earlier=earlier)
     restarted = engine.learn(
         state.parts,
         roster.names,
@@ -83,7 +88,7 @@ def learn(
     )
     silent = outcome.reward is None and taken.exit.cause != FAILED
     if silent or (read.provisional and outcome.reward is not None):
-        policy = engine.settings.policy
+        policy = engine.policy
         revised = not silent and replaces is not None and policy.can_revise
         position = replaces[1] if revised and replaces else policy.position(state.parts["policy"], index)
         paid, shown = paid or cost_usd is not None, shown or outcome.output is not None
@@ -107,7 +112,7 @@ def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decisio
         price=roster.price,
         first_token_s=_time(used.first_token_s),
     )
-    context = np.array(decision.features) if engine.settings.context_width else None
+    context = _context(engine.settings, decision)
     engine.see_usage(state.parts, indices(len(roster.names))[index], learned, context=context)
 
 
@@ -129,18 +134,26 @@ def feedback(
 
     No reward of a decision made with other features can be learned: it counts as missing.
     """
-    penalty, claims = decision.terms.penalty(), decision.claims
-    fits, propensities = _fits(engine.settings, decision), decision.propensities
+    terms, claims, propensities = decision.terms, decision.claims, decision.propensities
+    width = engine.settings.context_width
+    free = terms.cost is roster.cost and roster.free and terms.bias is None
+    penalty = terms.alignment if free else terms.penalty()
     if decision.agents is not roster.names:
         propensities, penalty = roster.place(decision, propensities), roster.place(decision, penalty)
+    agent, t = roster.places[roster.index[decision.agent]], decision.key.counter + 1
+    context = _context(engine.settings, decision) if width else None
+    fits = not width or context is not None
+    stated = roster.place(decision, np.array(claims), absent=np.nan) if claims else None
+    if fits and not everybody and isfinite(reward):  # the usual case
+        return Feedback.of_chosen(t, agent, reward, at_decision=(propensities, penalty, context, stated))
     return pipeline.feedback(
-        decision.key.counter + 1,
-        indices(len(roster.names))[roster.index[decision.agent]],
+        t,
+        agent,
         reward if fits else np.full_like(reward, np.nan),
         propensities=propensities,
         penalty=penalty,
-        context=np.array(decision.features) if fits and engine.settings.context_width else None,
-        claims=roster.place(decision, np.array(claims), absent=np.nan) if claims else None,
+        context=context,
+        claims=stated,
         everybody=everybody and fits,
     )
 
@@ -172,17 +185,18 @@ def _time(elapsed_s: float | None) -> Floats | None:
 
 def _fits(settings: Settings, decision: Decision) -> bool:
     """Whether the policy can learn from a decision: one made before features or encoder changed has others."""
-    width, text = settings.context_width, settings.text
-    if not width:
-        return True
-    return len(decision.features) == width and decision.encoder == ("" if text is None else str(text))
+    return not settings.context_width or numbers_of(decision, settings) is not None
 
 
-def _replaced(
-    engine: Engine, roster: Roster, decision: Decision, *, earlier: Silence | None
-) -> tuple[Feedback, float] | None:
+def _context(settings: Settings, decision: Decision) -> Floats | None:
+    """The numbers that a decision was made on."""
+    found = numbers_of(decision, settings) if settings.context_width else None
+    return None if found is None else np.array(found)
+
+
+def _replaced(engine: Engine, roster: Roster, decision: Decision, *, earlier: Silence) -> tuple[Feedback, float] | None:
     """The lesson that silence was, and its position; None if it was none."""
-    if earlier is None or earlier.taken.lesson is None:
+    if earlier.taken.lesson is None:
         return None
     return feedback(engine, roster, decision, reward=_number(earlier.taken.lesson)), earlier.position
 

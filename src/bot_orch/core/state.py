@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import KW_ONLY, astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, decode, encode
+from bot_orch.arrays import Arrays, decode, encode, nan_for_null
 from bot_orch.checks import check_number
 from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
 from bot_orch.errors import StateFormatError
@@ -212,8 +211,8 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         lambda_=document["lambda"],
         state_seq=document["state_seq"],
         key=RandomKey(document["key"]["stream"], document["key"]["counter"]),
-        features=tuple(document["features"]),
-        claims=tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
+        features=nan_for_null(document["features"]),
+        claims=nan_for_null(document.get("claims", ())),
         encoder=document.get("encoder", ""),
         audit=document.get("audit", False),
         audit_probability=document.get("audit_probability", 0.0),

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from bot_orch.encoders import AbsentEncoder, Encoder, encoder_version, find_encoder
+from bot_orch.arrays import Floats
+from bot_orch.encoders import AbsentEncoder, Encoder, encoder_version, find_encoder, spread_words
 from bot_orch.errors import InvalidInputError
-from bot_orch.types import Task
+from bot_orch.types import Decision, Task
 
 if TYPE_CHECKING:
     from bot_orch.core.settings import Settings
@@ -22,10 +24,12 @@ __all__ = [
     "TextFeatures",
     "announced",
     "carried_over",
+    "dense",
     "encode",
     "encoder_from_spec",
     "encoder_spec",
     "fitted",
+    "numbers_of",
 ]
 
 
@@ -35,12 +39,24 @@ class TextFeatures:
 
     Examples
     --------
-    >>> str(TextFeatures("hashing@1:64", 70)), TextFeatures.parse("hashing@1:64#70").width
-    ('hashing@1:64#70', 70)
+    >>> str(TextFeatures("words@1:64", 70)), TextFeatures.parse("words@1:64#70").width
+    ('words@1:64#70', 70)
+    >>> TextFeatures("words@1:64", 70).words, TextFeatures("topics@1", 4).words
+    (64, 0)
     """
 
     version: str
     width: int
+
+    @property
+    def words(self) -> int:
+        """How many of the last numbers are word codes of :class:`~bot_orch.encoders.HashedWords`; 0 if all are dense.
+
+        Numbers of an encoder that is not known here, such as one of an earlier release, are dense.
+        """
+        name, _, slots = self.version.partition(":")
+        known = name.startswith("words@") and slots.isdecimal() and int(slots) <= self.width
+        return int(slots) if known else 0
 
     def __str__(self) -> str:
         return f"{self.version}#{self.width}"
@@ -69,11 +85,8 @@ def encoder_from_spec(document: dict[str, str] | None) -> Encoder | str | None:
 
 
 def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
-    """The settings, completed by what the first task brings: how many features, and whether it has a text."""
+    """The settings, completed by what the first task brings, its features, and by the first text, whenever it comes."""
     if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
-        if not first:
-            remedy = "give every task a text, if only an empty one, or pass encoder=None when you create it"
-            raise InvalidInputError("task.text", "is given, the first task had none", remedy)
         settings = replace(settings, text=_features_of(settings.encoder, task))
     if settings.n_features is not None or not task.features:
         return settings
@@ -87,7 +100,7 @@ def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
 
 
 def announced(settings: Settings) -> Settings:
-    """The settings with the encoder in use from the start, for routers whose first task may lack a text."""
+    """The settings with the encoder in use from the start."""
     if settings.encoder is None or settings.text is not None:
         return settings
     return replace(settings, text=_features_of(settings.encoder, Task(text="")))
@@ -125,6 +138,25 @@ def encode(task: Task, settings: Settings) -> Task:
         raise InvalidInputError("task.features", problem, "pass as many with every task")
     numbers = (0.0,) * text.width if task.text is None else _checked(settings.encoder, task.text, text)
     return replace(task, text=None, features=(*own, *numbers), encoded=label)
+
+
+def numbers_of(decision: Decision, settings: Settings) -> tuple[float, ...] | None:
+    """The numbers that a decision was made on, as many as a task has now; None if they mean something else.
+
+    A decision from before the first text has zeros for it, as a task without a text has.
+    """
+    text, found = settings.text, decision.features
+    if text is not None and not decision.encoder:
+        n = settings.n_features or 0
+        found = (*(found if n else ()), *(0.0,) * text.width)
+    elif decision.encoder != ("" if text is None else str(text)):
+        return None
+    return found if len(found) == settings.context_width else None
+
+
+def dense(features: npt.ArrayLike, settings: Settings) -> Floats:
+    """Numbers that a policy can multiply: missing ones are zero, word codes are spread over as many places."""
+    return spread_words(np.nan_to_num(np.asarray(features, dtype=float)), settings.words)
 
 
 def _features_of(encoder: Encoder | str, task: Task) -> TextFeatures:

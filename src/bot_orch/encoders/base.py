@@ -37,9 +37,9 @@ def encoder_version(encoder: Encoder) -> str:
 
     Examples
     --------
-    >>> from bot_orch.encoders import HashedText
-    >>> encoder_version(HashedText())
-    'hashing@1:64'
+    >>> from bot_orch.encoders import HashedWords
+    >>> encoder_version(HashedWords())
+    'words@1:64'
     >>> encoder_version(len)
     'builtins.len'
     """

@@ -7,14 +7,14 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from bot_orch.encoders.base import Encoder
-from bot_orch.encoders.hashing import HashedText
 from bot_orch.encoders.wordllama import StaticEmbedding
+from bot_orch.encoders.words import HashedWords
 from bot_orch.errors import InvalidInputError
 
 __all__ = ["ENCODERS", "check_name", "find_encoder"]
 
 #: What an ``encoder=`` given as a name stands for.
-ENCODERS: Mapping[str, Callable[[], Encoder]] = MappingProxyType({"builtin": HashedText, "wordllama": StaticEmbedding})
+ENCODERS: Mapping[str, Callable[[], Encoder]] = MappingProxyType({"builtin": HashedWords, "wordllama": StaticEmbedding})
 
 
 def find_encoder(encoder: Encoder | str) -> Encoder:
@@ -23,7 +23,7 @@ def find_encoder(encoder: Encoder | str) -> Encoder:
     Examples
     --------
     >>> find_encoder("builtin")
-    HashedText(dimensions=64)
+    HashedWords(slots=64)
     """
     return encoder if callable(encoder) else _named(check_name(encoder))
 

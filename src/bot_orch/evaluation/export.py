@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from bot_orch.arrays import null_for_nan
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.evaluation.zeros import counts_as_zero
@@ -125,7 +126,7 @@ def _line(event: DecisionMade, time_us: int, propensity: float) -> dict[str, Any
         "feedbacks": 0,
         "revisions": 0,
         "propensities": {} if math.isnan(propensity) else _by_agent(event),
-        "features": list(event.seen()),
+        "features": null_for_nan(event.seen()),
         "audit_probability": event.audit_probability,
     }
 
@@ -149,9 +150,9 @@ def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
 def _plain(event: Any) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(event)
     if isinstance(event, DecisionMade):
-        values["numbers"] = [[None if math.isnan(value) else value for value in row] for row in event.table().tolist()]
+        values["numbers"] = [null_for_nan(row) for row in event.table().tolist()]
         values["columns"] = list(event.columns)
-        values["features"] = list(event.seen())
+        values["features"] = null_for_nan(event.seen())
     return values
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.state import agent_from_dict
+from bot_orch.core.text import TextFeatures
+from bot_orch.encoders import spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Logged
 from bot_orch.evaluation.zeros import counts_as_zero
@@ -112,6 +114,8 @@ class LoggedRounds:
         events = [self.made[index] for index in keep]
         width = max((len(event.seen()) for event in events), default=0)
         features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)
+        words = max((TextFeatures.parse(event.encoder).words for event in events if event.encoder), default=0)
+        features = spread_words(np.nan_to_num(features), words)
         agent = np.array([self.agents.index(event.agent) for event in events], dtype=np.int64)
         reward = np.array([self.rewards[event.id] for event in events])
         return keep, Logged(agent, reward, self.propensities()[keep], features=features)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from bot_orch.core.text import TextFeatures
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
 from bot_orch.eventlog.log import Log
@@ -39,7 +40,22 @@ def outcomes_in(log: Log | str | Path, *, among: Collection[str] | None = None) 
         raise InvalidInputError("log", "holds no reward of these agents", "pass a log with outcomes of the same agents")
     if not any(each["features"] for each in records):
         return [{"agent": each["agent"], "reward": each["reward"]} for each in records]
-    return records
+    return _with_empty_texts(records)
+
+
+def _with_empty_texts(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records from before the first text get zeros for it, as the router gives them."""
+    encoded = next((each for each in records if each["encoder"]), None)
+    if encoded is None:
+        return records
+    width = TextFeatures.parse(encoded["encoder"]).width
+    own, empty = len(encoded["features"]) - width, (0.0,) * width
+    return [
+        each
+        if each["encoder"]
+        else each | {"features": (*each["features"][:own], *empty), "encoder": encoded["encoder"]}
+        for each in records
+    ]
 
 
 def _take(made: dict[str, dict[str, Any]], event: Any) -> None:

@@ -435,7 +435,7 @@ def record_decision(
 ) -> DecisionMade:
     """The event of a decision. Features and claims go with it; features in single precision if that loses nothing."""
     single = np.asarray(decision.features, dtype="<f4")
-    exact = bool(np.array_equal(single.astype(float), np.asarray(decision.features, dtype=float)))
+    exact = bool(np.array_equal(single.astype(float), np.asarray(decision.features, dtype=float), equal_nan=True))
     features = single if exact else np.asarray(decision.features, dtype="<f8")
     columns = decision.columns() | ({CLAIM: np.array(decision.claims)} if decision.claims else {})
     return DecisionMade(
@@ -499,6 +499,6 @@ def as_recorded(task: Task) -> Task:
     """
     with np.errstate(over="ignore"):
         single = np.asarray(task.features, dtype=np.float32).astype(float)
-    if not np.isfinite(single).all():
+    if np.isinf(single).any():
         raise InvalidInputError("task.features", "holds a number beyond single precision", "rescale it below 3e38")
     return replace(task, features=tuple(single.tolist()))

@@ -48,7 +48,6 @@ from bot_orch.eventlog.snapshots.folder import PieceFolder
 from bot_orch.eventlog.snapshots.manifest import Manifest, manifest_of
 from bot_orch.eventlog.snapshots.restore import restored
 from bot_orch.eventlog.spending import Spending
-from bot_orch.kernels import OtherKernelsError
 from bot_orch.policies.choice import draw
 from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
@@ -59,7 +58,7 @@ _log = logging.getLogger("bot_orch.log")
 _FORMAT = "bot-orch-ledger@2"
 _MAX_SESSIONS = 100_000
 _REPORT_EVERY = 500
-_LONGEST_S = 0.01  # of one event; what takes longer is something else, such as the first use of a kernel
+_LONGEST_S = 0.01  # of one event; what takes longer is something else, such as an import at first use
 # what a damaged row that still decodes, to values that no service writes, may raise
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
@@ -181,8 +180,6 @@ class Ledger:
             self.apply(row.seq, row.time_us, event)
         except (LedgerMismatchError, StateFormatError) as error:
             raise type(error)(f"log: row {row.seq}: {str(error).removeprefix('log: ')}") from error
-        except OtherKernelsError:
-            raise
         except UNFIT as error:
             problem = f"cannot follow row {row.seq - 1} ({' '.join(str(error).split())})"
             raise LedgerMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error

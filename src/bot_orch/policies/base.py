@@ -15,10 +15,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema
+from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate
 from bot_orch.policies.estimators import Estimator
 
-__all__ = ["Choice", "EstimatorPolicy", "Feedback", "Policy", "Situation", "no_exploration", "one_hot"]
+__all__ = [
+    "Choice",
+    "EstimatorPolicy",
+    "Feedback",
+    "KeptRows",
+    "Policy",
+    "Situation",
+    "no_exploration",
+    "one_hot",
+    "reads_features",
+]
 
 
 # Situation, Choice and Feedback are made for every decision. They are not changed after construction, but not frozen
@@ -59,11 +69,16 @@ class Situation:
 
 @dataclass(slots=True)
 class Choice:
-    """Propensities, and the policy's two score terms: estimate and exploration bonus."""
+    """Propensities, and the policy's two score terms: estimate and exploration bonus.
+
+    ``doubt`` is how a floor is best spent: probabilities by how little is known of late about agents that may be best.
+    ``None`` spreads it evenly.
+    """
 
     propensities: Floats
     estimate: Floats
     exploration: Floats
+    doubt: Floats | None = None
 
 
 @dataclass(slots=True)
@@ -103,6 +118,14 @@ class Feedback:
         if self.earned is not None:
             del self.observed, self.reward
 
+    @classmethod
+    def of_chosen(cls, t: int, agent: Ints, earned: Floats, *, at_decision: tuple[Any, Any, Any, Any]) -> Feedback:
+        """Feedback from ``earned`` alone; ``at_decision`` are propensities, penalty, context and claims."""
+        made = cls.__new__(cls)
+        made.t, made.agent, made.earned = t, agent, earned
+        made.propensities, made.penalty, made.context, made.claims = at_decision
+        return made
+
     def __getattr__(self, name: str) -> Any:
         """Called for slots that are not set: a derived array is built once."""
         if name == "observed":
@@ -123,15 +146,40 @@ def one_hot(m: int) -> Bools:
     return rows
 
 
+@dataclass(slots=True)
+class KeptRows:
+    """Past outcomes under new features, of one router.
+
+    Parameters
+    ----------
+    features
+        New features, ``(n, d)``.
+    agent
+        Index of the agent; -1 for one that was removed.
+    reward, round
+        Reward and round of each outcome.
+    order
+        Rows of present agents, oldest first.
+    """
+
+    features: Floats
+    agent: Ints
+    reward: Floats
+    round: Ints
+    order: Ints
+
+
 class Policy(ABC):
     """Base class. A subclass is a frozen dataclass of settings; the caller owns the state arrays.
 
-    ``predicts`` says whether ``Choice.estimate`` is the expected reward; a warm start is tested against it.
+    ``predicts`` says whether ``Choice.estimate`` is the expected reward; a warm start is tested against it. ``retired``
+    names settings of earlier releases, which are passed over.
     """
 
     id: ClassVar[str]
     uses_alignment: ClassVar[bool] = True
     predicts: ClassVar[bool] = True
+    retired: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def schema(self, n_features: int) -> Schema:
@@ -146,8 +194,28 @@ class Policy(ABC):
         """Learn from feedback; updates ``state`` in place."""
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """The state to go on with: ``learned``, possibly by an older release, over the initial ``state``."""
-        return {**state, **learned}
+        """The state to go on with: ``learned``, possibly by an older release, over the initial ``state``.
+
+        Arrays of another shape start again: tasks have more features than before. A policy that can extend them does so
+        (:func:`~bot_orch.arrays.widened`).
+        """
+        kept = {name: each for name, each in learned.items() if name not in state or each.shape == state[name].shape}
+        return {**state, **kept}
+
+    def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
+        """Learn ``rows`` again, because features mean something else from now on; ``state`` is that of one router.
+
+        ``centers`` of the kinds of tasks, ``(K, d)``, are for policies that use them.
+        """
+        schema = self.schema(rows.features.shape[1])
+        agents = next(len(state[name]) for name, field in schema.items() if field.per_agent)
+        for name, fresh in allocate(schema, (), agents).items():
+            state[name][...] = fresh
+        for row in rows.order:
+            known = one_hot(agents)[rows.agent[row]]
+            reward, certain = np.full(agents, rows.reward[row]), known.astype(float)
+            given = (known, reward, certain, np.zeros(agents), rows.features[row])
+            self.update(state, Feedback(int(rows.round[row]), np.asarray(rows.agent[row]), *given))
 
     @property
     def can_revise(self) -> bool:
@@ -165,6 +233,11 @@ class Policy(ABC):
         policy that learned ``new`` at that time, up to rounding.
         """
         raise NotImplementedError(f"{self.id} cannot take a lesson back")
+
+
+def reads_features(policy: Policy) -> bool:
+    """Whether a policy keeps anything of the features."""
+    return bool(policy.schema(1) != policy.schema(0))
 
 
 def no_exploration(estimate: Floats) -> Floats:

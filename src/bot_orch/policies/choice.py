@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache, reduce
 from itertools import accumulate
+from math import isfinite, sqrt
+from operator import add
 from typing import TypeVar, cast
 
 import numpy as np
@@ -13,8 +15,6 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.errors import InvalidInputError
-from bot_orch.kernels import kernel
-from bot_orch.policies.rows import draw_rows, share_and_draw, softmax_rows
 
 __all__ = [
     "UNSEEN",
@@ -35,22 +35,15 @@ __all__ = [
 #: Exploration bonus of an agent without outcomes. It is finite, so that it can be stored and so that the best aligned
 #: of several such agents is chosen first.
 UNSEEN = 1e9
+_SMALL = 1e7  # times sqrt(2 ln n) is less than UNSEEN for every float n
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def softmax_scores(estimate: Floats, penalty: Floats, eta: float, *, eligible: Bools | None = None) -> Floats:
-    """Softmax of ``eta * (estimate - penalty)``: :func:`softmax`, compiled where the process uses such kernels."""
-    fast = kernel(softmax_rows)
-    if fast is None:
-        return softmax(eta * (estimate - penalty), eligible)
-    shape = estimate.shape
-    p = np.empty(shape)
-    if p.ndim == 1 and penalty.shape == shape and eligible is None and penalty.flags.carray:
-        fast(estimate, penalty, None, eta, p)
-        return p
-    mask = None if eligible is None else as_rows(eligible, shape)
-    fast(as_rows(estimate, shape), as_rows(penalty, shape), mask, eta, p if p.ndim <= 2 else p.reshape(-1, shape[-1]))
-    return p
+    """:func:`softmax` of ``eta * (estimate - penalty)``."""
+    logits = estimate - penalty
+    logits *= eta
+    return softmax(logits, eligible)
 
 
 def ucb_scores(
@@ -64,13 +57,39 @@ def ucb_scores(
     >>> p, bonus.round(3)
     (array([0., 1.]), array([0.961, 1.665]))
     """
+    if n.ndim == 1 and n.shape[0] < _FEW_COLUMNS and eligible is None:
+        found = _ucb_row(estimate, n, penalty, scale=scale)
+        if found is not None:
+            return found
     estimate, n, penalty = _columns(estimate), _columns(n), _columns(penalty)
     total = np.maximum(_row_sum(n), 1.0)
-    bonus = scale * np.sqrt(2.0 * np.log(total) / np.maximum(n, 1e-12))
-    np.minimum(bonus, UNSEEN, out=bonus)
-    if np.count_nonzero(n) < n.size:
-        bonus = np.where(n > 0.0, bonus, UNSEEN)
-    return argmax_ties(estimate + bonus - penalty, eligible), bonus
+    least = n.min()
+    bonus: Floats = np.divide(2.0 * np.log(total), n if least > 1e-12 else np.maximum(n, 1e-12))
+    np.sqrt(bonus, out=bonus)
+    bonus *= scale
+    if not (least >= 1.0 and scale <= _SMALL):
+        np.minimum(bonus, UNSEEN, out=bonus)
+        bonus[n <= 0.0] = UNSEEN
+    score = estimate + bonus
+    score -= penalty
+    return argmax_ties(score, eligible), bonus
+
+
+def _ucb_row(estimate: Floats, n: Floats, penalty: Floats, *, scale: float) -> tuple[Floats, Floats] | None:
+    """:func:`ucb_scores` of one short row, the same numbers; None before every agent was seen, and for ties.
+
+    For a few numbers, plain Python takes less time than array operations.
+    """
+    counts = n.tolist()
+    if not (min(counts) >= 1.0 and scale <= _SMALL):
+        return None
+    twice = 2.0 * float(np.log(reduce(add, counts)))
+    bonus = [scale * sqrt(twice / count) for count in counts]
+    score = [a + b - c for a, b, c in zip(estimate.tolist(), bonus, penalty.tolist())]  # noqa: B905
+    best = max(score)
+    if score.count(best) != 1 or not isfinite(sum(score)):
+        return None
+    return _units(len(score))[score.index(best)], np.array(bonus)
 
 
 def softmax(logits: Floats, eligible: Bools | None = None) -> Floats:
@@ -83,8 +102,14 @@ def softmax(logits: Floats, eligible: Bools | None = None) -> Floats:
     """
     if eligible is not None:
         logits = np.where(eligible, logits, -np.inf)
+    if logits.ndim == 1:  # the same numbers in less time
+        p: Floats = logits - logits[logits.argmax()]
+        np.exp(p, out=p)
+        p /= reduce(add, p.tolist()) if len(p) < _FEW_COLUMNS else np.add.reduce(p)
+        return p
     logits = _columns(logits)
-    p: Floats = np.exp(logits - _row_max(logits))
+    p = logits - _row_max(logits)
+    np.exp(p, out=p)
     p /= _row_sum(p)
     return p
 
@@ -99,6 +124,10 @@ def argmax_ties(score: Floats, eligible: Bools | None = None) -> Floats:
     """
     if eligible is not None:
         score = np.where(eligible, score, -np.inf)
+    if score.ndim == 1:
+        at = int(score.argmax())  # of the first nan, if there is one
+        if at + int(score[::-1].argmax()) == len(score) - 1 and score[at] > -np.inf:  # no ties
+            return _units(len(score))[at]
     score = _columns(score)
     best = score == _row_max(score)
     if best.ndim == 2 and np.count_nonzero(best) == best.shape[0]:  # no ties
@@ -130,7 +159,9 @@ def with_uniform_share(p: Floats, share: float, eligible: Bools | None = None) -
     if share <= 0.0:
         return p
     if eligible is None:
-        return cast(Floats, (1.0 - share) * p + share / p.shape[-1])
+        mixed: Floats = (1.0 - share) * p
+        mixed += share / p.shape[-1]
+        return mixed
     mask = np.broadcast_to(eligible, p.shape)
     n = np.add.reduce(mask, axis=-1, keepdims=True, dtype=np.float64)
     return cast(Floats, np.where(mask, (1.0 - share) * p + share / n, 0.0))
@@ -143,17 +174,20 @@ def mixed_draw(
 
     For one row, what is no probability vector is an error.
     """
-    fast = kernel(share_and_draw)
-    if fast is not None and share > 0.0 and p.ndim == 1 and p.flags.carray:  # the same numbers
-        mixed = np.empty(p.shape)
-        agent = fast(p, eligible, share, u, mixed)
-        if agent >= 0:
-            return mixed, indices(p.shape[0])[agent]
-    mixed = with_uniform_share(p, share, eligible)
-    total = float(sum(cast(list[float], mixed.tolist()))) if mixed.ndim == 1 else 1.0
-    if not abs(total - 1.0) < 1e-6:  # also catches nan
-        raise InvalidInputError("policy", f"returned probabilities that sum to {total:.6g}", "run check_policy on it")
-    return mixed, draw(mixed, u)
+    if p.ndim != 1:
+        mixed = with_uniform_share(p, share, eligible)
+        return mixed, draw(mixed, u)
+    if eligible is None and p.shape[0] < _FEW_COLUMNS and share > 0.0:  # the same numbers in less time
+        keep, even = 1.0 - share, share / p.shape[0]
+        few = [keep * each + even for each in p.tolist()]
+        mixed, line = np.array(few), list(accumulate(few))
+    else:
+        mixed = with_uniform_share(p, share, eligible)
+        line = list(accumulate(mixed.tolist()))
+    if not abs(line[-1] - 1.0) < 1e-6:  # also catches nan
+        problem = f"returned probabilities that sum to {line[-1]:.6g}"
+        raise InvalidInputError("policy", problem, "run check_policy on it")
+    return mixed, _at(line, u) if type(u) is float else draw(mixed, u)
 
 
 def draw(p: Floats, u: npt.ArrayLike) -> Ints:
@@ -165,14 +199,7 @@ def draw(p: Floats, u: npt.ArrayLike) -> Ints:
     array([0, 1])
     """
     if p.ndim == 1 and np.ndim(u) == 0:
-        line = list(accumulate(p.tolist()))
-        at = bisect_right(line, float(cast(float, u)) * line[-1])
-        return indices(len(line))[at if at < len(line) else 0]
-    fast = kernel(draw_rows)
-    if fast is not None and p.ndim == 2:  # the same agents
-        agent = np.empty(p.shape[0], dtype=np.int64)
-        fast(as_rows(p, p.shape), as_rows(np.asarray(u, dtype=float), p.shape[:1]), agent)
-        return agent
+        return _at(list(accumulate(p.tolist())), float(cast(float, u)))
     if _by_column(p):
         edges = p.T.copy()
         for column in range(1, len(edges)):
@@ -183,6 +210,12 @@ def draw(p: Floats, u: npt.ArrayLike) -> Ints:
     return cast(Ints, np.argmax(edges > np.asarray(u)[..., None] * edges[..., -1:], axis=-1))
 
 
+def _at(line: list[float], u: float) -> Ints:
+    """The agent whose interval contains ``u`` times the last of the cumulative probabilities."""
+    at = bisect_right(line, u * line[-1])
+    return indices(len(line))[at if at < len(line) else 0]
+
+
 @lru_cache(maxsize=64)
 def indices(m: int) -> tuple[Ints, ...]:
     """The numbers of ``m`` agents as arrays without dimensions."""
@@ -190,6 +223,14 @@ def indices(m: int) -> tuple[Ints, ...]:
     for each in made:
         each.flags.writeable = False
     return made
+
+
+@lru_cache(maxsize=64)
+def _units(m: int) -> tuple[Floats, ...]:
+    """All probability on each of ``m`` agents; shared, so they cannot be written to."""
+    rows = np.eye(m)
+    rows.flags.writeable = False
+    return tuple(rows)
 
 
 def best_probabilities(cdf: Floats, eligible: Bools | None = None) -> Floats:
@@ -274,7 +315,7 @@ def _row_sum(x: Floats) -> Floats:
 
 
 def as_rows(x: npt.NDArray[_Scalar], shape: tuple[int, ...]) -> npt.NDArray[_Scalar]:
-    """An array as a kernel takes it: of this shape, C-ordered, writeable, of at most two dimensions."""
+    """The array broadcast to this shape: C-ordered, writeable, of at most two dimensions."""
     if x.shape != shape or not x.flags.carray:
         x = np.array(np.broadcast_to(x, shape))
     return x if x.ndim <= 2 else x.reshape(-1, shape[-1])

@@ -10,8 +10,6 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, row_views
 from bot_orch.errors import InvalidInputError
-from bot_orch.kernels import kernel
-from bot_orch.policies.rows import ema_rows, mean_rows, sum_rows
 
 __all__ = [
     "EMA",
@@ -176,11 +174,9 @@ class EMA(Estimator):
         if self._remembers:
             Estimator.update_chosen(self, state, agent, earned)
         elif rhat.ndim == 1:
-            i, reward = int(agent), float(earned)
-            rhat[i] = self.alpha * float(rhat[i]) + (1.0 - self.alpha) * reward
+            i, alpha = int(agent), self.alpha
+            rhat[i] = alpha * rhat.item(i) + (1.0 - alpha) * float(earned)
             count[i] += 1.0
-        elif rhat.ndim == 2 and (fast := kernel(ema_rows)) is not None:
-            fast(rhat, count, agent, earned, self.alpha)
         else:
             rhat, count, at = _flat(rhat), _flat(count), _entries(agent, rhat.shape[-1])
             rhat[at] = self.alpha * rhat[at] + (1.0 - self.alpha) * np.ravel(earned)
@@ -204,17 +200,13 @@ class Mean(Estimator):
 
     def estimate(self, state: Arrays) -> Floats:
         """``total / count`` including the prior; zero before the first reward without a prior."""
-        count = state["count"]
-        if (fast := kernel(mean_rows)) is not None and count.ndim <= 2:  # the same numbers
-            mean = np.empty(count.shape)
-            fast(state["total"], count, self.prior, mean)
-            return mean
-        weight, total = (
-            (count + self.prior, state["total"] + 0.5 * self.prior) if self.prior else (count, state["total"])
-        )
+        weight, total = state["count"], state["total"]
+        if self.prior:
+            weight, total = weight + self.prior, total + 0.5 * self.prior
         if np.count_nonzero(weight) < weight.size:
             weight = np.where(weight > 0.0, weight, 1.0)
-        return np.asarray(total / weight)
+        mean: Floats = total / weight
+        return mean
 
     def count(self, state: Arrays) -> Floats:
         """Number of rewards seen."""
@@ -241,8 +233,6 @@ class Mean(Estimator):
             i = int(agent)
             total[i] += float(earned)
             count[i] += 1.0
-        elif total.ndim == 2 and (fast := kernel(sum_rows)) is not None:
-            fast(total, count, agent, earned)
         else:
             total, count, at = _flat(total), _flat(count), _entries(agent, total.shape[-1])
             total[at] += np.ravel(earned)

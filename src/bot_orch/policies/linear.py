@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema
+from bot_orch.arrays import Arrays, Field, Floats, Ints, Schema, widened
 from bot_orch.policies.base import Feedback, Policy
 
 __all__ = ["LinearPolicy"]
@@ -41,6 +41,10 @@ class LinearPolicy(Policy):
                 self._rank_one(state, np.full_like(feedback.agent, agent), x, reward=feedback.reward)
         else:
             self._rank_one(state, np.asarray(feedback.agent), x, reward=feedback.reward)
+
+    def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
+        """The learned state; features that are new were zero so far, which leaves the regression as it is."""
+        return widened(state, learned)
 
     @property
     def can_revise(self) -> bool:

@@ -37,7 +37,7 @@ router:
   # or: the least dollars that keep quality within 2 % of the best agent's
   # minimise: usd
   # subject_to: {quality_within: 0.02, p95_seconds: 8, p95_first_token_seconds: 2, usd_per_task: 0.01, usd_per_day: 20}
-  floor: 0.02            # share of all traffic spread evenly over the agents, so that the log can judge other policies
+  floor: 0.02            # share of all traffic that explores, so that the log can judge other policies
   horizon_s: 86400       # a decision without feedback for this long is silence (docs/concepts/silence.md)
   # patience_s: 30       # silence that lasts this long has reward zero
   max_attempts: 3        # agents asked for one task before giving up

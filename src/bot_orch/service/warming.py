@@ -1,4 +1,4 @@
-"""Decisions that count for nothing, made before the first request: it need not wait for imports and compilation."""
+"""Decisions that count for nothing, made before the first request: it need not wait for imports."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ __all__ = ["warm_up"]
 def warm_up(config: Config) -> None:
     """Decide and learn with a router of the same settings that is thrown away.
 
-    Imports and compiled kernels (which take seconds where none are cached) are those of the process, so a router that
-    serves requests finds them ready.
+    Imports and caches are those of the process, so a router that serves requests finds them ready.
     """
     r = config.router
     router = make_orchestrator(config)

@@ -3,7 +3,6 @@
 import importlib
 from typing import Any
 
-from bot_orch.transport.backend import Kernels, kernels
 from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.barycenters import barycenter, mixture
 from bot_orch.transport.drift import DriftMonitor, DriftStudy, drift_study
@@ -32,7 +31,6 @@ __all__ = [
     "DriftStudy",
     "Gaussian",
     "Geometry",
-    "Kernels",
     "Labels",
     "Lateness",
     "Memory",
@@ -50,7 +48,6 @@ __all__ = [
     "drift_study",
     "embedding_geometry",
     "geometry_from_spec",
-    "kernels",
     "label_distance",
     "lockin_shares",
     "measure_from_dict",

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, allocate, finite_rows
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometries.base import Geometry, geometry_from_spec
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.stores import ProfileStore, store_for
@@ -35,8 +34,6 @@ class ProfileBank:
         Metric on outcome distributions.
     memory
         Which past outcomes a profile includes.
-    kernels
-        Numerical kernels, see :func:`bot_orch.transport.backend.kernels`.
 
     Examples
     --------
@@ -52,7 +49,6 @@ class ProfileBank:
 
     geometry: Geometry
     memory: Memory = field(default_factory=Memory.window)
-    kernels: Kernels = field(default=NUMPY, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _ = self._store
@@ -93,7 +89,7 @@ class ProfileBank:
                 raise InvalidInputError("agent", f"is {agent}", f"pass an index from 0 to {seen.shape[0] - 1}")
             if where is None or where:
                 rows = np.array([agent], dtype=np.int64)
-                self._store.push(state, rows, raw.reshape(1, *self.geometry.outcome_shape), kernels=self.kernels)
+                self._store.push(state, rows, raw.reshape(1, *self.geometry.outcome_shape))
                 seen[agent] += 1
             return
         self._update_batch(state, np.asarray(agent, dtype=np.int64), raw, where=where)
@@ -112,7 +108,7 @@ class ProfileBank:
         for name, declared in self.schema.items():
             state[name] = np.asarray(state[name], order="C")  # contiguous, so that the reshape below is a view
             flat[name] = state[name].reshape(-1, *declared.shape)
-        self._store.push(flat, rows, raw, kernels=self.kernels)
+        self._store.push(flat, rows, raw)
         flat["seen"][rows] += 1
 
     def observe(self, state: Arrays, agent: int, output: Measure) -> None:
@@ -163,7 +159,7 @@ class ProfileBank:
                 bank[..., index, :] = self.geometry.embed(measure)
                 n[..., index] = np.inf
         if reference.ndim < bank.ndim:
-            return confidence(self.geometry, bank, reference, n, method=method, level=level, kernels=self.kernels)
+            return confidence(self.geometry, bank, reference, n, method=method, level=level)
         judged: Bools = finite_rows(reference)
         own, n = np.where(judged[..., None], reference, bank), np.where(judged, n, 0.0)
         found = confidence(self.geometry, bank[..., None, :], own, n[..., None], method=method, level=level)
@@ -174,6 +170,6 @@ class ProfileBank:
         return {"geometry": self.geometry.spec(), "memory": self.memory.spec()}
 
     @classmethod
-    def from_spec(cls, document: Mapping[str, Any], kernels: Kernels = NUMPY) -> Self:
+    def from_spec(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`spec`."""
-        return cls(geometry_from_spec(document["geometry"]), Memory.from_spec(document["memory"]), kernels)
+        return cls(geometry_from_spec(document["geometry"]), Memory.from_spec(document["memory"]))

@@ -13,11 +13,11 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Field, Floats, Ints
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.backend import Kernels
 from bot_orch.transport.geometries.base import Geometry, LinearGeometry, QuantileGeometry
 from bot_orch.transport.geometries.ground_cost import CostCloud
 from bot_orch.transport.memory import Memory
 from bot_orch.transport.quantiles import sample_cell_means
+from bot_orch.transport.vectors import push_window
 
 __all__ = ["DigestStore", "LinearStore", "PointStore", "ProfileStore", "WindowStore", "digest_push", "store_for"]
 
@@ -29,7 +29,7 @@ class ProfileStore(Protocol):
         """The arrays other than ``seen`` and ``embedding``."""
         ...
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats) -> None:
         """Add outcome ``raw[b]`` to profile ``rows[b]``; the caller increments ``seen`` afterwards."""
         ...
 
@@ -48,7 +48,7 @@ class LinearStore:
             declared["ring"] = Field(shape=(self.memory.size, *self.geometry.outcome_shape))
         return declared
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats) -> None:
         """Decay the sum, add the new features and subtract those that leave the window."""
         seen, total = arrays["seen"][rows], arrays["total"][rows] * self.memory.factor
         total += self.geometry.features(raw)
@@ -74,10 +74,10 @@ class WindowStore:
         shape = (self.geometry.n_tracks, self.memory.size)
         return {"ring": Field(shape=shape, fill=np.inf), "ordered": Field(shape=shape, fill=np.inf)}
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
-        """Insert with the kernel ``push_window``."""
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats) -> None:
+        """Insert with :func:`push_window`."""
         geometry = self.geometry
-        kernels.push_window(
+        push_window(
             arrays["ring"],
             arrays["ordered"],
             arrays["seen"],
@@ -105,7 +105,7 @@ class DigestStore:
             "error": Field(shape=(self.geometry.n_tracks,)),
         }
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats) -> None:
         """Decay the weights, insert the outcome, merge if the digest is full."""
         geometry = self.geometry
         points, weights = arrays["points"][rows], arrays["weights"][rows]
@@ -127,7 +127,7 @@ class PointStore:
         """The ring of points."""
         return {"ring": Field(shape=(self.geometry.capacity, self.geometry.dimension))}
 
-    def push(self, arrays: Arrays, rows: Ints, raw: Floats, *, kernels: Kernels) -> None:
+    def push(self, arrays: Arrays, rows: Ints, raw: Floats) -> None:
         """Replace the oldest point and recompute the weights by age."""
         capacity = self.geometry.capacity
         seen = arrays["seen"][rows]

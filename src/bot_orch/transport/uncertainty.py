@@ -26,7 +26,6 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometries.base import Geometry
 from bot_orch.transport.geometries.ground_cost import CostLabels
 from bot_orch.transport.geometries.labels import LabelGeometry
@@ -75,7 +74,6 @@ def confidence(
     *,
     method: str = "clt",
     level: float = 0.90,
-    kernels: Kernels = NUMPY,
 ) -> Distances:
     """W between profiles ``(..., M, q)`` learned from n ``(..., M)`` outcomes and a known reference ``(..., q)``.
 
@@ -101,7 +99,7 @@ def confidence(
     if not 0.0 < level < 1.0:
         raise InvalidInputError("level", f"is {level}", "pass a probability such as 0.90")
     n = np.asarray(n, dtype=float)
-    value = geometry.distances(bank, reference, kernels)
+    value = geometry.distances(bank, reference)
     root = np.sqrt(np.maximum(n, 1.0))
     bounded = isinstance(geometry, Scores | LabelGeometry)
     b0, sd, small = noise(geometry, bank, reference, value=value, root=root)

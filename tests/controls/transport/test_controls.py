@@ -17,7 +17,7 @@ class Squared(tr.Scalars):
 
     name = ""
 
-    def distances(self, bank, reference, kernels=None):
+    def distances(self, bank, reference):
         return super().distances(bank, reference) ** 2
 
 

@@ -116,7 +116,7 @@ def test_in_the_arena(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     event = np.eye(2)[rng.integers(0, 2, 40)]
     write_npz(tmp_path / "runs.npz", _matrix(np.where(event == 1, 1.0, 10.0), event))
-    unit = {"path": str(tmp_path / "runs.npz"), "order": "given", "seeds": 2, "rounds": None, "components": 10}
+    unit = {"path": str(tmp_path / "runs.npz"), "order": "given", "seeds": 2, "rounds": None}
     unit |= {"signal": "par10", "policy": "ucb1", "attempts": 2, "patience": "half"}
     metrics = run_one(unit)["metrics"]
     assert metrics["solved"] == [1.0, 1.0]

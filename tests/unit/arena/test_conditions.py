@@ -174,12 +174,22 @@ def test_newcomers_are_added_when_they_join() -> None:
     assert player._router.agents[-2:] == (str(BEST), "1"), "the best one, then the middling one"
 
 
-@pytest.mark.parametrize("world", ["features", "embeddings", "runtime"])
+def _worded() -> Matrix:
+    rng = np.random.default_rng(5)
+    raw = np.where(rng.random((150, 2)) < 0.1, np.nan, rng.normal(size=(150, 2)) * [1.0, 1e4])
+    code = rng.random(150) < 0.5
+    text = np.array([f"{'def f(x)' if each else 'tell me of town'} {n}" for n, each in enumerate(code)])
+    reward = (rng.random((150, 2)) < np.where(code[:, None], [0.9, 0.2], [0.2, 0.9])).astype(float)
+    return Matrix("worded", ("a", "b"), reward, features=raw, text=text)
+
+
+@pytest.mark.parametrize("world", ["features", "embeddings", "runtime", "features and text"])
 def test_the_orchestrator_chooses_as_the_engine_in_a_batch_does(world: str) -> None:
     matrix = {
         "features": _matrix(),
         "embeddings": gaming_matrix(GamingSettings(tasks=150, agents=5)),
         "runtime": _matrix(runtime=True),
+        "features and text": _worded(),
     }[world]
     build = discover_entrants()["auto"].build
     replays = [StagedReplay(unrolled(Replay(matrix, rounds=150, seeds=[0])), [0]) for _ in range(2)]

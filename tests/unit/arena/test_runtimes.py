@@ -74,7 +74,7 @@ def test_time_of_features_in_the_arena(tmp_path: Path) -> None:
     path = tmp_path / "toy.npz"
     write_npz(path, runtimes(feature_cost_s=np.full(4, 20.0)))
     assert read_npz(path).feature_cost_s is not None
-    unit = {"path": str(path), "order": "given", "seeds": 1, "rounds": None, "components": 10, "signal": "par10"}
+    unit = {"path": str(path), "order": "given", "seeds": 1, "rounds": None, "signal": "par10"}
     solved = {name: run_one({**unit, "policy": name})["metrics"]["solved"][0] for name in ("linucb", "ucb1", "oracle")}
     assert solved["linucb"] == 0.0, "the features take longer than the cutoff"
     assert solved["ucb1"] > 0.0
@@ -103,7 +103,7 @@ def test_every_task_is_played_unless_a_cap_is_given(tmp_path: Path) -> None:
     path = tmp_path / "large.npz"
     write_npz(path, Matrix("large", ("a", "b"), np.tile([0.0, 1.0], (2100, 1))))
     unit = {"path": str(path), "order": "given", "policy": "random", "seeds": 1, "rounds": None}
-    unit |= {"components": 10, "signal": "log-uniform"}
+    unit |= {"signal": "log-uniform"}
     assert run_one(unit)["rounds"] == 2100
     assert run_one({**unit, "at_most": 50})["rounds"] == 50
     assert run_one({**unit, "rounds": 70, "at_most": 50})["rounds"] == 50

@@ -8,15 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bot_orch.encoders import HashedText
+from bot_orch import Orchestrator, Task
+from bot_orch.encoders import HashedWords
 from bot_orch.environments.matrix import context
-from bot_orch.environments.matrix.context import context_of, encoded_texts
+from bot_orch.environments.matrix.context import context_of, encoded_texts, inputs_of
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError
+from bot_orch.experiments.arena.entrants.peer_vw import VowpalWabbit
 from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import play
+from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.policies.registry import make_policy
 
 R = np.array([[0.0, 1.0], [0.5, 0.25], [1.0, 0.0]])
 TEXT = np.array(["x = [i for i in range(9)]", "Who was the first king of Rome?", "naïve; ünïcode?"])
@@ -44,13 +47,60 @@ def test_contextual_players_read_the_text(name: str) -> None:
 
 
 def test_numbers_of_the_text_are_those_of_a_live_router_behind_the_features() -> None:
-    np.testing.assert_array_equal(encoded_texts(TEXT), [HashedText()(str(text)) for text in TEXT])
+    np.testing.assert_array_equal(encoded_texts(TEXT), [HashedWords()(str(text)) for text in TEXT])
     features = np.array([[1.0, 5.0], [2.0, np.nan], [3.0, 7.0]])
-    both = context_of(Matrix("toy", ("a", "b"), R, features=features, text=TEXT), None)
-    alone = context_of(Matrix("toy", ("a", "b"), R, text=TEXT), None)
-    assert both is not None and alone is not None
-    assert both.shape[1] == alone.shape[1] + 3  # two features, and what is missing of them
+    matrix = Matrix("toy", ("a", "b"), R, features=features, text=TEXT)
+    router = Orchestrator(matrix.agents)
+    tasks = [Task(features=tuple(own), text=str(text)) for own, text in zip(features, TEXT, strict=True)]
+    live = [router.decide(task) for task in tasks]
+    found = inputs_of(matrix)
+    assert found is not None and (found.own, found.words) == (2, 64)
+    np.testing.assert_array_equal(found.values, [decision.features for decision in live])
+    assert {decision.encoder for decision in live} == {found.text}
+
+
+def test_a_replay_hands_over_raw_inputs() -> None:
+    features = np.array([[1e6, 5.0], [-2.0, np.nan], [3.0, np.inf]])
+    replay = Replay(Matrix("toy", ("a", "b"), R, features=features, text=TEXT), "given", seeds=[0, 1])
+    assert (replay.setup.inputs, replay.setup.text) == (2, "words@1:64#70")
+    for t in range(3):
+        shown = replay.before(t).inputs
+        assert shown is not None and shown.shape == (2, 72)
+        np.testing.assert_array_equal(shown[:, :2], np.where(np.isinf(features), np.nan, features)[[t, t]])
+        np.testing.assert_allclose(shown[0, 2:], HashedWords()(str(TEXT[t])), rtol=1e-6)
+    player = PolicyPlayer(make_policy("auto"), replay.setup)
+    assert player.uses_features and player.engine.settings.context_width == 72
+    assert player.engine.settings.words == 64
+    assert Replay(Matrix("toy", ("a", "b"), R)).before(0).inputs is None
+
+
+def test_context_of_peers_is_prepared_in_hindsight() -> None:
     assert Replay(Matrix("toy", ("a", "b"), R, text=TEXT)).setup.features == 2  # components: three rows span two
+    wide = np.random.default_rng(0).normal(size=(50, 30)) * 1e3
+    found = context_of(Matrix("toy", ("a", "b"), np.zeros((50, 2)), features=wide))
+    assert found is not None and found.shape == (50, 10)
+    assert np.isclose((found**2).sum(axis=1).mean(), 1.0)
+
+
+def test_vowpal_wabbit_gets_the_words_of_its_own_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vowpal_wabbit_next")
+    shown: list[str] = []
+    opened = VowpalWabbit._open
+
+    def watching(self: VowpalWabbit, workspace: object) -> None:
+        opened(self, workspace)
+        parse = self._parse
+        self._parse = lambda line: (shown.append(line), parse(line))[1]
+
+    monkeypatch.setattr(VowpalWabbit, "_open", watching)
+    replay = Replay(Matrix("toy", ("a", "b"), R, text=TEXT), "given", seeds=[0])
+    play(discover_entrants()["vw-regcb-sa"].build(replay.setup), replay)
+    lines = [line for line in shown if line.startswith("shared")]
+    assert len(lines) == 6, "a prediction and a lesson per round"
+    for t, text in enumerate(TEXT):
+        codes = [f"c_{code:g}" for code in HashedWords()(str(text))[6:] if code]
+        assert codes and lines[2 * t] == lines[2 * t + 1]
+        assert lines[2 * t].split()[-len(codes) :] == codes and lines[2 * t].count("c_") == len(codes)
 
 
 def test_a_set_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:

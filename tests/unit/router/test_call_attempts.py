@@ -64,7 +64,7 @@ def test_async_attempts() -> None:
         return "here"
 
     async def ask() -> list[str]:
-        router = Router({"hangs": hang, "answers": answer}, judge=lambda task, answer: 1.0, floor=1.0, seed=1)
+        router = Router({"hangs": hang, "answers": answer}, "random", judge=lambda task, answer: 1.0, seed=1)
         calls = [await router.acall(Task(), timeout_s=0.1, attempts=2) for _ in range(6)]
         assert any(call.earlier for call in calls)
         return [call.answer for call in calls]

@@ -129,25 +129,13 @@ def test_unequal_clouds_say_which_extra_is_missing(monkeypatch):
         tr.distance(geometry, tr.Cloud([[0.0], [1.5]]), tr.Cloud([[0.25], [1.0], [2.0]]))
 
 
-def test_numba_missing_says_which_extra(monkeypatch):
-    import sys
-
-    from bot_orch.transport import fast
-
-    monkeypatch.setitem(sys.modules, "numba", None)
-    fast.load.cache_clear()
-    with pytest.raises(MissingExtraError, match="fast"):
-        tr.kernels("numba")
-    fast.load.cache_clear()
-
-
-def test_the_core_imports_neither_pot_nor_numba_nor_an_optimiser():
+def test_the_core_imports_neither_pot_nor_an_optimiser():
     import subprocess
     import sys
 
     code = (
         "import sys, bot_orch.transport as t; t.distance(t.Scores(), t.Samples([0.1]), t.Samples([0.2]));"
-        "print([m for m in ('ot', 'numba', 'scipy.optimize') if m in sys.modules])"
+        "print([m for m in ('ot', 'scipy.optimize') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -170,7 +158,6 @@ def test_bad_parameters_are_refused():
         lambda: tr.ZeroOneLabels(3).embed_outcome([0.2, 0.2, 0.2]),
         lambda: tr.Sliced(dimension=3).embed_outcome([1.0, 2.0]),
         lambda: tr.CostCloud(1, capacity=1).embed(tr.Cloud([[0.0], [1.0]])),
-        lambda: tr.kernels("fortran"),
     ):
         with pytest.raises(InvalidInputError):
             build()

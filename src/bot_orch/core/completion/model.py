@@ -63,6 +63,9 @@ class Exit(NamedTuple):
         return self.cause == _DONE
 
 
+_UNTIMED = Exit(_DONE, -1)
+
+
 class Taken(NamedTuple):
     """What an outcome changed, to take it back if a reward replaces it.
 
@@ -132,7 +135,7 @@ class Completion:
         """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element."""
         if outcome.event:
             at = self._completed(state, agent, outcome.elapsed_s, reward=float(reward or 0.0))
-            return Taken(reward, 0.0, Exit(_DONE, at))
+            return Taken(reward, 0.0, _UNTIMED if at < 0 else Exit(_DONE, at))
         meaning, elapsed_s = self.meaning(outcome, reward), outcome.elapsed_s
         if meaning == "silence":
             return self._silence(state, agent, outcome)
@@ -229,8 +232,9 @@ class Completion:
     def _count(self, state: Arrays, agent: int) -> None:
         """Count an outcome; from time to time halve the counts of an agent: old ones fade, and none overflows."""
         outcomes = state["outcomes"]
-        outcomes[agent] += 1.0
-        if outcomes[agent] >= _MEMORY:
+        counted = outcomes[agent] + 1.0
+        outcomes[agent] = counted
+        if counted >= _MEMORY:
             _fade(state, agent)
 
 

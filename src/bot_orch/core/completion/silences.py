@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from bot_orch.arrays import nan_for_null, null_for_nan
 from bot_orch.core.completion.model import Taken, taken_from_list, taken_to_list
 from bot_orch.types import Decision, RandomKey, Terms
 
@@ -56,7 +56,7 @@ def remember(silences: dict[str, Silence], silence: Silence) -> None:
 def silence_to_dict(silence: Silence) -> dict[str, Any]:
     """JSON values; :func:`silence_from_dict` is the inverse."""
     decision = silence.decision
-    claims = [None if math.isnan(claim) else claim for claim in decision.claims]
+    claims = null_for_nan(decision.claims)
     return {
         "id": decision.id,
         "task_id": decision.task_id,
@@ -65,7 +65,7 @@ def silence_to_dict(silence: Silence) -> dict[str, Any]:
         "propensities": decision.propensities.tolist(),
         "penalty": decision.terms.alignment.tolist(),
         "counter": decision.key.counter,
-        "features": list(decision.features),
+        "features": null_for_nan(decision.features),
         **({"claims": claims} if claims else {}),
         **({"encoder": decision.encoder} if decision.encoder else {}),
         "taken": taken_to_list(silence.taken),
@@ -90,8 +90,8 @@ def silence_from_dict(document: dict[str, Any]) -> Silence:
         0.0,
         0,
         RandomKey(0, document["counter"]),
-        tuple(document["features"]),
-        tuple(math.nan if claim is None else claim for claim in document.get("claims", ())),
+        nan_for_null(document["features"]),
+        nan_for_null(document.get("claims", ())),
         document.get("encoder", ""),
         audit=document.get("audit", False),
     )

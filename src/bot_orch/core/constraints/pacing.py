@@ -126,7 +126,6 @@ class Pacing:
         found: dict[str, Schema] = {
             "guard": {
                 "estimate": Field(),
-                "optimistic": Field(),
                 "reward": Field(),
                 "outcomes": Field(),
                 "tasks": Field(per_agent=False),
@@ -173,7 +172,6 @@ class Pacing:
         rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
         guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
         trust, hope = plan.trust[..., None], choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)
-        guard["optimistic"] += rate[..., None] * (hope - guard["optimistic"])
         score = trust * hope + (1.0 - trust) * plan.typical - base
         if eligible is not None:
             score = np.where(eligible, score, -np.inf)
@@ -217,10 +215,10 @@ class Pacing:
                 if not seen:
                     lates.see(state, agent, late if known is None else np.where(np.isfinite(known), np.nan, late))
             elif isinstance(constraint, Quality):
-                short = _shortfall(guard["optimistic"], usage.reward[..., None], constraint.within)[..., 0]
+                short = _shortfall(guard["estimate"], usage.reward[..., None], constraint.within)[..., 0]
                 charged = None
                 if before is not None:
-                    charged = _shortfall(guard["optimistic"], before.reward[..., None], constraint.within)[..., 0]
+                    charged = _shortfall(guard["estimate"], before.reward[..., None], constraint.within)[..., 0]
                 self.multipliers[index].charge(state, _due(short, 1.0, charged))
         if estimate is not None:
             self._judge(guard, agent, usage.reward, estimate=estimate)
@@ -281,7 +279,7 @@ class Pacing:
         multiplier, usage, constraint = self.multipliers[index], plan.usage[index], self.constraints[index]
         expected = usage.expected
         if isinstance(constraint, Quality):
-            expected = _shortfall(parts["guard"]["optimistic"], choice.estimate, constraint.within)
+            expected = _shortfall(parts["guard"]["estimate"], choice.estimate, constraint.within)
         shape = others.shape
         direction, expected = np.broadcast_to(usage.direction, shape), np.broadcast_to(expected, shape)
         best = np.argmax(others[..., None, :] - multiplier.grid[:, None] * direction[..., None, :], axis=-1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, widened
 
 __all__ = ["Prices", "forgetful_add"]
 
@@ -70,6 +70,15 @@ class Prices:
             "base": Field(),
             "predicted": Field(),
         }
+
+    def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
+        """The initial ``state`` with what was ``learned``; features that are new were zero so far."""
+        found = widened(state, learned)
+        if "base" in state and "base" not in learned and "usd" in learned:  # no task had features
+            usual = np.maximum(found["usd"] / np.maximum(found["outcomes"], 1.0), _LEAST_USD)
+            base = np.where(found["outcomes"] > 0.0, np.log(usual), found["base"])
+            found |= {"base": base, "predicted": found["usd"].copy()}
+        return found
 
     def expected(self, state: Arrays, stated: Floats, price: Floats | None = None) -> Floats:
         """Expected costs without features in units of reward, ``batch + (M,)``, from configured costs ``(M,)``."""

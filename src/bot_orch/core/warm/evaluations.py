@@ -31,7 +31,7 @@ class Evaluations:
     rewards
         Rewards in [0, 1], (n, M).
     features
-        Features of the tasks, (n, d), or None.
+        Features of the tasks, (n, d), NaN where a number is missing; or None.
     weight
         How many outcomes a row counts for, (n,), or one number for all.
     encoded
@@ -243,6 +243,6 @@ def _features(features: Any, n: int) -> Floats:
     found = _numbers("features", features, "pass an array (rows, features)")
     if found.ndim != 2 or len(found) != n:
         raise InvalidInputError("features", f"have the shape {found.shape}", f"pass {n} rows, as many as evaluations")
-    if not np.isfinite(found).all():
-        raise InvalidInputError("features", "hold a number that is not finite", "impute it or drop the row")
+    if np.isinf(found).any():
+        raise InvalidInputError("features", "hold a number that is not finite", "pass nan where one is missing")
     return found

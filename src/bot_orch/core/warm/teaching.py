@@ -99,12 +99,19 @@ def _learn(policy: Policy, state: Arrays, lessons: list[tuple[int, int]], *, giv
 
 
 def _lessons(given: Evaluations, most: float) -> Iterator[tuple[int, int]]:
-    """(row, agent) of each lesson. Weights add up per agent, and a lesson is due whenever the sum passes an integer."""
+    """(row, agent) of each lesson. Weights add up per agent, and a lesson is due whenever the sum passes an integer.
+
+    A table with several agents per row has no order that means anything: its lessons are shuffled, by a fixed seed, so
+    that the first ones show many different tasks and no group of rows looks like a change of the world.
+    """
     known = np.isfinite(given.rewards)
     weight = np.where(known, np.asarray(given.weight)[:, None], 0.0)
     total = weight.sum(axis=0)
     weight *= np.minimum(1.0, most / np.maximum(total, 1e-300))
     due = np.floor(np.cumsum(weight, axis=0) + 1e-9)
     times = np.diff(due, axis=0, prepend=0.0).astype(int)
-    for row, agent in np.argwhere(times):
+    pairs = np.argwhere(times)
+    if (np.count_nonzero(known, axis=1) > 1).any():
+        pairs = np.random.default_rng(0).permutation(pairs)
+    for row, agent in pairs:
         yield from [(int(row), int(agent))] * int(times[row, agent])

@@ -57,6 +57,14 @@ class WarmStart(Policy):
         both = {f"{prefix}_{name}": field for prefix in ("warm", "cold") for name, field in own.items()}
         return {**both, "lead": Field(), "compared": Field(per_agent=False)}
 
+    def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
+        """Each state goes on with its own."""
+        found: Arrays = {name: learned.get(name, state[name]) for name in ("lead", "compared")}
+        for prefix in ("warm", "cold"):
+            part = self.policy.adopt(_half(state, prefix), _half(learned, prefix))
+            found |= {f"{prefix}_{name}": array for name, array in part.items()}
+        return found
+
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """A mixture of both choices while the trial lasts, then the choice of the state that was kept."""
         share = _warm_share(state)

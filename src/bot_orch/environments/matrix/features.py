@@ -1,6 +1,8 @@
-"""Turn raw features into a context: imputed, tamed, standardised, reduced to a few principal components.
+"""Features prepared in hindsight: imputed, tamed, standardised, reduced to a few principal components.
 
-The transform reads features only, never an outcome, so it gives nothing away that is not known before the choice.
+The transform reads features only, never an outcome, but those of all tasks at once, which no live router knows. Peers
+that bring no preparation of their own get its result; our policies prepare raw numbers online, see
+:mod:`bot_orch.core.context`.
 """
 
 from __future__ import annotations

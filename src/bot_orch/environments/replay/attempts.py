@@ -61,7 +61,7 @@ class AttemptReplay(Replay):
             raise InvalidInputError("attempts", problem, "pass a set with time_s, event and cutoff_s and no reward")
         super().__init__(matrix, order, rounds, seeds=[seed], **settings)
         self._runtime, self.attempts = matrix.runtime, attempts
-        counted = feature_time and self.context is not None and matrix.feature_cost_s is not None
+        counted = feature_time and self.inputs is not None and matrix.feature_cost_s is not None
         self._before_s = matrix.feature_cost_s if counted else None
         self._later_keys = derive_keys(["arena attempt", matrix.name], self.seeds)
         self._open: RoundContext | None = None

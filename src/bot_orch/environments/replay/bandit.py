@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
-from bot_orch.environments.matrix.context import context_of
+from bot_orch.environments.matrix.context import Inputs, context_of, inputs_of
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.signal import make_signal
 from bot_orch.errors import InvalidInputError
@@ -36,7 +36,8 @@ class RoundContext:
     Attributes
     ----------
     context
-        ``(seeds, d)`` prepared features, those of the text included, or ``None``.
+        ``(seeds, d)`` features prepared in hindsight, from all tasks at once, those of the text included, or ``None``:
+        for libraries that bring no preparation of their own.
     eligible
         ``(seeds, M)`` who can take the task; ``None`` means everybody.
     reference
@@ -46,6 +47,9 @@ class RoundContext:
     claims
         ``(seeds, M)`` probability of being right that each agent states of itself, NaN where it states none, or
         ``None``.
+    inputs
+        ``(seeds, width)`` what a user would hand over with the tasks, or ``None``: their own numbers as they are, NaN
+        where one is missing, then those of the encoder for their texts.
     """
 
     t: int
@@ -55,6 +59,7 @@ class RoundContext:
     reference: Floats | None
     cutoff_s: Floats | None
     claims: Floats | None = None
+    inputs: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +138,9 @@ class Setup:
 
     ``latency_target_s``, ``cost_weight`` and ``budget_usd`` are what the user wants beside reward: outcomes within a
     time, how much reward a dollar is worth, and at most so many dollars per task. ``price`` holds dollars per call that
-    are known in advance, NaN where unknown.
+    are known in advance, NaN where unknown. ``features`` is the width of the context prepared in hindsight; of the raw
+    inputs ``inputs`` are the tasks' own, and the others those of the encoder with the label ``text``. ``rounds`` is how
+    many there will be, None where nobody knows: no policy of a live router reads it.
     """
 
     agents: int
@@ -151,6 +158,9 @@ class Setup:
     audit_rate: float = 0.0
     budget_usd: float | None = None
     price: tuple[float, ...] | None = None
+    rounds: int | None = None
+    inputs: int = 0
+    text: str = ""
 
 
 def task_order(matrix: Matrix, order: Order, rounds: int, *, seed: int) -> Ints:
@@ -180,8 +190,6 @@ class Replay:
         Number of rounds; as many as there are tasks if None.
     seeds
         Which seeds; seed s sees the same tasks and trials whatever the policy and whatever the other seeds.
-    components
-        How many principal components of the features, those of a text included, make the context; None for all.
     signal
         How a runtime set is learned from, see :mod:`~bot_orch.environments.replay.signal`.
     latency_target_s, cost_weight, budget_usd, price
@@ -190,8 +198,8 @@ class Replay:
         When outcomes come back.
     audit_rate
         Share of rounds, drawn at random, in which the true reward is told beside the judge's.
-    rows, context
-        Tasks of the rounds, ``(rounds, seeds)``, instead of an order, and the prepared context of all tasks then.
+    rows, context, inputs
+        Tasks of the rounds, ``(rounds, seeds)``, instead of an order, and context and inputs of all tasks then.
 
     Examples
     --------
@@ -212,7 +220,6 @@ class Replay:
         rounds: int | None = None,
         *,
         seeds: range | list[int] = range(10),
-        components: int | None = 10,
         signal: str = "log-uniform",
         latency_target_s: float | None = None,
         cost_weight: float = 0.0,
@@ -222,6 +229,7 @@ class Replay:
         audit_rate: float = 0.0,
         rows: Ints | None = None,
         context: Floats | None = None,
+        inputs: Inputs | None = None,
     ) -> None:
         if order not in ORDERS:
             raise InvalidInputError("order", f"{order!r} is not known", f"choose one of {', '.join(ORDERS)}")
@@ -231,8 +239,8 @@ class Replay:
         self.matrix, self.order, self.rounds, self.seeds = matrix, order, n, list(seeds)
         if rows is None:
             rows = np.stack([task_order(matrix, order, n, seed=seed) for seed in self.seeds], axis=1)
-            context = context_of(matrix, components)
-        self.rows, self.context = rows, context
+            context, inputs = context_of(matrix), inputs_of(matrix)
+        self.rows, self.context, self.inputs = rows, context, inputs
         self._draw_keys = derive_keys(["arena draw", matrix.name], self.seeds)
         self._trial_keys = derive_keys(["arena trial", matrix.name], self.seeds)
         self._player_keys = derive_keys(["arena player", matrix.name], self.seeds)
@@ -269,6 +277,9 @@ class Replay:
             audit_rate=self._audit_rate,
             budget_usd=budget_usd,
             price=price,
+            rounds=self.rounds,
+            inputs=0 if self.inputs is None else self.inputs.own,
+            text="" if self.inputs is None else self.inputs.text,
         )
 
     def draws(self, t: int) -> Floats:
@@ -305,6 +316,7 @@ class Replay:
             reference=None if m.reference_embed is None else m.reference_embed[rows],
             cutoff_s=None if m.runtime is None else m.runtime.cutoff_s[rows, 0],
             claims=None if m.claims is None else m.claims[rows],
+            inputs=None if self.inputs is None else self.inputs.values[rows],
         )
 
     def after(self, t: int, agent: Ints, audit: Bools | None = None) -> RoundOutcome:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.environments.matrix.context import Inputs
 from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.environments.replay.bandit import Replay, RoundOutcome
 
@@ -28,8 +29,8 @@ class Stage:
         What can be learned; one row per round.
     ranking
         The agents of the file by mean reward, best first.
-    context
-        Prepared features of the rounds, or None.
+    context, inputs
+        Of the rounds, as :class:`~bot_orch.environments.replay.bandit.RoundContext` has them, or None.
     truth
         ``(rounds, M)`` what is scored, where that differs from the reward learned.
     late
@@ -50,6 +51,7 @@ class Stage:
     ranking: Ints
     context: Floats | None = None
     _: KW_ONLY
+    inputs: Inputs | None = None
     truth: Floats | None = None
     late: Ints | None = None
     cut: Bools | None = None
@@ -65,7 +67,7 @@ class Stage:
 
 
 def rows_of(matrix: Matrix, rows: Ints) -> Matrix:
-    """A matrix of these rows, in this order, without features, texts and groups: the context is prepared already.
+    """A matrix of these rows, in this order, without features, texts and groups: a stage has inputs and context.
 
     Examples
     --------
@@ -84,12 +86,17 @@ def rows_of(matrix: Matrix, rows: Ints) -> Matrix:
 
 def unrolled(replay: Replay) -> list[Stage]:
     """The rounds of every seed of a replay, unchanged."""
-    m, context = replay.matrix, replay.context
+    m, context, inputs = replay.matrix, replay.context, replay.inputs
     known = np.isfinite(m.reward)
     mean = np.where(known, m.reward, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     ranking = np.argsort(-mean, kind="stable")
     return [
-        Stage(rows_of(m, rows), ranking, None if context is None else context[rows])
+        Stage(
+            rows_of(m, rows),
+            ranking,
+            None if context is None else context[rows],
+            inputs=None if inputs is None else replace(inputs, values=inputs.values[rows]),
+        )
         for rows in np.ascontiguousarray(replay.rows.T)
     ]
 
@@ -116,6 +123,7 @@ class StagedReplay(Replay):
             seeds=list(seeds),
             rows=rows,
             context=_stacked([stage.context for stage in stages]),
+            inputs=_together([stage.inputs for stage in stages]),
             audit_rate=first.audit_rate,
             **options,
         )
@@ -188,6 +196,11 @@ def _joined(matrices: Sequence[Matrix]) -> Matrix:
             )
         )
     return replace(first, **changed)
+
+
+def _together(inputs: Sequence[Inputs | None]) -> Inputs | None:
+    known = [each for each in inputs if each is not None]
+    return replace(known[0], values=np.concatenate([each.values for each in known])) if known else None
 
 
 def _stacked(arrays: Sequence[Any]) -> Any:

@@ -30,7 +30,9 @@ __all__ = ["write_page"]
 _TITLE = "<h1>BOT-Orch: the arena</h1>"
 _INTRO = (
     "<h2>How to read it</h2><p>Bandit replay: a policy sees a task's features, chooses an agent and sees only "
-    "that agent's outcome. <b>normalised</b> = (reward − random) / (best single agent in hindsight − random): 0 is a "
+    "that agent's outcome. Our policies get features and text as they are and prepare them online; peers bring no "
+    "preparation and get features prepared in hindsight, a control that favours them. "
+    "<b>normalised</b> = (reward − random) / (best single agent in hindsight − random): 0 is a "
     "random choice, 1 the best single agent, more than 1 is earned by choosing task by task. Every policy meets the "
     'same tasks in the same order, seed by seed. <span class="in">Green</span>: best of the data set, or within one '
     "standard error of the best over paired seeds; in the verdict: better, zero outside the interval. Runtime "

@@ -1,4 +1,8 @@
-"""Other libraries in the same replay: one learner per seed, each in its own loop over the same tasks and features."""
+"""Other libraries in the same replay: one learner per seed, each in its own loop over the same tasks.
+
+They bring no preparation of features, so they get the context that is prepared in hindsight: a control that favours
+them, as our policies get raw inputs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from copy import deepcopy
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.core.text import TextFeatures
 from bot_orch.environments.replay.attempts import STOPPED
 from bot_orch.environments.replay.bandit import RoundContext, RoundOutcome, Setup
 from bot_orch.experiments.harness.players import Pick, Player
@@ -20,14 +25,16 @@ class Learner(ABC):
     """A bandit of another library, for one seed.
 
     ``t`` is the round (from 1) that a call is about, and ``now`` the round under way: outcomes may come later.
+    ``words`` are the codes of the words of the task to pull for.
     """
 
     t: int = 0
     now: int = 0
+    words: Sequence[int] = ()
 
     @abstractmethod
     def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
-        """Choose one of ``arms`` for a task with features ``x`` (empty where there are none)."""
+        """Choose one of ``arms`` for a task with prepared features ``x`` (empty where there are none)."""
 
     @abstractmethod
     def update(self, x: Floats, arm: int, reward: float) -> None:
@@ -42,7 +49,8 @@ class PerSeedPlayer(Player):
     """As many learners as there are seeds; learner b is built from the key of seed b."""
 
     def __init__(self, setup: Setup, build: Callable[[Setup, int], Learner], *, uses_features: bool = True) -> None:
-        self.uses_features = uses_features
+        self.uses_features = uses_features and bool(setup.features or setup.text)
+        self._words = TextFeatures.parse(setup.text).words if setup.text else 0
         self._learners = [build(setup, int(key % 2**31)) for key in setup.keys]
         self._everyone = list(range(setup.agents))
         self._nothing = np.zeros((setup.seeds, 0))
@@ -53,6 +61,8 @@ class PerSeedPlayer(Player):
         chosen = np.empty(len(self._learners), dtype=np.int64)
         for b, learner in enumerate(self._learners):
             learner.t = learner.now = before.t
+            if self._words and before.inputs is not None:
+                learner.words = [int(code) for code in before.inputs[b, -self._words :] if code]
             arms = self._everyone if before.eligible is None else np.flatnonzero(before.eligible[b]).tolist()
             chosen[b] = learner.pull(x[b], arms, float(u[b]))
         return Pick(chosen)

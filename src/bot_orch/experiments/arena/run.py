@@ -61,7 +61,6 @@ class ArenaPlan:
     attempts: int = 1
     patience: PatienceRule = "learned"
     orders: Sequence[Order] = ("shuffled",)
-    components: int = 10
     signal: str = "log-uniform"
     jobs: int = 1
     shares: bool = False
@@ -116,7 +115,6 @@ class ArenaPlan:
         return {
             "seeds": self.seeds,
             "rounds": self.rounds,
-            "components": self.components,
             "signal": self.signal,
             **{name: value for name, value in wanted.items() if value},
         }
@@ -128,7 +126,6 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
     rounds = unit["rounds"] or len(matrix.playable)
     rounds = min(rounds, unit.get("at_most") or rounds)
     options: dict[str, Any] = {
-        "components": unit["components"],
         "signal": unit["signal"],
         "latency_target_s": unit.get("latency_target_s"),
         "cost_weight": unit.get("cost_weight", 0.0),
@@ -169,7 +166,7 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
 
 def _attempted(unit: Mapping[str, Any], replay: Replay, entrant: Entrant) -> dict[str, Any]:
     """Score rounds of several attempts; shares are those of the first ones. No verdict: its sums are of one attempt."""
-    settings = {"components": unit["components"], "signal": unit["signal"]}
+    settings = {"signal": unit["signal"]}
     trace = play_attempts_of(replay, entrant.build, unit["attempts"], rule=unit["patience"], settings=settings)
     return score(replay, chosen(replay, trace.agent), own=attempt_readers(replay, trace))
 
@@ -217,7 +214,7 @@ def _preflight(plan: ArenaPlan) -> None:
         raise InvalidInputError("--conditions", "is given beside --attempts", "pass one of them")
     for path in plan.paths if plan.attempts > 1 else ():
         _check_attempts(plan, load_matrix(path))
-    setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]))
+    setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]), inputs=1)
     entrants = discover_entrants()
     for name in plan.policies:
         entrants[name].build(setup)

@@ -3,7 +3,7 @@
 Their protocol: a router learns online from the prompts of ``val`` in a random order, then from those of ``test``; it
 is paced by the same budget throughout, and reward and dollars of ``test`` are reported, over 20 seeds. Theirs starts
 from priors worth 1,164 outcomes of another split and sees MiniLM embeddings; ours starts from nothing but a price list
-and sees :class:`~bot_orch.encoders.HashedText`.
+and sees :class:`~bot_orch.encoders.HashedWords`.
 
     python -m bot_orch.experiments.budget.paretobandit paretobandit_k3.npz --published paretobandit_k3_published.csv
 
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
-from bot_orch.encoders import HashedText
+from bot_orch.environments.matrix.context import Inputs, inputs_of
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.harness.budget_figure import plot_hull
@@ -49,13 +49,13 @@ _TOKENS = (200.0, 400.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitSet:
-    """Outcomes of every agent (T, M), features of the texts (T, d), and which rows are reported."""
+    """Outcomes of every agent (T, M), the encoder's numbers of the texts, and which rows are reported."""
 
     agents: tuple[str, ...]
     reward: Floats
     cost_usd: Floats
     _: KW_ONLY
-    features: Floats
+    inputs: Inputs
     test: Bools
 
 
@@ -71,11 +71,11 @@ class Point:
 def read_set(path: Path) -> SplitSet:
     """Read a set with ``text`` and ``split``, and encode its texts."""
     with np.load(path, allow_pickle=False) as file:
-        encode = HashedText()
-        features = np.array([encode(str(text)) for text in file["text"]])
         agents = tuple(str(name) for name in file["agent"])
         reward, cost = (np.asarray(file[key], dtype=float) for key in ("reward", "cost_usd"))
-        return SplitSet(agents, reward, cost, features=features, test=np.asarray(file["split"] == "test"))
+        inputs = inputs_of(Matrix("paretobandit", agents, reward, text=file["text"]))
+        assert inputs is not None  # noqa: S101 - there are texts
+        return SplitSet(agents, reward, cost, inputs=inputs, test=np.asarray(file["split"] == "test"))
 
 
 def orders(found: SplitSet, seeds: int) -> Ints:
@@ -90,10 +90,10 @@ def orders(found: SplitSet, seeds: int) -> Ints:
 
 def paced_point(found: SplitSet, policy: Policy, budget: float, *, seeds: int, prices: bool = True) -> Point:
     """Learn on val, go on on test, one budget throughout."""
-    matrix = Matrix("paretobandit", found.agents, found.reward, features=found.features, cost_usd=found.cost_usd)
+    matrix = Matrix("paretobandit", found.agents, found.reward, cost_usd=found.cost_usd)
     price = tuple(_price(name) for name in found.agents) if prices else None
-    replay = Replay(matrix, "given", seeds=range(seeds), components=None, budget_usd=budget, price=price)
-    replay.context, replay.rows = found.features, orders(found, seeds)
+    replay = Replay(matrix, "given", seeds=range(seeds), budget_usd=budget, price=price)
+    replay.inputs, replay.rows = found.inputs, orders(found, seeds)
     agent = play(PolicyPlayer(policy, replay.setup), replay).agent
     reported = slice(int(np.count_nonzero(~found.test)), None)
     reward, cost = (values[replay.rows, agent][reported].mean(axis=0) for values in (found.reward, found.cost_usd))

@@ -1,8 +1,7 @@
 """Units of work on Ray: a cluster, or this machine.
 
-Units travel as text and come back as text. A worker runs one at a time, on one thread, with the kernels of the process
-that asked (:mod:`bot_orch.kernels`), and keeps them for the next. Ray runs a unit again when its worker or its node
-dies; each result is read once, by the driver. So no unit is lost and none is counted twice.
+Units travel as text and come back as text. A worker runs one at a time, on one thread. Ray runs a unit again when
+its worker or its node dies; each result is read once, by the driver. So no unit is lost and none is counted twice.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 from bot_orch.errors import BotOrchError, MissingExtraError
 from bot_orch.experiments.harness.jobs import Job, answer, ask, read_answer
-from bot_orch.kernels import VARIABLE
 
 __all__ = ["run_ray"]
 
@@ -110,8 +108,6 @@ def _start(ray: Any, processes: int, address: str) -> None:
     if address == "local":
         options |= {"num_cpus": processes, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an experiment does not call home
-    elif VARIABLE in os.environ:  # workers elsewhere do not have our environment
-        options["runtime_env"] = {"env_vars": {VARIABLE: os.environ[VARIABLE]}}
     _probe(address)
     try:
         ray.init(**options)

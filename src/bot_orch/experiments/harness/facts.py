@@ -11,7 +11,7 @@ from bot_orch._version import __version__
 
 __all__ = ["machine_facts", "run_time"]
 
-_LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy", "numba": "numba", "matplotlib": "matplotlib"}
+_LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy", "matplotlib": "matplotlib"}
 
 
 def machine_facts() -> dict[str, str]:

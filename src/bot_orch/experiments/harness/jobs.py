@@ -10,7 +10,6 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.errors import BotOrchError
 from bot_orch.experiments.harness.experiment import Unit, discover
-from bot_orch.kernels import VARIABLE, kernel_kind
 
 __all__ = ["Job", "answer", "ask", "read_answer", "run_unit"]
 
@@ -29,8 +28,7 @@ def run_unit(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def ask(job: Job) -> str:
     """A job as text, to be sent to another process or machine."""
-    run = {"run": job[0], "params": dict(job[1].params)}
-    return json.dumps({**run, "version": __version__, "kernels": kernel_kind()})
+    return json.dumps({"run": job[0], "params": dict(job[1].params), "version": __version__})
 
 
 def answer(question: str) -> str:
@@ -46,10 +44,6 @@ def answer(question: str) -> str:
         problem = f"a worker has bot-orch {__version__}, this process {asked['version']}; install the same on all nodes"
         return json.dumps({"error": problem})
     try:
-        if asked["kernels"] != kernel_kind():
-            problem = f"a worker runs {kernel_kind()} kernels, this process {asked['kernels']} ones"
-            remedy = f"install the extra fast on all nodes or on none, or set {VARIABLE}=plain everywhere"
-            raise BotOrchError(f"{problem}; {remedy}")
         return json.dumps({"payload": run_unit(asked["run"], asked["params"])})
     except BotOrchError as error:
         return json.dumps({"error": str(error)})

@@ -90,7 +90,8 @@ class LivePlayer(Player):
         return Agent(str(index), price=price if math.isfinite(price) else None)
 
     def _task(self, before: RoundContext, able: range | list[int]) -> Task:
-        features = tuple(before.context[0].tolist()) if self._context and before.context is not None else ()
+        features = tuple(before.inputs[0].tolist()) if self._context and before.inputs is not None else ()
+        encoded = "" if not features or self._settings.text is None else str(self._settings.text)
         reference = None
         if self._compares_points and before.reference is not None and np.isfinite(before.reference[0]).all():
             reference = Cloud(before.reference[0][None])
@@ -98,7 +99,7 @@ class LivePlayer(Player):
         if self._claims and before.claims is not None:
             stated = before.claims[0]
             claims = {str(index): float(stated[index]) for index in able if math.isfinite(stated[index])}
-        return Task(str(before.t), features=features, reference=reference, claims=claims)
+        return Task(str(before.t), features=features, reference=reference, claims=claims, encoded=encoded)
 
     def _output(self, after: RoundOutcome) -> Measure | None:
         alignment = self._settings.alignment

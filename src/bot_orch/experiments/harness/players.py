@@ -17,6 +17,7 @@ from bot_orch.core.constraints import Budget, Constraint
 from bot_orch.core.engine import Engine, Learned, Observation, Prepared
 from bot_orch.core.reward import read_rows
 from bot_orch.core.settings import Lambda, Settings
+from bot_orch.core.text import TextFeatures
 from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome, Setup
 from bot_orch.policies.base import Policy
 from bot_orch.transport.geometries.labels import ZeroOneLabels
@@ -42,7 +43,7 @@ class Pick:
 class Player(ABC):
     """The running state of one entrant in one replay.
 
-    ``uses_features``: whether it reads the context, and so has to wait for its features.
+    ``uses_features``: whether it reads features, and so has to wait for them.
     """
 
     uses_features: bool = True
@@ -73,6 +74,8 @@ class Player(ABC):
 class PolicyPlayer(Player):
     """A policy of :mod:`bot_orch.policies` in the engine of the live router, one batch element per seed.
 
+    It gets the raw inputs of the tasks, as a user would hand them over; the engine prepares them online.
+
     Parameters
     ----------
     lambda_
@@ -80,7 +83,7 @@ class PolicyPlayer(Player):
     floor
         Likewise; none by default, as a replay needs no propensities for later.
     context
-        Whether the policy is shown features.
+        Whether the policy is shown the tasks' inputs.
     claims
         Whether the policy is shown the agents' claims.
     """
@@ -95,14 +98,16 @@ class PolicyPlayer(Player):
         context: bool = True,
         claims: bool = True,
     ) -> None:
-        self.shows_context, self.shows_claims = context and setup.features > 0, claims
+        self.shows_context, self.shows_claims = context and bool(setup.inputs or setup.text), claims
         self.uses_features = self.shows_context and reads_features(policy)
         alignment = alignment_for(setup) if lambda_ != 0.0 and policy.uses_alignment else None
         self.engine = Engine(
             Settings(
                 policy,
                 lambda_=lambda_,
-                n_features=setup.features if self.shows_context else 0,
+                n_features=setup.inputs if self.shows_context else 0,
+                encoder="builtin",
+                text=TextFeatures.parse(setup.text) if self.shows_context and setup.text else None,
                 floor=floor,
                 alignment=alignment,
                 cost_weight=setup.cost_weight if setup.has_cost else 0.0,
@@ -123,7 +128,7 @@ class PolicyPlayer(Player):
         observed = Observation(
             before.t,
             self._cost,
-            context=before.context if self.shows_context else None,
+            context=before.inputs if self.shows_context else None,
             eligible=before.eligible,
             reference=None if alignment is None else _embedded(alignment, before.reference),
             pending=self._waiting,

@@ -158,7 +158,7 @@ def _extras(replay: Replay, feature_time: bool) -> dict[str, Floats]:
     found: dict[str, Floats] = {}
     if m.runtime is not None:
         runtime = m.runtime
-        if feature_time and replay.context is not None and m.feature_cost_s is not None:
+        if feature_time and replay.inputs is not None and m.feature_cost_s is not None:
             runtime = runtime.after(m.feature_cost_s)
         found = {"solved": _ran(runtime, runtime.event), "par10": _ran(runtime, runtime.par10)}
     others = {"cost_usd": m.cost_usd, "mean_observed_time": m.elapsed_s, "true_reward": m.true_reward}

@@ -87,7 +87,6 @@ class MatrixEnvironment(Environment):
             s["order"],
             trial.rounds,
             seeds=list(trial.seeds),
-            components=s["components"],
             signal=s.get("signal", "log-uniform"),
         )
         player = PolicyPlayer(policy, replay.setup, trial.lambda_)
@@ -102,9 +101,9 @@ def environments() -> dict[str, Environment]:
     found: dict[str, Environment] = {
         "bernoulli": StreamEnvironment(_bernoulli, {"means": [0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "distances": None}),
         "reactive": ReactiveEnvironment(),
-        "gaming": MatrixEnvironment(_gaming, {**_gaming_options(), "order": "shuffled", "components": 10}),
+        "gaming": MatrixEnvironment(_gaming, {**_gaming_options(), "order": "shuffled"}),
         MATRIX: MatrixEnvironment(
-            lambda s: load_matrix(Path(s["path"])), {"order": "shuffled", "components": 10, "signal": "log-uniform"}
+            lambda s: load_matrix(Path(s["path"])), {"order": "shuffled", "signal": "log-uniform"}
         ),
     }
     for condition in ("iid", "noniid"):

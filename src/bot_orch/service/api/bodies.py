@@ -43,7 +43,7 @@ Key = Annotated[str, Meta(min_length=1, max_length=256)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Dollars = Annotated[float, Meta(ge=0, le=1e9)]
-Numbers = Annotated[tuple[float, ...], Meta(max_length=10_000)]
+Numbers = Annotated[tuple[float | None, ...], Meta(max_length=10_000)]  # null: a missing one
 
 
 class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from bot_orch.arrays import nan_for_null
 from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
 from bot_orch.eventlog.ids import is_id, tenant_of
 from bot_orch.eventlog.log import Row
@@ -202,7 +203,7 @@ def attempt_view(request: Request, event: AttemptEnded) -> AttemptView:
 
 def record_of(task: TaskBody) -> TaskRecord:
     """The task as it is logged: without its text."""
-    return TaskRecord(task.id, task.kind, task.features, task.reference, task.profiles, task.claims)
+    return TaskRecord(task.id, task.kind, nan_for_null(task.features), task.reference, task.profiles, task.claims)
 
 
 def idempotency_key(request: Request, space: KeySpace) -> str | None:

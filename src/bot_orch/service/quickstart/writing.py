@@ -34,7 +34,7 @@ router:
     usd: 1.0             # reward that a dollar is worth; dollars count for agents with a price
     seconds: 0.01        # reward that a second is worth
   # subject_to: {{usd_per_day: 5}}   # a daily budget; needs prices
-  floor: 0.02            # share of all traffic spread evenly over the agents
+  floor: 0.02            # share of all traffic that explores, most of it where little is known of late
 """
 _REWARD = "  success_reward: 1.0    # what an answer earns unless a judge below says otherwise\n"
 _JUDGES = {

@@ -287,9 +287,11 @@ class Writer(WatchedLog):
         """
         self._rollbacks += 1
         _log.error("storage failed", extra={"fields": {"error": type(error).__name__, "detail": str(error)}})
-        if isinstance(error, LogFencedError):  # another process goes on with this log
-            self.failed = error
-            self._refuse(group, error)
+        fenced = next((each for each in (self.failed, error) if isinstance(each, LogFencedError)), None)
+        if fenced is not None:  # another process goes on with this log, whatever else fails now
+            self.failed = fenced
+            await self._in_thread(self.log.rollback)
+            self._refuse(group, fenced)
             return
         lost = self._server is not None and isinstance(error, LogUnavailableError)
         if trusted and lost and await self._resume(group, error):

@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.measures import require
 from bot_orch.transport.quantiles import cell_means, level_widths
+from bot_orch.transport.vectors import l1, l2
 from bot_orch.types import Measure
 
 __all__ = ["Geometry", "LinearGeometry", "PointGeometry", "QuantileGeometry", "distance", "geometry_from_spec"]
@@ -102,9 +102,9 @@ class Geometry(ABC):
             raise InvalidInputError("outcome", "is not finite", "report it as censored, or drop it")
         return x
 
-    def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
+    def distances(self, bank: Floats, reference: Floats) -> Floats:
         """W between every agent's embedding ``(..., M, q)`` and the reference ``(..., q)``: ``(..., M)``."""
-        return kernels.l1(bank, reference) if self.order == 1 else kernels.l2(bank, reference)
+        return l1(bank, reference) if self.order == 1 else l2(bank, reference)
 
     def spec(self) -> dict[str, Any]:
         """JSON values; :func:`geometry_from_spec` is the inverse."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometries.base import LinearGeometry, cloud_of
 from bot_orch.transport.geometries.sliced import Sliced
 from bot_orch.transport.measures import require
+from bot_orch.transport.vectors import l2
 from bot_orch.types import Measure
 
 __all__ = ["Bures", "embedding_geometry", "psd_root"]
@@ -135,10 +135,10 @@ class Bures(LinearGeometry):
         """Points and weights of a cloud."""
         return cloud_of(measure, self.dimension)
 
-    def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
+    def distances(self, bank: Floats, reference: Floats) -> Floats:
         """See :class:`~bot_orch.transport.geometries.base.Geometry`; one batched eigenvalue problem if not diagonal."""
         if self.diagonal:
-            return kernels.l2(bank, reference)
+            return l2(bank, reference)
         m, s = self.split(bank)
         n, t = self.split(reference[..., None, :])
         root = psd_root(t)

@@ -10,7 +10,6 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometries.base import PointGeometry, check_order, cloud_of
 from bot_orch.transport.geometries.labels import LabelGeometry
 from bot_orch.transport.label_distance import check_ground_cost, transport_plan_cost
@@ -51,7 +50,7 @@ class CostLabels(LabelGeometry):
         """The largest cost."""
         return float(np.max(self.cost))
 
-    def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
+    def distances(self, bank: Floats, reference: Floats) -> Floats:
         """See :class:`~bot_orch.transport.geometries.base.Geometry`; one linear programme per unseen pair."""
         return self.solve(bank, reference)[0]
 
@@ -164,7 +163,7 @@ class CostCloud(PointGeometry):
         points = embedding[self.capacity :].reshape(self.capacity, self.dimension)
         return points[weights > 0], weights[weights > 0]
 
-    def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
+    def distances(self, bank: Floats, reference: Floats) -> Floats:
         """See :class:`~bot_orch.transport.geometries.base.Geometry`; one exact problem per unseen pair."""
         bank, target = np.broadcast_arrays(bank, reference[..., None, :])
         pairs = zip(bank.reshape(-1, self.width), target.reshape(-1, self.width), strict=True)

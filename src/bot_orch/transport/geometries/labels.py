@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.transport.backend import NUMPY, Kernels
 from bot_orch.transport.geometries.base import LinearGeometry
 from bot_orch.transport.measures import require
+from bot_orch.transport.vectors import l1
 from bot_orch.types import Measure
 
 __all__ = ["LabelGeometry", "OrderedLabels", "TreeLabels", "ZeroOneLabels"]
@@ -88,9 +88,9 @@ class LabelGeometry(LinearGeometry):
             )
         return p[None], np.ones(1)
 
-    def distances(self, bank: Floats, reference: Floats, kernels: Kernels = NUMPY) -> Floats:
+    def distances(self, bank: Floats, reference: Floats) -> Floats:
         """See :class:`~bot_orch.transport.geometries.base.Geometry`."""
-        return kernels.l1(bank, reference)
+        return l1(bank, reference)
 
     def probabilities(self, embedding: Floats) -> Floats:
         """Label probabilities ``(..., K)`` from embeddings ``(..., q)``."""

@@ -18,7 +18,7 @@ from bot_orch.experiments.arena.catalog.gaming import honest_only
 from bot_orch.experiments.harness.experiment import Experiment, FigureView, Results, Scale, Unit
 from bot_orch.experiments.harness.players import PolicyPlayer, play
 from bot_orch.experiments.harness.tables import ResultRow, TableView, rows_from_seeds
-from bot_orch.policies.auto.policy import Auto
+from bot_orch.policies.auto import Auto
 
 _FIRST, _PER_MATRIX = 10, 5  # seeds 0 to 9 are those that the priors were set on; every five share a matrix
 _FLOOR = 0.02  # the default of an orchestrator

@@ -41,7 +41,7 @@ def staged(matrix: Matrix, condition: str, order: Order, *, rounds: int, seeds: 
         wanted_change.change(stage, generator("arena condition", wanted_change.draws or condition, matrix.name, seed))
         for seed, stage in enumerate(unrolled(plain))
     ]
-    return StagedReplay(stages, plain.seeds, **{name: v for name, v in options.items() if name != "components"})
+    return StagedReplay(stages, plain.seeds, **options)
 
 
 def play_staged(build: Callable[[Setup], Player], replay: StagedReplay) -> ReplayTrace:

@@ -8,7 +8,7 @@ from bot_orch.core.settings import Lambda
 from bot_orch.environments.replay.bandit import Setup
 from bot_orch.experiments.arena.registry import Entrant
 from bot_orch.experiments.harness.players import Player, PolicyPlayer
-from bot_orch.policies.auto.policy import Auto
+from bot_orch.policies.auto import Auto
 
 __all__ = ["ENTRANTS", "FIXED_LAMBDAS"]
 

@@ -25,7 +25,7 @@ __all__ = ["ENTRANTS", "DegrootePlayer", "TornedePlayer"]
 
 
 class _RuntimePlayer(Player):
-    """Reads features and runtimes. Every agent is asked once before a model decides."""
+    """Reads features, prepared in hindsight, and runtimes. Every agent is asked once before a model decides."""
 
     def __init__(self, name: str, setup: Setup) -> None:
         self._name, self._setup = name, setup

@@ -1,7 +1,8 @@
 """Vowpal Wabbit's contextual explorers, through ``vowpal-wabbit-next``.
 
 Action-dependent features: the task's features are shared, every agent is one indicator, and ``-q ::`` crosses all, so
-that every agent has its own linear model, intercept included. The cost is one minus the reward, in [0, 1] as RegCB
+that every agent has its own linear model, intercept included. The shared features are the context prepared in hindsight
+and, where tasks have texts, their words (``c_CODE``). The cost is one minus the reward, in [0, 1] as RegCB
 expects. ``benchmarks/peers.py`` prints the configurations that were tried.
 """
 
@@ -51,7 +52,8 @@ class VowpalWabbit(Learner):
 
     def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
         """Predict, then draw."""
-        shared = "shared |s " + " ".join(f"{j}:{value:.6g}" for j, value in enumerate(x))
+        names = [f"{j}:{value:.6g}" for j, value in enumerate(x)] + [f"c_{code}" for code in self.words]
+        shared = "shared |s " + " ".join(names)
         predicted: Any = self._workspace.predict_one([self._parse(shared), *(self._parse(f"|a {arm}") for arm in arms)])
         p = np.zeros(len(arms))
         for position, probability in predicted:

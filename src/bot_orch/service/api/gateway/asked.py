@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import CallRequest
+from bot_orch.arrays import nan_for_null
 from bot_orch.eventlog.events import TaskRecord
 from bot_orch.eventlog.ids import time_ordered_id
 from bot_orch.service.api.bodies import ChatAside, ChatHints
@@ -158,7 +159,7 @@ def make_round(request: Request, asked: Asked, *, trace: Mapping[str, str]) -> R
         region=hints.region,
     )
     task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
-    record = TaskRecord(task_id, kind, hints.features, hints.reference, hints.profiles, hints.claims)
+    record = TaskRecord(task_id, kind, nan_for_null(hints.features), hints.reference, hints.profiles, hints.claims)
     text = None if runtime.ledger.router.settings.text is None else asked.text or prompt_of(messages)  # not logged
     return Round(runtime, record, constraints, call=call, text=text)
 

@@ -1,77 +1,28 @@
-"""Numerical kernels in NumPy, with a switch to compiled versions: :func:`kernels`.
-
-:mod:`bot_orch.transport.fast` has numba versions with the same signatures.
-"""
+"""Distances between embeddings, and sorted sliding windows."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from bot_orch.arrays import Floats, Ints
-from bot_orch.errors import InvalidInputError
-from bot_orch.kernels import kernel_kind
 from bot_orch.transport.quantiles import cell_means, window_plan
 
-__all__ = ["NUMPY", "Kernels", "kernels"]
-
-
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """A set of numerical kernels.
-
-    Parameters
-    ----------
-    name
-        ``numpy`` or ``numba``.
-    l1, l2
-        ``(bank (..., M, q), reference (..., q)) -> (..., M)``: the L1 or L2 distance of every agent's row.
-    push_window
-        ``(ring, ordered, seen, embedding, rows, values, cells, scale) -> None``: inserts one outcome per row into a
-        sorted sliding window and recomputes the row's embedding. See :func:`push_window`.
-    """
-
-    name: str
-    l1: Callable[[Floats, Floats], Floats]
-    l2: Callable[[Floats, Floats], Floats]
-    push_window: Callable[[Floats, Floats, Ints, Floats, Ints, Floats, int, Floats], None]
-
-
-def kernels(name: str = "auto") -> Kernels:
-    """The kernels ``numpy`` or ``numba``; ``auto`` follows :func:`bot_orch.kernels.kernel_kind`.
-
-    Examples
-    --------
-    >>> kernels("numpy").l1(np.array([[0.0, 1.0], [2.0, 2.0]]), np.zeros(2))
-    array([1., 4.])
-    """
-    if name == "auto":
-        name = "numba" if kernel_kind() == "compiled" else "numpy"
-    if name == "numpy":
-        return NUMPY
-    if name == "numba":
-        from bot_orch.transport.fast import load
-
-        return load()
-    raise InvalidInputError("kernels", f"is {name!r}", "pass 'numpy', 'numba' or 'auto'")
+__all__ = ["l1", "l2", "push_window"]
 
 
 def l1(bank: Floats, reference: Floats) -> Floats:
     """Sum of absolute differences over the last axis."""
     difference = bank - (reference if reference.ndim == 1 else reference[..., None, :])
     np.abs(difference, out=difference)
-    total: Floats = difference @ _ones(difference.shape[-1])
-    return total
+    return _row_sums(difference)
 
 
 def l2(bank: Floats, reference: Floats) -> Floats:
     """Euclidean distance over the last axis; computed from differences to avoid cancellation for close profiles."""
     difference = bank - (reference if reference.ndim == 1 else reference[..., None, :])
     np.square(difference, out=difference)
-    total: Floats = np.sqrt(difference @ _ones(difference.shape[-1]))
-    return total
+    total = _row_sums(difference)
+    return np.sqrt(total, out=total)
 
 
 def push_window(
@@ -130,6 +81,14 @@ def _push_one(
     np.multiply(at[1:] - at[:-1], inverse * scale, out=embedding[row])
 
 
+def _row_sums(x: Floats) -> Floats:
+    """Sums over the last axis: one product of a matrix and a vector, whatever the batch."""
+    q = x.shape[-1]
+    if x.ndim <= 2:
+        return np.asarray(x @ _ones(q))
+    return np.asarray((x.reshape(-1, q) @ _ones(q)).reshape(x.shape[:-1]))
+
+
 def _ones(q: int) -> Floats:
     found = _ONES.get(q)
     if found is None:
@@ -138,4 +97,3 @@ def _ones(q: int) -> Floats:
 
 
 _ONES: dict[int, Floats] = {}
-NUMPY = Kernels("numpy", l1, l2, push_window)

@@ -1,0 +1,679 @@
+"""auto: the default policy, a mixture of six reward models with coupled RandUCB exploration.
+
+Members, all with state of fixed size:
+
+- ``flat``: mean reward per agent, shrunk towards the mean of all agents;
+- ``recent``: the same over about the last hundred rounds;
+- ``kinds``: mean reward per agent and kind of task, shrunk towards ``flat``;
+- ``linear``: ridge regression per agent on the features;
+- ``near``: kernel regression of the residuals of ``linear`` on the outcomes kept;
+- ``claims``: what an agent states of itself, recalibrated per agent.
+
+A kind of task has an effect common to all agents (its difficulty), in which agents with a mean reward close to 0 or 1
+take less part. It is estimated by best linear unbiased prediction, so that what a single agent shows of a kind is
+partly the kind's and partly its own. Members are weighted by a prior against those that read features, and by their
+predictive likelihood.
+
+Arrays below have the shape ``(B, ...)``: a batch of B routers, or one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+from bot_orch.errors import InvalidInputError
+from bot_orch.policies.base import Choice, Feedback, KeptRows, Policy, Situation
+
+__all__ = ["MEMBERS", "Auto", "coupled_randucb"]
+
+MEMBERS = ("flat", "recent", "kinds", "linear", "near", "claims")
+_FLAT, _RECENT, _KINDS, _LINEAR, _NEAR, _CLAIMS = range(len(MEMBERS))
+PRIOR = np.array([0.0, -3.0, -3.0, -3.0, -3.0, 3.0])  # log weights of the members
+DISCOUNT = 0.999  # of the log evidence, per outcome
+
+POPULATION = 1.5  # pseudo-outcomes behind the prior mean of an agent: the mean of all agents
+TRIED = 4.0  # outcomes after which an agent counts half in that mean
+LIFETIME, RECENT = 100.0, 3.0  # rounds that ``recent`` spans, and its pseudo-outcomes
+KIND, DIFFICULTY = 3.0, 1.0  # noise over variance of an agent's effect on a kind; variance of difficulty over that
+RIDGE, INTERCEPT = 2.0, 1.0  # prior precisions of slopes and intercepts, relative to the noise
+MIDDLE = 0.5  # prior mean of the intercepts
+WIDTH, NEAR = 0.25, 2.0  # bandwidth and pseudo-outcomes of ``near``
+CALM = 0.3  # exploration of slopes and neighbourhoods, relative to that of means
+ROWS, KINDS = 1024, 8  # outcomes and kinds of tasks that the preparation of context keeps
+
+KNOTS = 5  # basis functions of a claim
+CLAIM_VARIANCE, CLAIM_OFFSET, CLAIM_CALM = 0.1, 0.1, 0.03
+LOW, HIGH = -0.25, 1.25  # predictions are clipped: rewards lie in [0, 1]
+
+SMALL_TEAM, TEAM_POWER = 6.0, 0.4  # agents up to which exploration is full, and how it falls beyond
+NEWCOMERS = 2.0  # agents tried by round t: at most this times sqrt(t), plus one
+STALE = 5e-3  # variance that an agent's mean gains per round without outcome, relative to the noise, over all agents
+THIN = 5.0  # outcomes up to which that counts for more than half in the choice itself
+GRACE = 50.0  # rounds without outcome after which an agent is looked at again
+LOOK, LOOKS = 4.0, 20.0  # pseudo-outcomes behind the prior mean of a look, and its outcomes before it ends
+TRUST = 8.0  # pseudo-outcomes that an agent is expected to be worth its cost for
+
+START = (0.15, 0.15, 0.15, 0.05)  # levels before the first outcome: noise, short, long, square
+NOISE_RATE, SHORT, LONG = 0.005, 0.02, 0.001  # rates of the moving averages
+LEAST_NOISE, ALARM, KEPT, WARM_UP = 1e-4, 4.5, 0.97, 100
+
+_sum, _max = np.add.reduce, np.maximum.reduce  # a third of the time of np.sum and np.max
+_ATOMS = ndtri(0.5 + 0.5 * (np.arange(64) + 0.5) / 64.0)  # of |Z|, Z standard normal
+
+
+@dataclass(frozen=True, slots=True)
+class Auto(Policy):
+    """Coupled RandUCB over the mixture; see the module.
+
+    An agent's score is its estimate, minus its penalty, plus a random multiple of its standard deviation, the same
+    multiple for all agents (:func:`coupled_randucb`). Agents without outcomes are tried first, but by round t no more
+    than about 2 sqrt(t) of them, and none whose penalty exceeds what it could earn. The multiple falls with the number
+    of agents. The exploration bonus includes the cost times the weight of the prior; otherwise an expensive agent would
+    not be tried.
+
+    Features are read after :meth:`rebase` only, which the preparation of context in ``core`` calls.
+
+    Parameters
+    ----------
+    scale
+        Degree of optimism: the root mean square of that random multiple for up to six agents.
+    forgetting
+        Whether to include the member ``recent``, to forget quickly when errors rise and, for tasks without features, to
+        look again at an agent that was not asked for long.
+
+    Examples
+    --------
+    >>> from bot_orch.arrays import allocate
+    >>> policy = Auto()
+    >>> state = allocate(policy.schema(0), (), 2)
+    >>> policy.choose(state, Situation(1, penalty=np.array([0.0, 0.1]))).propensities.round(3)
+    array([1., 0.])
+    """
+
+    scale: float = 0.8
+    forgetting: bool = True
+    id: ClassVar[str] = "auto"
+    retired: ClassVar[tuple[str, ...]] = ("capacity", "block")
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0.0:
+            raise InvalidInputError("scale", f"is {self.scale}", "pass a positive number")
+
+    def schema(self, n_features: int) -> Schema:
+        """State arrays of all members."""
+        d, one = n_features, {"per_agent": False}
+        found: dict[str, Field] = {
+            "count": Field(),
+            "total": Field(),
+            "late_count": Field(),
+            "late_total": Field(),
+            "last": Field(),
+            "look_count": Field(),
+            "look_total": Field(),
+            "claim_inverse": Field(shape=(KNOTS, KNOTS), fill=1.0, identity=True, dtype="float32"),
+            "claim_theta": Field(shape=(KNOTS,), dtype="float32"),
+            "evidence": Field(per_agent=False, shape=(len(MEMBERS),)),
+            "levels": Field(per_agent=False, shape=(len(START),), fill=START),
+            "learned": Field(per_agent=False),
+        }
+        if d:
+            found |= {
+                "kind_count": Field(shape=(KINDS,), dtype="float32"),
+                "kind_total": Field(shape=(KINDS,), dtype="float32"),
+                "inverse": Field(shape=(d + 1, d + 1), fill=1.0, identity=True, dtype="float32"),
+                "theta": Field(shape=(d + 1,), dtype="float32"),
+                "uid": Field(fill=-1.0, dtype="int64"),
+                "difficulty": Field(shape=(KINDS,), **one),  # type: ignore[arg-type]
+                "centers": Field(shape=(KINDS, d), **one),  # type: ignore[arg-type]
+                "near_x": Field(per_agent=False, shape=(ROWS, d), dtype="float32"),
+                "near_square": Field(per_agent=False, shape=(ROWS,), dtype="float32"),
+                "near_rest": Field(per_agent=False, shape=(ROWS,), dtype="float32"),
+                "near_owner": Field(per_agent=False, shape=(ROWS,), fill=-1.0, dtype="int32"),
+                "near_round": Field(per_agent=False, shape=(ROWS,), dtype="int32"),
+                "stored": Field(per_agent=False, dtype="int64"),
+                "uids": Field(per_agent=False, dtype="int64"),
+                "based": Field(per_agent=False),
+            }
+        return found
+
+    def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
+        """The learned state; what was learned with other features, or by the members of engine 3, is not kept."""
+        learned = _renamed(learned) if "counts" in learned else learned
+        same = all(name in learned and learned[name].shape == array.shape for name, array in state.items())
+        kept = state.keys() if same else self.schema(0).keys()
+        fits = {n: learned[n] for n in kept if n in learned and n in state and learned[n].shape == state[n].shape}
+        return {**state, **fits}
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """Probability of having the largest randomised upper confidence bound."""
+        s, shape = _View(state), state["count"].shape
+        given = situation
+        claims = None if given.claims is None else _rows(given.claims, s)
+        x = _features(s, given.context)
+        value, variance, w = _predict(s, x, claims, self.forgetting)
+        mean, spread = _mixed(w, value), _mixed(w, variance)
+        if self.forgetting and x is None:  # an agent left after a few outcomes is tried again some time
+            thin = THIN / (THIN + s.count) * (s.count > 0.0)
+            spread = spread + STALE / s.m * np.maximum(given.t - s.last, 0.0) * thin
+        pending = 0.0 if given.pending is None else _rows(given.pending, s)
+        penalty = _rows(given.penalty, s)
+        trust: Any = 0.0
+        if given.pending is not None:
+            spread = 1.0 / (1.0 / spread + pending)
+        if given.cost is not None:
+            trust = _rows(given.cost, s) * (TRUST / (TRUST + s.count + pending))
+            penalty = penalty - trust
+        noise = s.levels[:, :1]
+        sd = self._scale(s.m) * np.sqrt(noise * spread)
+        location = mean - penalty
+        eligible = None if given.eligible is None else _rows(given.eligible, s)
+        p = _randucb(location, sd, eligible)
+        new = _newcomers(s.count + pending, location, penalty, given.t, eligible)
+        if new is not None:
+            trying = new.any(axis=1, keepdims=True)
+            p = np.where(trying, _randucb(location, sd, np.where(trying, new, True)), p)
+        doubt = self._doubt(s, location, given.t, eligible) if s.m > 1 else None
+        bonus = sd + trust
+        return Choice(
+            p.reshape(shape), mean.reshape(shape), bonus.reshape(shape), None if doubt is None else doubt.reshape(shape)
+        )
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Learn the chosen agent's outcome, or all agents' under full feedback."""
+        s, f = _View(state), feedback
+        x, claims = _features(s, f.context), None if f.claims is None else _rows(f.claims, s)
+        agent = np.asarray(f.agent).reshape(s.b)
+        if f.earned is not None:
+            self._learn(s, agent, np.asarray(f.earned).reshape(s.b), x, claims, t=f.t)
+            return
+        reward = _rows(f.reward, s)
+        everybody = s.m > 1 and bool(f.observed.all())
+        for each in range(s.m) if everybody else (None,):
+            index, s = agent if each is None else np.full(s.b, each), _View(state)
+            own = None if each is None else np.flatnonzero(agent == each)
+            self._learn(s, index, reward[s.i, index], x, claims, t=f.t, own=own)
+
+    def rebase(self, state: Arrays, rows: KeptRows, centers: Floats) -> None:
+        """Set the kinds, and fit all members that read features to the kept outcomes."""
+        s, x, n = _View(state), rows.features, len(rows.agent)
+        s.centers[0], s.based[:] = centers, 1.0
+        kind = _kinds(x, s.centers[0])
+        known = rows.order
+        agent, reward = rows.agent[known], rows.reward[known]
+        at = (agent, kind[known])
+        s.kind_count[0], s.kind_total[0] = 0.0, 0.0
+        np.add.at(s.kind_count[0], at, 1.0)
+        np.add.at(s.kind_total[0], at, reward)
+        s.difficulty[0] = 0.0
+        for _ in range(5):
+            s.difficulty[:] = _difficulty(s.kind_count, s.kind_total, _flat(s)[0], _slope(s))
+        explained = MIDDLE + s.difficulty[0][kind[known]] * _slope(s)[0][agent]
+        scaled = _design(x[known]).astype(float)
+        unit = np.eye(scaled.shape[1])
+        leverage = np.empty(len(known))
+        s.inverse[0], s.theta[0] = unit, 0.0
+        for each in np.unique(agent):
+            mine = agent == each
+            inverse = np.linalg.inv(unit + scaled[mine].T @ scaled[mine])
+            s.inverse[0, each] = inverse
+            s.theta[0, each] = inverse @ (scaled[mine].T @ (reward - explained)[mine])
+            explained[mine] += scaled[mine] @ s.theta[0, each]
+            leverage[mine] = _sum(scaled[mine] @ inverse * scaled[mine], axis=1)
+        s.near_x[0, :n], s.near_square[0, :n] = x, _sum(x * x, axis=1)
+        s.near_rest[0, known] = (reward - explained) / np.maximum(1.0 - leverage, CALM)  # leave-one-out residuals
+        _assign_uids(s, np.unique(agent))
+        s.near_owner[0, :n] = np.where(rows.agent >= 0, s.uid[0][rows.agent], -1)
+        s.near_round[0, :n] = rows.round
+
+    @property
+    def can_revise(self) -> bool:
+        """The data of all members can be changed; their weights keep the error of the earlier lesson."""
+        return True
+
+    def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
+        """Change a past reward of one agent in every member; in ``recent`` it fades from now on."""
+        agent = int(new.agent)
+        change = float(new.reward[agent] - old.reward[agent])
+        s = _View(state)
+        s.total[0, agent] += change
+        s.late_total[0, agent] += change if s.late_count[0, agent] > 0.5 else 0.0
+        x = _features(s, new.context)
+        if x is not None and s.based[0] > 0.0:
+            s.kind_total[0, agent, _kinds(x[0], s.centers[0])] += change
+            s.theta[0, agent] += s.inverse[0, agent] @ _design(x)[0] * change
+            s.near_rest[0][(s.near_round[0] == new.t) & (s.near_owner[0] == s.uid[0, agent])] += change
+        if new.claims is not None and np.isfinite(new.claims).any():
+            s.claim_theta[0, agent] += s.claim_inverse[0, agent] @ _claim_basis(new.claims[None])[0, agent] * change
+
+    def _scale(self, m: int) -> float:
+        return self.scale * float(min(1.0, (SMALL_TEAM / m) ** TEAM_POWER))
+
+    def _doubt(self, s: _View, location: Floats, t: int, eligible: Bools | None) -> Floats:
+        """How a floor is spent: normal likelihood of being the best under a variance that grows while nobody looks."""
+        score = location if eligible is None else np.where(eligible, location, -np.inf)
+        best = _max(score, axis=1, keepdims=True)
+        variance = 1.0 / np.maximum(s.count, 0.5) + STALE / s.m * np.maximum(t - s.last, 0.0)
+        gap = best - location
+        likely = np.exp(-0.5 * gap * gap / (s.levels[:, :1] * variance)) * (score < best) + 1e-9
+        if eligible is not None:
+            likely = likely * eligible
+        return np.asarray(likely / _sum(likely, axis=1, keepdims=True))
+
+    def _learn(
+        self,
+        s: _View,
+        agent: Ints,
+        reward: Floats,
+        x: Floats | None,
+        claims: Floats | None,
+        *,
+        t: int,
+        own: Ints | None = None,
+    ) -> None:
+        """One outcome per router; rows are kept of routers ``own``, whose chosen agent it is: all by default."""
+        at = (s.i, agent)
+        value, _, w = _predict(s, x, claims, self.forgetting, spread=False)
+        errors = reward[:, None] - value[s.i, :, agent]
+        changed = _weigh(s, errors, w)
+        if self.forgetting:
+            if x is None:
+                _look_again(s, at, reward, t)
+            if changed.any():
+                _forget(s, changed)
+        if x is not None:
+            self._learn_features(s, agent, reward, x, value, t=t, own=own)
+        s.count[at] += 1.0
+        s.total[at] += reward
+        decay = math.exp(-1.0 / LIFETIME)
+        s.late_count *= decay
+        s.late_total *= decay
+        s.late_count[at] += 1.0
+        s.late_total[at] += reward
+        s.last[at] = np.maximum(s.last[at], t)
+        if claims is not None:
+            _learn_claims(s, at, reward, claims)
+        s.learned += 1.0
+
+    def _learn_features(
+        self, s: _View, agent: Ints, reward: Floats, x: Floats, value: Floats, *, t: int, own: Ints | None
+    ) -> None:
+        at, based = (s.i, agent), s.based > 0.0
+        kind, slope, base = _kinds_of(x, s.centers), _slope(s), value[:, _FLAT]
+        shift = s.difficulty[s.i, kind][:, None] * slope
+        flat = base - shift
+        s.kind_count[s.i, agent, kind] += based
+        s.kind_total[s.i, agent, kind] += np.where(based, reward, 0.0)
+        counts, totals = s.kind_count[s.i, :, kind], s.kind_total[s.i, :, kind]
+        found = _difficulty(counts[..., None], totals[..., None], flat, slope)[:, 0]
+        s.difficulty[s.i, kind] = np.where(based, found, 0.0)
+        _rank_one(s.inverse, s.theta, at, _design(x), reward - MIDDLE - shift[at])
+        _assign_uids(s, agent)
+        b = s.i if own is None else own
+        slot, mine = s.stored[b] % ROWS, agent[b]
+        s.near_x[b, slot], s.near_square[b, slot] = x[b], _sum(x[b] * x[b], axis=1)
+        s.near_rest[b, slot], s.near_round[b, slot] = reward[b] - value[b, _LINEAR, mine], t
+        s.near_owner[b, slot] = s.uid[b, mine]
+        s.stored[b] += 1
+
+
+def _renamed(older: Arrays) -> Arrays:
+    """What a state of engine 3 has of today's arrays: means, claims, and when an outcome came last."""
+    last = np.full(older["counts"].shape, np.max(older["round"], initial=0.0))
+    found = {"count": older["counts"], "total": older["totals"], "last": np.where(older["counts"] > 0.0, last, 0.0)}
+    return {**found, **{name: older[name] for name in ("claim_inverse", "claim_theta")}}
+
+
+class _View:
+    """Views of the state with one leading dimension, made when they are first read."""
+
+    late_count: Floats
+    late_total: Floats
+    learned: Floats
+    stored: Ints
+    uids: Ints
+
+    def __init__(self, state: Arrays) -> None:
+        shape = state["count"].shape
+        self._state, self.m, self.b = state, shape[-1], math.prod(shape[:-1])
+        self.d = state["near_x"].shape[-1] if "near_x" in state else 0
+        self.i = _arange(self.b)
+
+    @property
+    def trusted(self) -> tuple[Floats, Floats]:
+        """See :func:`_trusted`; once per view, before anything is learned."""
+        found = self.__dict__.get("_trusted")
+        if found is None:
+            found = self.__dict__["_trusted"] = _trusted(self)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        array = self._state[name]
+        lead = self._state["count"].ndim - 1
+        found = array[None] if lead == 0 else array.reshape(self.b, *array.shape[lead:])
+        self.__dict__[name] = found
+        return found
+
+
+@lru_cache(maxsize=64)
+def _arange(n: int) -> Ints:
+    found = np.arange(n)
+    found.flags.writeable = False
+    return found
+
+
+def _rows(values: Any, s: _View) -> Any:
+    return np.broadcast_to(values, s._state["count"].shape).reshape(s.b, s.m)
+
+
+def _features(s: _View, context: Floats | None) -> Floats | None:
+    return None if context is None or not s.d else np.asarray(context, dtype=float).reshape(s.b, s.d)
+
+
+def _mixed(w: Floats, values: Floats) -> Floats:
+    return np.asarray((w[:, None, :] @ values)[:, 0])
+
+
+def _weights(s: _View, forgetting: bool, features: bool, stated: Bools | None) -> Floats:
+    """Weights (B, members); zero for those that take no part in this round, as ``claims`` where nobody states any."""
+    score = s.evidence + PRIOR
+    if not features and stated is None and forgetting:  # the usual case
+        score[:, _KINDS:] = -np.inf
+        w = np.exp(score - _max(score, axis=1, keepdims=True))
+        return np.asarray(w / _sum(w, axis=1, keepdims=True))
+    if not forgetting:
+        score[:, _RECENT] = -np.inf
+    if stated is None or not stated.all():
+        score[:, _CLAIMS] = -np.inf if stated is None else np.where(stated, score[:, _CLAIMS], -np.inf)
+    if not features:
+        score[:, _KINDS : _NEAR + 1] = -np.inf
+    else:
+        score[:, _KINDS : _NEAR + 1] = np.where(s.based[:, None] > 0.0, score[:, _KINDS : _NEAR + 1], -np.inf)
+    w = np.exp(score - _max(score, axis=1, keepdims=True))
+    return np.asarray(w / _sum(w, axis=1, keepdims=True))
+
+
+def _predict(
+    s: _View, x: Floats | None, claims: Floats | None, forgetting: bool, *, spread: bool = True
+) -> tuple[Floats, Floats, Floats]:
+    """Value and variance relative to the noise, (B, members, M) each, and the members' weights.
+
+    Without ``spread`` variances that take time are left out.
+    """
+    stating = None if claims is None else np.asarray(np.isfinite(claims).any(axis=1))
+    w = _weights(s, forgetting, x is not None, stating)
+    value, variance = np.zeros((2, s.b, len(MEMBERS), s.m))
+    slope = None if x is None else _slope(s)
+    flat, mean = _flat(s, slope)
+    own = 1.0 / (s.trusted[0] + POPULATION)
+    value[:, _FLAT], variance[:, _FLAT] = flat, own
+    late = 1.0 / (s.late_count + RECENT)
+    value[:, _RECENT], variance[:, _RECENT] = (s.late_total + RECENT * flat) * late, late
+    if x is not None and slope is not None:
+        _predict_features(s, x, flat, slope, value, variance if spread else None)
+    if claims is not None:
+        basis = _claim_basis(claims)
+        stated = np.where(np.isfinite(claims), claims, mean[:, None])
+        value[:, _CLAIMS] = _clipped(stated + _sum(s.claim_theta * basis, axis=-1))
+        gain = (s.claim_inverse @ basis[..., None])[..., 0]
+        variance[:, _CLAIMS] = CLAIM_CALM * np.maximum(_sum(gain * basis, axis=-1), 0.0)
+    return value, variance, w
+
+
+def _predict_features(s: _View, x: Floats, flat: Floats, slope: Floats, value: Floats, variance: Floats | None) -> None:
+    kind = _kinds_of(x, s.centers)
+    shift = s.difficulty[s.i, kind][:, None] * slope
+    counts, totals = s.kind_count[s.i, :, kind], s.kind_total[s.i, :, kind]
+    base = flat + shift
+    value[:, _FLAT] = base
+    value[:, _RECENT] += shift
+    value[:, _KINDS] = (totals + KIND * base) / (counts + KIND)
+    z = _design(x)[:, :, None]
+    value[:, _LINEAR] = _clipped(MIDDLE + shift + (s.theta @ z)[..., 0])
+    weight, rest = _neighbours(s, x)
+    shared = weight * NEAR / (weight + NEAR)
+    found = rest / np.maximum(weight, 1e-12)
+    common = _sum(shared * found, axis=1, keepdims=True) / (_sum(shared, axis=1, keepdims=True) + NEAR)
+    value[:, _NEAR] = _clipped(value[:, _LINEAR] + (rest + NEAR * common) / (weight + NEAR))
+    if variance is None:
+        return
+    own = variance[:, _FLAT]
+    variance[:, _KINDS] = np.maximum(1.0 / (counts + KIND) - 1.0 / (s.count + KIND), 0.0) + own
+    d = s.d + 1
+    gain = (s.inverse.reshape(s.b, s.m * d, d) @ z).reshape(s.b, s.m, d)
+    variance[:, _LINEAR] = CALM * np.maximum((gain @ z)[..., 0], 0.0) + own
+    thin = np.maximum(1.0 / (weight + NEAR) - 1.0 / (s.count + NEAR), 0.0)
+    variance[:, _NEAR] = CALM * thin + variance[:, _LINEAR]
+
+
+def _design(x: Floats) -> Any:
+    """Intercept and features in the units of the ridge prior."""
+    found = np.empty((len(x), x.shape[1] + 1), dtype=np.float32)
+    found[:, 0] = 1.0 / math.sqrt(INTERCEPT)
+    np.multiply(x, 1.0 / math.sqrt(RIDGE), out=found[:, 1:], casting="same_kind")
+    return found
+
+
+def _clipped(value: Floats) -> Floats:
+    return np.minimum(np.maximum(value, LOW), HIGH)
+
+
+def _neighbours(s: _View, x: Floats) -> tuple[Floats, Floats]:
+    """Sum of the kernel over each agent's kept outcomes, and of the kernel times their residuals, (B, M) each."""
+    n = min(int(s.stored.max()), ROWS)
+    if n == 0:
+        nothing = np.zeros((s.b, s.m))
+        return nothing, nothing
+    x = x.astype(np.float32)
+    square = s.near_square[:, :n] - 2.0 * (s.near_x[:, :n] @ x[:, :, None])[..., 0] + _sum(x * x, axis=1)[:, None]
+    kernel = np.exp(np.sqrt(np.maximum(square, 0.0)) * (-1.0 / WIDTH))
+    place, size = _places(s, n), s.b * (s.m + 1)
+    sums = (np.bincount(place, each.ravel(), size) for each in (kernel, kernel * s.near_rest[:, :n]))
+    weight, rest = (np.asarray(each, dtype=float).reshape(s.b, -1)[:, : s.m] for each in sums)
+    return weight, rest
+
+
+def _places(s: _View, n: int) -> Ints:
+    """Agent of each kept outcome, in the batch's order; M for agents that were removed."""
+    width = int(s.uids.max()) + 1
+    table = np.full((s.b, width + 1), s.m)
+    if s.b == 1:
+        table[0, s.uid[0]] = _arange(s.m)
+        table[0, width] = s.m  # uid -1: nothing yet
+        return np.asarray(table[0, s.near_owner[0, :n]])
+    table[s.i[:, None], s.uid] = _arange(s.m)
+    table[:, width] = s.m
+    return np.asarray((table[s.i[:, None], s.near_owner[:, :n]] + s.i[:, None] * (s.m + 1)).ravel())
+
+
+def _flat(s: _View, slope: Floats | None = None) -> tuple[Floats, Floats]:
+    """Shrunken mean reward of the agents, (B, M), and the mean of all agents, (B,), for tasks of mean difficulty."""
+    count, total = s.trusted
+    if s.d:
+        met = (s.kind_count @ s.difficulty[:, :, None])[..., 0] / np.maximum(_sum(s.kind_count, axis=2), 1.0)
+        total = total - count * met * (_slope(s) if slope is None else slope)
+    share = count / (count + TRIED)
+    own = total / np.maximum(count, 1.0)
+    mean = (_sum(share * own, axis=1) + 0.05) / (_sum(share, axis=1) + 0.1)
+    return (total + POPULATION * mean[:, None]) / (count + POPULATION), mean
+
+
+def _slope(s: _View) -> Floats:
+    """Part that agents take in the difficulty of a kind, (B, M): that of a logistic curve at their mean reward."""
+    count, total = s.trusted
+    mean = (total + 0.5 * POPULATION) / (count + POPULATION)
+    return np.minimum(np.maximum(4.0 * mean * (1.0 - mean), 0.1), 1.0)
+
+
+def _difficulty(counts: Floats, totals: Floats, flat: Floats, slope: Floats) -> Floats:
+    """Effect of kinds common to all agents, (B, K), from counts and totals (B, M, K).
+
+    It is the best linear unbiased prediction in a model with an effect per kind and one per kind and agent.
+    """
+    weight = counts * KIND / (counts + KIND)
+    rest = totals / np.maximum(counts, 1.0) - flat[..., None]
+    share = weight * slope[..., None]
+    above = _sum(share * rest, axis=1)
+    return np.asarray(above / (_sum(share * slope[..., None], axis=1) + KIND / DIFFICULTY))
+
+
+def _kinds(x: Floats, centers: Floats) -> Any:
+    return np.argmin(_sum(centers * centers, axis=1) - 2.0 * x @ centers.T, axis=-1)
+
+
+def _kinds_of(x: Floats, centers: Floats) -> Ints:
+    far = _sum(centers * centers, axis=2) - 2.0 * (centers @ x[:, :, None])[..., 0]
+    return np.asarray(np.argmin(far, axis=1))
+
+
+def _newcomers(count: Floats, location: Floats, penalty: Floats, t: int, eligible: Bools | None) -> Bools | None:
+    """Agents (B, M) to be tried now: without outcomes, worth trying, and not too many for the number of rounds."""
+    tried = count > 0.0
+    if tried.all():
+        return None
+    best = _max(location if eligible is None else np.where(eligible, location, -np.inf), axis=1, keepdims=True)
+    new = ~tried & (1.0 - penalty > best)
+    new &= _sum(tried, axis=1, keepdims=True) < NEWCOMERS * math.sqrt(t) + 1.0
+    return new if eligible is None else new & eligible
+
+
+def _randucb(location: Floats, sd: Floats, eligible: Bools | None) -> Floats:
+    score = location[:, None, :] + _ATOMS[:, None] * sd[:, None, :]
+    if eligible is not None:
+        score = np.where(eligible[:, None, :], score, -np.inf)
+    top = score >= _max(score, axis=2, keepdims=True)
+    return np.asarray(_sum(top / _sum(top, axis=2, keepdims=True, dtype=float), axis=1) / len(_ATOMS))
+
+
+def coupled_randucb(location: Floats, sd: Floats, eligible: Bools | None = None) -> Floats:
+    """Coupled RandUCB [1]_: P(agent i has the largest ``location + |Z| * sd``), the same Z for all agents.
+
+    |Z| takes one of 64 values with equal probability, those of a standard normal's quantiles.
+
+    References
+    ----------
+    .. [1] Vaswani, Mehrabian, Durand, Kveton. Old dog learns new tricks: randomized UCB for bandit problems.
+       AISTATS 2020.
+
+    Examples
+    --------
+    >>> coupled_randucb(np.array([0.5, 0.4, 0.3]), np.array([0.1, 0.2, 0.1])).round(3)
+    array([0.688, 0.312, 0.   ])
+    """
+    shape = np.broadcast_shapes(location.shape, sd.shape)
+    height, rise = (np.broadcast_to(each, shape).reshape(-1, shape[-1]) for each in (location, sd))
+    mask = None if eligible is None else np.broadcast_to(eligible, shape).reshape(-1, shape[-1])
+    return _randucb(height, rise, mask).reshape(shape)
+
+
+def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
+    """Update noise, evidence and the averages of squared errors; returns where the world has changed."""
+    mixed = _sum(w * errors, axis=1)
+    square = mixed * mixed
+    levels, rate = s.levels, 1.0 / (s.learned + 10.0)
+    levels[:, 0] += np.maximum(rate, NOISE_RATE) * (square - levels[:, 0])
+    np.maximum(levels[:, 0], LEAST_NOISE, out=levels[:, 0])
+    levels[:, 1] += np.maximum(rate, SHORT) * (square - levels[:, 1])
+    levels[:, 2] += np.maximum(rate, LONG) * (square - levels[:, 2])
+    levels[:, 3] += np.maximum(rate, LONG) * (square * square - levels[:, 3])
+    fresh = DISCOUNT * s.evidence - errors * errors / (2.0 * levels[:, :1])
+    fresh = np.where(w > 0.0, fresh, fresh[:, :1])  # a member that took no part keeps up with ``flat``
+    s.evidence[:] = fresh - _max(fresh, axis=1, keepdims=True)
+    spread = np.sqrt(np.maximum(levels[:, 3] - levels[:, 2] ** 2, 1e-6) * (SHORT / 2.0))
+    return np.asarray((s.learned > WARM_UP) & (levels[:, 1] > levels[:, 2] + ALARM * spread))
+
+
+def _look_again(s: _View, at: tuple[Ints, Ints], reward: Floats, t: int) -> None:
+    """Count the outcomes of agents that were not asked for long apart; after some the two estimates become one."""
+    stale = (t - s.last[at] > GRACE) & (s.count[at] > 0.0)
+    looked = np.where(stale, 0.0, s.look_count[at])
+    active = stale | (looked > 0.0)
+    if not active.any():
+        return
+    s.look_total[at] = np.where(active, np.where(stale, 0.0, s.look_total[at]) + reward, 0.0)
+    s.look_count[at] = np.where(active, looked + 1.0, 0.0)
+    for b in np.flatnonzero(s.look_count[at] >= LOOKS):
+        one = (at[0][b : b + 1], at[1][b : b + 1])
+        mean, found = s.total[one] / s.count[one], s.look_total[one] / LOOKS
+        if s.count[one] > LOOKS and found > mean + 2.0 * np.sqrt(s.levels[b, 0] / LOOKS):
+            _discount(s, one, LOOKS / s.count[one])
+            s.total[one] = s.look_total[one]
+        s.look_count[one], s.look_total[one] = 0.0, 0.0
+
+
+def _trusted(s: _View) -> tuple[Floats, Floats]:
+    """Count and total of the agents' outcomes, (B, M) each: those of a look again where it shows more than they do."""
+    if not np.count_nonzero(s.look_count):
+        return s.count, s.total
+    mean = s.total / np.maximum(s.count, 1.0)
+    count = LOOK + s.look_count
+    total = LOOK * mean + s.look_total
+    better = (s.look_count > 0.0) & (count < s.count) & (total > mean * count)
+    return np.where(better, count, s.count), np.where(better, total, s.total)
+
+
+def _forget(s: _View, changed: Bools) -> None:
+    """Keep a part of what all members know, where the world has changed."""
+    for b in np.flatnonzero(changed):
+        everybody = (np.full(s.m, b), np.arange(s.m))
+        _discount(s, everybody, np.full(s.m, KEPT))
+        for inverse in (s.claim_inverse, s.inverse) if s.d else (s.claim_inverse,):
+            most = np.max(np.diagonal(inverse[b], axis1=1, axis2=2), axis=1)
+            inverse[b] *= np.clip(1.0 / most, 1.0, 1.0 / KEPT)[:, None, None]
+
+
+def _discount(s: _View, at: tuple[Ints, Ints], keep: Floats) -> None:
+    s.count[at] *= keep
+    s.total[at] *= keep
+    if s.d:
+        s.kind_count[at] *= keep[:, None]
+        s.kind_total[at] *= keep[:, None]
+
+
+def _assign_uids(s: _View, agent: Ints) -> None:
+    """Ids that stay valid when agents are added or removed, for agents without one."""
+    if s.b == 1:
+        for each in np.ravel(agent):
+            if s.uid[0, each] < 0:
+                s.uid[0, each] = s.uids[0]
+                s.uids[0] += 1
+        return
+    new = s.uid[s.i, agent] < 0
+    s.uid[s.i, agent] = np.where(new, s.uids, s.uid[s.i, agent])
+    s.uids += new
+
+
+def _rank_one(inverse: Floats, theta: Floats, at: tuple[Ints, Ints], z: Floats, target: Floats) -> None:
+    """Add one outcome per router to a ridge regression, by the Sherman-Morrison formula."""
+    own = inverse[at].astype(float)
+    gain = (own @ z[:, :, None])[..., 0]
+    total = 1.0 + _sum(gain * z, axis=1)
+    error = target - _sum(theta[at] * z, axis=1)
+    theta[at] += gain * (error / total)[:, None]
+    inverse[at] = own - gain[:, :, None] * (gain / total[:, None])[:, None, :]
+
+
+def _claim_basis(claims: Floats) -> Floats:
+    """Basis functions of claims, (B, M, 5), scaled by the prior; the mean of the others' where an agent states none."""
+    stated = np.isfinite(claims)
+    usual = _sum(np.where(stated, claims, 0.0), axis=1) / np.maximum(_sum(stated, axis=1), 1)
+    c = np.where(stated, claims, usual[:, None])
+    sure = -np.log10(1.001 - c) / 3.0  # .9, .99 and .999 are equally far apart
+    spread = math.sqrt(CLAIM_VARIANCE)
+    bends = (1.5 * spread * np.maximum(sure - 0.33, 0.0), 3.0 * spread * np.maximum(sure - 0.66, 0.0))
+    offset = np.full(c.shape, math.sqrt(CLAIM_OFFSET))
+    return np.stack([offset, (c - 0.5) * spread, (sure - 0.5) * spread, *bends], axis=-1)
+
+
+def _learn_claims(s: _View, at: tuple[Ints, Ints], reward: Floats, claims: Floats) -> None:
+    stated = np.flatnonzero(np.isfinite(claims).any(axis=1))
+    own, mean = claims[at], _flat(s)[1]
+    prior = np.where(np.isfinite(own), own, mean)
+    there, basis = (at[0][stated], at[1][stated]), _claim_basis(claims)[at]
+    _rank_one(s.claim_inverse, s.claim_theta, there, basis[stated], (reward - prior)[stated])

@@ -1,0 +1,94 @@
+"""Small worlds in which auto must earn something; played by tests and, with a part broken, by controls."""
+
+import random
+
+from bot_orch import Orchestrator, Outcome, Task
+
+WORDS = {
+    "code": "python function bug stacktrace compile refactor class loop async unit test exception import module",
+    "math": "integral prove theorem matrix probability equation derivative solve prime geometry sum limit",
+    "poem": "rhyme sonnet poem haiku verse moon love autumn stanza metaphor lyric ballad",
+    "support": "refund invoice order delivery password account cancel shipping late broken subscription",
+    "legal": "contract clause liability gdpr court statute warranty breach tenant lease indemnity",
+    "translate": "translate french german spanish sentence phrase english japanese idiom grammar",
+}
+QUALITY = {
+    "code": [0.35, 0.55, 0.90, 0.75],
+    "math": [0.25, 0.45, 0.55, 0.90],
+    "poem": [0.60, 0.85, 0.50, 0.70],
+    "support": [0.85, 0.80, 0.75, 0.80],
+    "legal": [0.30, 0.50, 0.60, 0.85],
+    "translate": [0.80, 0.90, 0.70, 0.85],
+}
+FILL = "please help me with this i need a short answer about the following for my project thanks and also explain why"
+NAMES = ["tiny", "writer", "coder", "giant"]
+
+
+def topics(seed, text, rounds=2000):
+    """Expected reward per task where the topic tells who is good; ``text`` is "own", "permuted" or None."""
+    rng, router, got = random.Random(seed), Orchestrator(NAMES, seed=seed), 0.0  # noqa: S311
+    tasks = []
+    for _ in range(rounds):
+        kind = rng.choice(list(QUALITY))
+        words = rng.choices(WORDS[kind].split(), k=4) + rng.choices(FILL.split(), k=10)
+        rng.shuffle(words)
+        tasks.append((kind, " ".join(words), rng.random()))
+    texts = [each[1] for each in tasks]
+    if text == "permuted":
+        rng.shuffle(texts)
+    for number, (kind, _, u) in enumerate(tasks):
+        decision = router.decide(Task(str(number), text=texts[number] if text else None))
+        mean = QUALITY[kind][NAMES.index(decision.agent)]
+        router.observe(decision.id, Outcome.completed(float(u < mean)))
+        got += mean
+    return got / rounds
+
+
+def mean_of_topics(text, seeds=(0, 1)):
+    return sum(topics(seed, text) for seed in seeds) / len(seeds)
+
+
+def check_words_earn():
+    gain = mean_of_topics("own") - mean_of_topics(None)
+    assert gain >= 0.02, f"texts earn {gain:.4f} more"
+
+
+def check_permuted_words_cost_little():
+    loss = mean_of_topics(None) - mean_of_topics("permuted")
+    assert loss <= 0.005, f"texts of other tasks cost {loss:.4f}"
+
+
+def found_after(seed, policy="auto", change=2000, rounds=400):
+    """Rounds until an agent that improved while ignored gets most decisions."""
+    rng, router, recent = random.Random(seed), Orchestrator(["old", "new"], policy, seed=seed), []  # noqa: S311
+    for number in range(change + rounds):
+        decision = router.decide(Task(str(number)))
+        mean = {"old": 0.8, "new": 0.95 if number >= change else 0.5}[decision.agent]
+        router.observe(decision.id, Outcome.completed(float(rng.random() < mean)))
+        recent = [*recent[-19:], decision.agent]
+        if number >= change + 20 and recent.count("new") > 14:
+            return number - change
+    return rounds
+
+
+def check_improvement_is_found(policy="auto"):
+    took = [found_after(seed, policy) for seed in range(5)]
+    assert sum(each <= 300 for each in took) >= 4, f"found after {took} rounds"
+
+
+def share_of_rival(seed, rounds=2000, others=10):
+    """Share of the decisions that the leader does not get which go to the only rival, of ``others`` besides."""
+    rng, asked = random.Random(seed), []  # noqa: S311
+    names = ["old", "rival", *(f"bad{i}" for i in range(others))]
+    router = Orchestrator(names, seed=seed, floor=0.1)
+    for number in range(rounds):
+        decision = router.decide(Task(str(number)))
+        mean = {"old": 0.9, "rival": 0.75}.get(decision.agent, 0.1)
+        router.observe(decision.id, Outcome.completed(float(rng.random() < mean)))
+        asked += [decision.agent] if number >= 200 else []
+    return asked.count("rival") / max(len(asked) - asked.count("old"), 1)
+
+
+def check_doubt_looks_at_rivals():
+    shares = [share_of_rival(seed) for seed in range(3)]
+    assert min(shares) > 0.35, f"the rival gets {min(shares):.2f} of what the leader leaves"
