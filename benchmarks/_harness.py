@@ -48,20 +48,25 @@ def least_seconds(runs: Mapping[str, Callable[[], object]], repeats: int = 15) -
 
 @dataclass
 class Bench:
-    """Collects rows and bars, prints as it goes."""
+    """Collects rows and bars, prints as it goes; ratios with so many ``digits``."""
 
     unit: str
     bars: list[tuple[str, float, float]] = field(default_factory=list)
+    digits: int = 2
 
     def row(self, name: str, ours: float, peer: float, *, higher_is_better: bool, need: float | None = None) -> float:
         """Print one comparison; the ratio is how many times better ours is."""
         ratio = ours / peer if higher_is_better else peer / ours
-        print(f"{name}, {ours:.4g} {self.unit}, {peer:.4g} {self.unit}, {ratio:.2f}", flush=True)
+        print(f"{name}, {ours:.4g} {self.unit}, {peer:.4g} {self.unit}, {ratio:.{self.digits}f}", flush=True)
         if need is not None:
-            self.bars.append((name.replace(" ", "-"), ratio, need))
+            self.bar(name, ratio, need)
         return ratio
+
+    def bar(self, name: str, ratio: float, need: float = 1.0) -> None:
+        """A ratio that :meth:`finish` compares with what is needed."""
+        self.bars.append((name.replace(" ", "-"), ratio, need))
 
     def finish(self) -> None:
         """Print the bars."""
         for name, ratio, need in self.bars:
-            print(f"bar {name} ratio={ratio:.2f} need={need:g} {'ok' if ratio >= need else 'short'}")
+            print(f"bar {name} ratio={ratio:.{self.digits}f} need={need:g} {'ok' if ratio >= need else 'short'}")

@@ -1,4 +1,4 @@
-"""Regret per round over streams longer than the memory of `auto`, beside linucb, lints and Thompson sampling.
+"""Regret per round over streams longer than the rows that are kept, beside linucb, lints and Thompson sampling.
 
 Three worlds that do not change (linear in ten features, eight clusters of tasks, no features) and one that does: half
 way every agent takes over its neighbour's part.
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bot_orch.arrays import Floats, allocate
+from bot_orch.core.context import with_context
 from bot_orch.core.pipeline import apply, bandit_feedback, decide
-from bot_orch.policies.auto.policy import Auto
+from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Policy, Situation
 from bot_orch.policies.lints import LinTS
 from bot_orch.policies.linucb import LinUCB
@@ -60,7 +61,8 @@ class World:
 def regrets(policy: Policy, name: str, rounds: int, seeds: int) -> Floats:
     """(rounds, seeds)."""
     world = World(name, seeds)
-    state = allocate(policy.schema(0 if name == "flat" else _FEATURES), (seeds,), _AGENTS)
+    policy = with_context(policy, numbers=0 if name == "flat" else _FEATURES, words=0)
+    state = allocate(policy.schema(0), (seeds,), _AGENTS)
     regret = np.zeros((rounds, seeds))
     for t in range(rounds):
         x, mean = world.draw(changed=2 * t >= rounds)
@@ -83,14 +85,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20000)
     parser.add_argument("--every", type=int, default=5000)
     parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--capacity", type=int, default=Auto().capacity)
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
     args = parser.parse_args()
     ends = range(args.every, args.rounds + args.every, args.every)
     print("| world | policy |", *(f"to {min(end, args.rounds)} |" for end in ends))
     print("|---|---|" + "---|" * len(ends))
     for name in args.worlds:
-        policies: list[Policy] = [Auto(capacity=args.capacity), LinUCB(), LinTS(), ThompsonBeta()]
+        policies: list[Policy] = [Auto(), LinUCB(), LinTS(), ThompsonBeta()]
         for policy in policies:
             row = by_window(regrets(policy, name, args.rounds, args.seeds), args.every)
             print(f"| {name} | `{policy.id}` |", *(f"{value:.4f} |" for value in row), flush=True)

@@ -1,50 +1,67 @@
-"""`auto` beside each of its members alone, and with features or claims that are permuted over the tasks.
+"""`auto` beside each of its members alone, and with inputs or claims that are permuted over the tasks.
 
     python benchmarks/members.py DATA/*.npz
 
 Prints Markdown: rewards normalised to 0 for a random and 1 for the best single agent, and the difference to `auto`,
-paired over seeds. Nothing but the policy runs here: no alignment, no cost.
+paired over seeds. A member plays alone by having all prior weight. No alignment, no cost.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from bot_orch.arrays import Floats, allocate
-from bot_orch.core.pipeline import apply, bandit_feedback, decide
+from bot_orch.arrays import Floats
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.matrix.npz import read_npz
-from bot_orch.environments.replay.bandit import ORDERS, Order, Replay
-from bot_orch.policies.auto.policy import Auto
-from bot_orch.policies.auto.state import MEMBERS
-from bot_orch.policies.base import Situation
+from bot_orch.environments.replay.bandit import ORDERS, Order, Replay, RoundContext
+from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.policies import auto
+from bot_orch.policies.auto import MEMBERS, Auto
 
-_NEVER = -1e9  # log evidence of a member that takes no part
+_NEVER = -1e9  # log weight of a member that takes no part
+
+
+@contextmanager
+def only(member: str) -> Iterator[None]:
+    """All prior weight to one member; without a name nothing changes."""
+    before = auto.PRIOR
+    if member:
+        auto.PRIOR = np.array([0.0 if name == member else _NEVER for name in MEMBERS])
+    try:
+        yield
+    finally:
+        auto.PRIOR = before
+
+
+class Permuted(Replay):
+    """Tells claims of other tasks."""
+
+    def before(self, t: int) -> RoundContext:
+        found = super().before(t)
+        if self.matrix.claims is None:
+            return found
+        other = np.random.default_rng(0).permutation(self.rounds)
+        return replace(found, claims=self.matrix.claims[self.rows[int(other[t])]])
 
 
 def normalised(matrix: Matrix, order: Order, *, seeds: int, rounds: int, member: str = "", change: str = "") -> Floats:
     """(seeds,) normalised rewards of `auto`, of one member, or of `auto` with changed features or claims."""
-    replay = Replay(matrix, order, min(rounds, len(matrix.playable)), seeds=range(seeds))
-    m, policy = matrix.n_agents, Auto()
-    width = 0 if replay.context is None or change == "no features" else replay.context.shape[-1]
-    state = allocate(policy.schema(width), (seeds,), m)
-    pinned = np.array([0.0 if name == member else _NEVER for name in MEMBERS]) if member else None
-    other = np.random.default_rng(0).permutation(replay.rounds)
-    earned = np.zeros(seeds)
-    for t in range(replay.rounds):
-        elsewhere, now = replay.before(int(other[t])), replay.before(t)
-        context = (elsewhere if change == "permuted features" else now).context if width else None
-        claims = None if change == "no claims" else (elsewhere if change == "permuted claims" else now).claims
-        if pinned is not None:
-            state["evidence"][:] = pinned
-        given = Situation(t + 1, np.zeros((seeds, m)), now.eligible, context, claims=claims)
-        drawn = decide(policy, state, given, u=replay.draws(t))
-        apply(policy, state, bandit_feedback(drawn, replay.after(t, drawn.agent).reward))
-        earned += matrix.reward[replay.rows[t], drawn.agent]
+    kind = Permuted if change == "permuted claims" else Replay
+    replay = kind(matrix, order, min(rounds, len(matrix.playable)), seeds=range(seeds))
+    if change == "permuted features" and replay.inputs is not None:
+        raw = replay.inputs.values
+        replay.inputs = replace(replay.inputs, values=raw[np.random.default_rng(0).permutation(len(raw))])
+    shown = {"context": change != "no features", "claims": change != "no claims"}
+    with only(member):
+        agent = play(PolicyPlayer(Auto(), replay.setup, **shown), replay).agent
+    earned = matrix.reward[replay.rows, agent].sum(axis=0)
     known = np.where(matrix.eligible, matrix.reward, 0.0)
     usual = known.sum(axis=1) / np.maximum(matrix.eligible.sum(axis=1), 1)
     filled = np.where(matrix.eligible, matrix.reward, usual[:, None])
@@ -57,11 +74,11 @@ def row(matrix: Matrix, order: Order, seeds: int, rounds: int) -> dict[str, Floa
     probe = Replay(matrix, order, 1, seeds=range(1)).before(0)
     play = partial(normalised, matrix, order, seeds=seeds, rounds=rounds)
     names = [name for name in MEMBERS if not (name == "claims" and probe.claims is None)]
-    if probe.context is None:
-        names = [name for name in names if name not in ("lasting", "linear")]
+    if probe.inputs is None:
+        names = [name for name in names if name not in ("kinds", "linear", "near")]
     found = {"auto": play()}
     found |= {name: play(member=name) for name in names}
-    changes = ["no features", "permuted features"] if probe.context is not None else []
+    changes = ["no features", "permuted features"] if probe.inputs is not None else []
     changes += ["no claims", "permuted claims"] if probe.claims is not None else []
     return found | {change: play(change=change) for change in changes}
 

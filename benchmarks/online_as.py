@@ -4,8 +4,9 @@
 
 One pass over every task, ten shuffled orders, the scenario's cutoff, feature time counted (Tornede et al., AAAI 2022).
 gap = (PAR10 - oracle) / (best single - oracle): 0 is the oracle, 1 the best single solver; relative PAR10 is
-PAR10 / oracle. `auto` learns from PAR10. The published selectors run twice: on the context that every policy of the
-arena gets (ten principal components), and on the raw features, as in the paper. Prints Markdown.
+PAR10 / oracle. `auto` learns from PAR10, on the features as they are. The published selectors run twice: on the context
+of the arena's peers (ten principal components, prepared in hindsight), and on the raw features, as in the paper. Prints
+Markdown.
 """
 
 from __future__ import annotations

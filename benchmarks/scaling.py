@@ -15,8 +15,6 @@ import logging
 import math
 import multiprocessing
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +32,6 @@ from bot_orch.experiments.harness.engines_ray import run_ray
 from bot_orch.experiments.harness.experiment import Unit
 from bot_orch.experiments.harness.jobs import Job, answer, ask, run_unit
 from bot_orch.experiments.sweep.run import run_cell
-from bot_orch.kernels import kernel_kind
 
 CORES_PER_NODE, NODES = 16, (1, 4, 16, 64, 256)
 ROUNDS, ROUNDS_PER_SEED = 1_000_000_000, 1000
@@ -158,7 +155,7 @@ def played(folder: Path, seeds: int) -> dict[str, dict[str, Any]]:
     path = folder / "gaming.npz"
     write_npz(path, gaming_matrix(GamingSettings(), 0))
     rounds = 500
-    replay = {"path": str(path), "order": "shuffled", "policy": "auto", "components": 10, "signal": "log-uniform"}
+    replay = {"path": str(path), "order": "shuffled", "policy": "auto", "signal": "log-uniform"}
     return {
         "sweep": {
             "run": CELL,
@@ -173,18 +170,6 @@ def played(folder: Path, seeds: int) -> dict[str, dict[str, Any]]:
             "rounds": rounds * 20,
         },
     }
-
-
-def first_use(folder: str) -> float:
-    """Processor time of the first rounds of ``auto`` in a fresh process, with this cache of compiled code."""
-    code = (
-        "import time; from scaling import cell; from bot_orch.experiments.sweep.run import run_cell; "
-        "start = time.process_time(); run_cell(cell('auto', 'bernoulli', 5, 2)); print(time.process_time() - start)"
-    )
-    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    there = {**os.environ, "NUMBA_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, places))}
-    done = subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, check=True)  # noqa: S603
-    return float(done.stdout)
 
 
 def wall_seconds(costs: Costs, nodes: int) -> tuple[float, int]:
@@ -258,7 +243,7 @@ def measure_units(bench: Bench, rates: Bench, *, quick: bool) -> tuple[float, fl
                 on = [lambda jobs: run_ray(jobs, PROCESSES), lambda jobs: run_local(jobs, PROCESSES)]
                 turns = [[core_rate(run, params, 4) for run in on] for _ in range(1 if quick else 3)]
                 best = [max(each) for each in zip(*turns, strict=True)]
-                name = f"one core {what} with auto and {kernel_kind()} kernels on ray against local"
+                name = f"one core {what} with auto on ray against local"
                 rates.row(name, *best, higher_is_better=True, need=0.8)
     return asking, start_s
 
@@ -272,9 +257,6 @@ def main() -> None:
     bench, rates = Bench("us"), Bench("rounds/s")
     rounds = measure_rounds(bench, quick=arguments.quick)
     asking, start_s = measure_units(bench, rates, quick=arguments.quick)
-    with tempfile.TemporaryDirectory() as folder:
-        cold, warm = first_use(folder), first_use(folder)
-    print(f"first use of auto in a process: {cold:.1f} s where it is compiled, {warm:.1f} s once it is on disk")
     for each in (bench, rates):
         each.finish()
     for policy in ("bot", "thompson-beta", "auto"):

@@ -15,7 +15,6 @@ from _harness import Bench, least_seconds
 
 from bot_orch.environments.stream import Stream
 from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.kernels import kernel_kind
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
@@ -104,11 +103,10 @@ def main() -> None:
         "UCB1": ours("ucb1", seeds, 0.0),
         "Thompson": ours("thompson-beta", few["Thompson"], 0.0),
     }
-    bench, compiled = Bench("rounds/s"), kernel_kind() == "compiled"
-    print(f"kernels: {kernel_kind()}")
+    bench = Bench("rounds/s")
     rate = {name: T * few.get(name, seeds) / spent for name, spent in least_seconds(runs, 5 if quick else 15).items()}
     for label in list(runs)[2:]:
-        need = (120.0 if compiled else 45.0) if label != "Thompson" else (3.0 if compiled else None)
+        need = 45.0 if label != "Thompson" else None
         bench.row(f"{label} against river", rate[label], rate["river"], higher_is_better=True, need=need)
         bench.row(f"{label} against mabwiser", rate[label], rate["mabwiser"], higher_is_better=True)
     spent = least_seconds({"auto": ours("auto", few["auto"], 0.0, features=10)}, 3)["auto"]

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from bot_orch.experiments.coverage.study import coverage, coverage_grid
 from bot_orch.rng import derive_keys, generator
 
 LAMBDA, WINDOW, CELLS = 5.0, 256, 64
-BOTH = ("numpy", "numba")
 
 
 @dataclass
@@ -64,12 +62,12 @@ def our_round(
     bank: tr.ProfileBank, state: Arrays, reference: Floats, draws: Floats, outcomes: Floats
 ) -> Callable[[], None]:
     """M distances, softmax, draw, update of the chosen agent."""
-    geometry, kernels, t = bank.geometry, bank.kernels, 0
+    geometry, t = bank.geometry, 0
 
     def run() -> None:
         nonlocal t
         t = (t + 1) % len(draws)
-        w = geometry.distances(state["embedding"], reference, kernels)
+        w = geometry.distances(state["embedding"], reference)
         w *= -LAMBDA
         w -= w[w.argmax()]
         edges = np.exp(w, out=w).cumsum()
@@ -111,23 +109,20 @@ def rounds_1d(report: Report) -> None:
     import ot
     from scipy.stats import wasserstein_distance
 
-    bars = {6: ((10, 15), (20, 30)), 100: ((130, 250), (250, 450))}
+    bars = {6: (10, 20), 100: (130, 250)}
     rng = generator("benchmark 1d")
     draws, outcomes = rng.random(1000), rng.normal(size=1000)
     nu = rng.normal(size=WINDOW)
     for m, (need_scipy, need_pot) in bars.items():
         start = rng.normal(size=(WINDOW, m))
-        runs = []
-        for name in BOTH:
-            bank = tr.ProfileBank(tr.Scalars(cells=CELLS), tr.Memory.window(WINDOW), tr.kernels(name))
-            reference = bank.geometry.embed(tr.Samples(nu))
-            runs.append((our_round(bank, filled(bank, m, start), reference, draws, outcomes), 2000))
+        bank = tr.ProfileBank(tr.Scalars(cells=CELLS), tr.Memory.window(WINDOW))
+        reference = bank.geometry.embed(tr.Samples(nu))
+        run = our_round(bank, filled(bank, m, start), reference, draws, outcomes)
         pairs = (wasserstein_distance, ot.wasserstein_1d)
         peers = [(peer_round(pair, start.T.copy(), nu, draws, outcomes), 600 // m) for pair in pairs]
-        *ours, scipy, pot = report.times([*runs, *peers])
-        for index, name in enumerate(BOTH):
-            report.compare(f"round 1-D M={m} {name} / SciPy", ours[index], scipy, need_scipy[index])
-            report.compare(f"round 1-D M={m} {name} / POT", ours[index], pot, need_pot[index])
+        ours, scipy, pot = report.times([(run, 2000), *peers])
+        report.compare(f"round 1-D M={m} / SciPy", ours, scipy, need_scipy)
+        report.compare(f"round 1-D M={m} / POT", ours, pot, need_pot)
 
 
 def labels(report: Report) -> None:
@@ -140,10 +135,9 @@ def labels(report: Report) -> None:
     cost = 1.0 - np.eye(k)
     geometry = tr.ZeroOneLabels(k)
     bank, reference = p @ geometry.atoms, geometry.embed(tr.Labels(q))
-    runs = [(partial(geometry.distances, bank, reference, tr.kernels(name)), 5000) for name in BOTH]
-    *ours, peer = report.times([*runs, (lambda: [ot.emd2(row, q, cost) for row in p], 10)])
-    for name, took, need in zip(BOTH, ours, (1000, 8000), strict=True):
-        report.compare(f"labels K={k} M={m} {name} / POT emd2", took, peer, need)
+    run = partial(geometry.distances, bank, reference)
+    ours, peer = report.times([(run, 5000), (lambda: [ot.emd2(row, q, cost) for row in p], 10)])
+    report.compare(f"labels K={k} M={m} / POT emd2", ours, peer, 1000)
 
 
 def rounds_cloud(report: Report) -> None:
@@ -159,17 +153,11 @@ def rounds_cloud(report: Report) -> None:
     def pair(x: Floats, y: Floats) -> float:
         return float(ot.sliced_wasserstein_distance(x, y, projections=geometry.frame))
 
-    full = filled(tr.ProfileBank(geometry, tr.Memory.window(n), tr.kernels("numba")), m, start)
-    reference = geometry.embed(tr.Cloud(nu))
-    runs = []
-    for name in BOTH:
-        bank = tr.ProfileBank(geometry, tr.Memory.window(n), tr.kernels(name))
-        state = {key: value.copy() for key, value in full.items()}
-        runs.append((our_round(bank, state, reference, draws, outcomes), 300))
-    runs.append((peer_round(pair, np.swapaxes(start, 0, 1).copy(), nu, draws, outcomes), 1))
-    *ours, peer = report.times(runs)
-    for name, took, need in zip(BOTH, ours, (None, 1000), strict=True):
-        report.compare(f"round R^{d} M={m} {name} / POT sliced", took, peer, need)
+    bank = tr.ProfileBank(geometry, tr.Memory.window(n))
+    run = our_round(bank, filled(bank, m, start), geometry.embed(tr.Cloud(nu)), draws, outcomes)
+    peer = peer_round(pair, np.swapaxes(start, 0, 1).copy(), nu, draws, outcomes)
+    ours, theirs = report.times([(run, 300), (peer, 1)])
+    report.compare(f"round R^{d} M={m} / POT sliced", ours, theirs, 500)
 
 
 def batch(report: Report) -> None:
@@ -182,10 +170,9 @@ def batch(report: Report) -> None:
     bank = geometry.embed_outcomes(rng.normal(size=(seeds, m, CELLS)))
     x, y = rng.normal(size=(2, CELLS))
     reference = geometry.embed(tr.Samples(y))
-    runs = [(partial(geometry.distances, bank, reference, tr.kernels(name)), 1000) for name in BOTH]
-    *ours, peer = report.times([*runs, (partial(wasserstein_distance, x, y), 1000)])
-    for name, took, need in zip(BOTH, ours, (140, 1300), strict=True):
-        report.compare(f"one of {seeds}x{m} {name} / SciPy", took / (seeds * m), peer, need)
+    run = partial(geometry.distances, bank, reference)
+    ours, peer = report.times([(run, 1000), (partial(wasserstein_distance, x, y), 1000)])
+    report.compare(f"one of {seeds}x{m} / SciPy", ours / (seeds * m), peer, 140)
 
 
 def without_peers(report: Report) -> list[tuple[str, float]]:
@@ -204,32 +191,18 @@ def without_peers(report: Report) -> list[tuple[str, float]]:
     return found
 
 
-def _reader() -> Any:
-    from numba import njit
-
-    def total(x: Floats) -> float:
-        found = 0.0
-        for value in x:
-            found += abs(value)
-        return found
-
-    compiled: Any = njit(total, fastmath=True)
-    return compiled
-
-
 def bandwidth(report: Report) -> list[str]:
-    """How near the kernels come to reading the bank once."""
+    """How near the distances come to reading the bank once."""
     rows = 20_000 if report.quick else 100_000
     bank = generator("benchmark bandwidth").random((rows, CELLS))
-    reference = bank[0].copy()
+    geometry, reference = tr.Scalars(cells=CELLS), bank[0].copy()
     flat, gigabytes = bank.ravel(), bank.nbytes / 1e9
-    passes = (partial(flat.dot, flat), partial(_reader(), flat))  # two ways to read everything once; the faster counts
-    limit = gigabytes / (min(report.time(run, 5) for run in passes) * 1e-6)
-    lines = [f"read bandwidth over {bank.nbytes / 1e6:.0f} MB: {limit:.1f} GB/s"]
-    for name in BOTH:
-        reached = gigabytes / (report.time(partial(tr.kernels(name).l1, bank, reference), 5) * 1e-6)
-        lines.append(f"share of it reached by {name} distances: {reached / limit:.2f}")
-    return lines
+    limit = gigabytes / (report.time(partial(flat.dot, flat), 5) * 1e-6)
+    reached = gigabytes / (report.time(partial(geometry.distances, bank, reference), 5) * 1e-6)
+    return [
+        f"read bandwidth over {bank.nbytes / 1e6:.0f} MB: {limit:.1f} GB/s",
+        f"share of it reached by distances: {reached / limit:.2f}",
+    ]
 
 
 def facts() -> None:
