@@ -18,7 +18,6 @@ from bot_orch.survival import (
     Weibull,
     completion_survival,
     expected_reward,
-    fit_weibull,
     kaplan_meier,
     life_table,
     observe,
@@ -33,11 +32,10 @@ def censoring(ax: plt.Axes) -> None:
     seen = observe(truth.sample(generator("figure", 1).random(300)), cutoff)
     t = np.linspace(0, 20, 400)
     ax.plot(t, truth.survival(t), color=GREY, lw=4, alpha=0.35, label="truth")
-    ax.plot(t, fit_weibull(seen.t_s, seen.event).model.survival(t), color=BLUE, label="Weibull, censored likelihood")
     km = kaplan_meier(life_table(seen.t_s, seen.cause))
-    ax.step(t[t <= cutoff], km.survival(t[t <= cutoff]), color="black", lw=1, label="Kaplan-Meier")
-    dropped = fit_weibull(seen.t_s[seen.event], seen.event[seen.event]).model
-    ax.plot(t, dropped.survival(t), color=ORANGE, ls="--", label="timeouts dropped")
+    ax.step(t[t <= cutoff], km.survival(t[t <= cutoff]), color=BLUE, label="Kaplan-Meier")
+    dropped = kaplan_meier(life_table(seen.t_s[seen.event], seen.cause[seen.event]))
+    ax.step(t[t <= cutoff], dropped.survival(t[t <= cutoff]), color=ORANGE, ls="--", label="timeouts dropped")
     ax.axvline(cutoff, color=GREY, ls=":", lw=1)
     ax.text(cutoff + 0.3, 0.93, "timeout", color=GREY)
     ax.set(title="A timeout means “not yet”", xlabel="seconds", ylabel="P(not completed)")

@@ -13,7 +13,7 @@ import numpy as np
 from bot_orch.arrays import Arrays, Floats, Ints, Schema, row_views
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import cause_of
-from bot_orch.survival.online.kaplan_meier import OnlineKaplanMeier
+from bot_orch.survival.kaplan_meier import OnlineKaplanMeier
 from bot_orch.survival.reward import live_reward
 from bot_orch.types import Outcome
 

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bot_orch.arrays import Bools, Floats, Ints
-from bot_orch.errors import InvalidInputError
+from bot_orch.arrays import Floats, Ints
 from bot_orch.types import Outcome
 
-__all__ = ["N_CAUSES", "REASONS", "Cause", "Observed", "cause_codes", "cause_of", "is_failure", "observe"]
+__all__ = ["N_CAUSES", "REASONS", "Cause", "Observed", "cause_of", "observe"]
 
 
 class Cause(IntEnum):
@@ -71,30 +70,6 @@ def cause_of(outcome: Outcome) -> Cause:
         return Cause.COMPLETED
     cause = REASONS.get((outcome.reason or "").strip().lower(), Cause.CENSORED)
     return Cause.CENSORED if cause is Cause.COMPLETED else cause
-
-
-def cause_codes(status: npt.ArrayLike) -> Ints:
-    """Cause codes for an array of status words (``ok``, ``timeout``, ``memout``, ``crash``, ...).
-
-    Examples
-    --------
-    >>> cause_codes([["ok", "timeout"], ["memout", "crash"]])
-    array([[1, 0],
-           [3, 2]])
-    """
-    words = np.asarray(status).astype(str)
-    unknown = sorted({str(word) for word in np.unique(words)} - set(REASONS))
-    if unknown:
-        raise InvalidInputError("status", f"holds {unknown}", f"use one of {sorted(REASONS)}")
-    codes = np.zeros(words.shape, dtype=np.int64)
-    for word, cause in REASONS.items():
-        codes[words == word] = cause
-    return codes
-
-
-def is_failure(cause: npt.ArrayLike) -> Bools:
-    """Whether the cause is a failure: the task will never complete."""
-    return np.asarray(np.asarray(cause) > Cause.COMPLETED)
 
 
 class Observed(NamedTuple):

@@ -20,6 +20,7 @@ and failures. To reward speed, use one common ``S`` for all agents: the referenc
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -27,10 +28,8 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.survival.base import SurvivalModel
 from bot_orch.survival.causes import Cause, cause_of
-from bot_orch.survival.frailty import Frailty
-from bot_orch.survival.quadrature import unit_nodes
+from bot_orch.survival.models import SurvivalModel
 from bot_orch.types import Outcome
 
 __all__ = ["TailCheck", "expected_reward", "live_reward", "reward_of", "survival_reward", "tail_check"]
@@ -67,7 +66,7 @@ def expected_reward(
 
     Examples
     --------
-    >>> from bot_orch.survival.models.exponential import Exponential
+    >>> from bot_orch.survival.models import Exponential
     >>> expected_reward(Exponential([1.0, 100.0]))  # without censoring all agents are equal
     array([0.5, 0.5])
     >>> expected_reward(Exponential([1.0, 100.0]), cutoff_s=10.0).round(3)
@@ -82,7 +81,7 @@ def expected_reward(
         ratio = np.divide(b, a, out=np.zeros_like(a + b), where=a > 0)
         return np.asarray((a - b * ratio) / 2)
     total = np.zeros(np.broadcast_shapes(a.shape, b.shape, reference.lead))
-    for node, weight in zip(*unit_nodes(), strict=True):
+    for node, weight in zip(*_unit_nodes(), strict=True):
         level = b + node * (a - b)
         with np.errstate(divide="ignore"):
             t = model.time_at(-np.log(level) / theta)
@@ -112,7 +111,7 @@ def reward_of(
         censored).
     theta
         The frailty: known in a simulation; live, its posterior mean given the outcomes so far
-        (:meth:`~bot_orch.survival.frailty.Frailty.posterior_mean`), or 1.
+        (:meth:`~bot_orch.survival.frailty.GammaFrailty.posterior_mean`), or 1.
     reference
         The S of the reward, if not the agent's own.
     censored
@@ -121,7 +120,7 @@ def reward_of(
 
     Examples
     --------
-    >>> from bot_orch.survival.models.exponential import Exponential
+    >>> from bot_orch.survival.models import Exponential
     >>> causes = [Cause.COMPLETED, Cause.CRASHED, Cause.CENSORED]
     >>> reward_of(Exponential(10.0), 5.0, causes).round(3)
     array([0.607, 0.   , 0.   ])
@@ -139,27 +138,20 @@ def reward_of(
 def live_reward(
     model: SurvivalModel,
     outcome: Outcome,
+    theta: npt.ArrayLike = 1.0,
     *,
-    frailty: Frailty | None = None,
-    events: int = 0,
-    hazard: float = 0.0,
     reference: SurvivalModel | None = None,
     censored: Literal["zero", "expected"] = "expected",
     horizon_s: float = np.inf,
 ) -> float:
-    """Reward of one outcome in deployment, where theta is not observed.
+    """Reward of one outcome in deployment; the arguments are those of :func:`reward_of`.
 
-    Parameters
-    ----------
-    model
-        S_i of the agent that ran, fitted to outcomes before this one.
-    frailty, events, hazard
-        With a frailty law, theta is its posterior mean after ``events`` completions and a total cumulative ``hazard``
-        of the attempts so far on this task; without one theta is 1.
+    Theta is not observed there: pass its posterior mean given the attempts so far on this task
+    (:meth:`~bot_orch.survival.frailty.GammaFrailty.posterior_mean`), or leave it at 1.
 
     Examples
     --------
-    >>> from bot_orch.survival.models.exponential import Exponential
+    >>> from bot_orch.survival.models import Exponential
     >>> from bot_orch.survival.frailty import GammaFrailty
     >>> model = Exponential(10.0)
     >>> round(live_reward(model, Outcome.completed(elapsed_s=5.0)), 3)
@@ -169,12 +161,11 @@ def live_reward(
     >>> live_reward(model, Outcome.censored(elapsed_s=5.0, reason="crash"))
     0.0
     >>> # another agent already ran through H = 2 on this task in vain: it is hard, so 5 s is better than it looks
-    >>> round(live_reward(model, Outcome.completed(elapsed_s=5.0), frailty=GammaFrailty(1.0), hazard=2.0), 3)
+    >>> round(live_reward(model, Outcome.completed(elapsed_s=5.0), GammaFrailty(1.0).posterior_mean(0, hazard=2.0)), 3)
     0.846
     """
     if outcome.elapsed_s is None:
         raise InvalidInputError("outcome.elapsed_s", "is missing", "a survival reward needs the elapsed time")
-    theta = 1.0 if frailty is None else frailty.posterior_mean(events, hazard)
     cause = cause_of(outcome)
     reward = reward_of(
         model, outcome.elapsed_s, cause, theta, reference=reference, censored=censored, horizon_s=horizon_s
@@ -231,3 +222,14 @@ def tail_check(
     empirical = np.mean(away[..., None, :] > e[:, None], axis=-1)
     slack = np.full(e.shape, np.sqrt(np.log(1 / (1 - confidence)) / (2 * r.shape[-1])))
     return TailCheck(e, empirical, 2 * np.exp(-2 * e**2), slack=slack)
+
+
+@cache
+def _unit_nodes(n: int = 64) -> tuple[Floats, Floats]:
+    """Nodes and weights on (0, 1): Gauss-Legendre after ``v = s^3 (10 - 15 s + 6 s^2)``.
+
+    The substitution makes integrands with a power-law singularity at either end smooth enough for the rule.
+    """
+    node, weight = np.polynomial.legendre.leggauss(n)
+    s = (node + 1) / 2
+    return s**3 * (10 - 15 * s + 6 * s**2), weight / 2 * 30 * (s * (1 - s)) ** 2

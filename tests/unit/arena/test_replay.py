@@ -9,7 +9,7 @@ from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.matrix.npz import matrix_from_arrays
 from bot_orch.environments.replay.bandit import Replay, task_order
-from bot_orch.environments.replay.signal import KaplanMeierSignal, LogUniform, LogUniformSignal
+from bot_orch.environments.replay.signal import KaplanMeierSignal, LogUniformSignal
 from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.arena.registry import discover_entrants
 from bot_orch.experiments.harness.players import PolicyPlayer, play
@@ -125,15 +125,6 @@ def test_kaplan_meier_signal_is_monotone_in_time() -> None:
     assert copies == sorted(copies, reverse=True)
     assert copies[0] > 0.8
     assert copies[-1] < 0.2
-
-
-def test_log_uniform_is_a_survival_model() -> None:
-    model = LogUniform(np.array(50.0))
-    t = np.array([0.5, 3.0, 20.0])
-    assert np.allclose(model.time_at(model.cumulative_hazard(t)), t)
-    step = 1e-6
-    slope = (model.cumulative_hazard(t + step) - model.cumulative_hazard(t - step)) / (2 * step)
-    assert np.allclose(model.hazard(t), slope, rtol=1e-6)
 
 
 def test_rewards_in_the_file_are_learned_from_even_beside_times() -> None:

@@ -8,17 +8,13 @@ import pytest
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival import (
     Cause,
-    CompetingRisks,
     Exponential,
     GammaFrailty,
     LogNormal,
     Weibull,
-    cause_codes,
     cause_of,
     completion_survival,
     expected_reward,
-    fit_exponential,
-    is_failure,
     life_table,
     live_reward,
     observe,
@@ -32,9 +28,6 @@ MODEL = Weibull([5.0, 20.0], [0.7, 2.5])
 
 
 def test_causes():
-    words = ["ok", "timeout", "memout", "crash", "other", "cancelled"]
-    np.testing.assert_array_equal(cause_codes(words), [1, 0, 3, 2, 4, 0])
-    np.testing.assert_array_equal(is_failure(cause_codes(words)), [False, False, True, True, True, False])
     assert cause_of(Outcome.completed(elapsed_s=1.0)) is Cause.COMPLETED
     assert cause_of(Outcome.censored(elapsed_s=1.0, reason="OOM")) is Cause.OUT_OF_MEMORY
     assert cause_of(Outcome.censored(elapsed_s=1.0, reason="the dog ate it")) is Cause.CENSORED
@@ -128,8 +121,6 @@ def test_a_crash_is_not_still_running():
     seen = observe(done, 200.0, {Cause.CRASHED: crash})
     nonparametric = completion_survival(life_table(seen.t_s, seen.cause)).survival(100.0)
     assert nonparametric == pytest.approx(1 / 3, abs=0.03)
-    causes = (fit_exponential(seen.t_s, seen.cause == code).model for code in (Cause.COMPLETED, Cause.CRASHED))
-    assert CompetingRisks(*causes).survival(100.0) == pytest.approx(1 / 3, abs=0.03)
 
 
 def test_tail_of_the_lemma():

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.survival.kaplan_meier import hazard_of, incidence, number_at_risk, product_limit
 
 __all__ = ["BINS", "CompletionLaw", "bin_of", "law_of", "place_in_bin", "shrunk"]
 
@@ -92,13 +93,10 @@ def law_of(exits: Floats, reward: Floats, beyond: float = 0.0) -> CompletionLaw:
     >>> law_of(exits, exits[0]).running[[2, 3, 6]].round(3)
     array([1.   , 0.667, 0.   ])
     """
-    leaving = np.add.reduce(exits, axis=0)
-    at_risk = np.cumsum(leaving[::-1])[::-1] + beyond
-    share = np.divide(exits[:2], at_risk, out=np.zeros((2, BINS)), where=at_risk > 0.0)
-    worth = np.divide(reward, at_risk, out=np.zeros(BINS), where=at_risk > 0.0)
-    running = np.ones(BINS + 1)
-    np.cumprod(np.maximum(1.0 - share[0] - share[1], 0.0), out=running[1:])
-    completed, failed, earned = (_sums(running[:-1] * part) for part in (share[0], share[1], worth))
+    at_risk = number_at_risk(np.add.reduce(exits, axis=0)) + beyond
+    completion, failure, worth = (hazard_of(part, at_risk) for part in (exits[0], exits[1], reward))
+    running = product_limit(completion, failure)
+    completed, failed, earned = (incidence(running, part) for part in (completion, failure, worth))
     return CompletionLaw(running, completed=completed, failed=failed, earned=earned)
 
 
@@ -114,10 +112,6 @@ def shrunk(exits: Floats, reward: Floats, towards: CompletionLaw, *, weight: flo
     exits[0] += weight * np.diff(towards.completed)
     exits[1] += weight * np.diff(towards.failed)
     return law_of(exits, reward + weight * np.diff(towards.earned), beyond=weight * float(towards.running[-1]))
-
-
-def _sums(steps: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(steps)])
 
 
 def _at(curve: Floats, t_s: float) -> float:

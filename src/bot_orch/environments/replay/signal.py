@@ -8,18 +8,23 @@ memory: a competing risk) earn nothing. S is common to all agents, so that speed
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
-from bot_orch.survival import Cause, OnlineKaplanMeier, SurvivalModel, survival_reward
+from bot_orch.survival import Cause, OnlineKaplanMeier, survival_reward
 
-__all__ = ["SIGNALS", "KaplanMeierSignal", "LogUniform", "LogUniformSignal", "Par10Signal", "Signal", "make_signal"]
+__all__ = [
+    "SIGNALS",
+    "KaplanMeierSignal",
+    "LogUniformSignal",
+    "Par10Signal",
+    "Signal",
+    "log_uniform_survival",
+    "make_signal",
+]
 
 
 class Signal(ABC):
@@ -30,53 +35,30 @@ class Signal(ABC):
         """The survival reward of one outcome per seed, from what was known before it; all arrays are ``(seeds,)``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LogUniform(SurvivalModel):
-    """log(1 + T) uniform on [0, log(1 + cutoff)]: every doubling of the time costs the same.
+def log_uniform_survival(t_s: npt.ArrayLike, cutoff_s: npt.ArrayLike) -> Floats:
+    """S(t) if log(1 + T) is uniform on [0, log(1 + cutoff)]: every doubling of the time costs the same.
 
     Examples
     --------
-    >>> LogUniform(np.array(99.0)).survival([0.0, 9.0, 99.0]).round(3)
+    >>> log_uniform_survival([0.0, 9.0, 99.0], 99.0).round(3)
     array([1. , 0.5, 0. ])
     """
-
-    cutoff_s: Floats
-    own_axes: ClassVar[Mapping[str, int]] = {"cutoff_s": 0}
-
-    def survival(self, t_s: npt.ArrayLike) -> Floats:
-        """S(t) = 1 - log(1 + t) / log(1 + cutoff)."""
-        return np.asarray(np.clip(1.0 - np.log1p(np.asarray(t_s, dtype=float)) / np.log1p(self.cutoff_s), 0.0, 1.0))
-
-    def cumulative_hazard(self, t_s: npt.ArrayLike) -> Floats:
-        """H(t) = -log S(t)."""
-        with np.errstate(divide="ignore"):
-            return -np.log(self.survival(t_s))
-
-    def log_hazard(self, t_s: npt.ArrayLike) -> Floats:
-        """The logarithm of h(t) = 1 / ((1 + t) * (log(1 + cutoff) - log(1 + t)))."""
-        t = np.asarray(t_s, dtype=float)
-        with np.errstate(divide="ignore"):
-            return np.asarray(-np.log1p(t) - np.log(np.maximum(np.log1p(self.cutoff_s) - np.log1p(t), 0.0)))
-
-    def time_at(self, cumulative_hazard: npt.ArrayLike) -> Floats:
-        """The time at which H reaches a value."""
-        s = np.exp(-np.asarray(cumulative_hazard, dtype=float))
-        return np.asarray(np.expm1((1.0 - s) * np.log1p(self.cutoff_s)))
+    return np.asarray(np.clip(1.0 - np.log1p(np.asarray(t_s, dtype=float)) / np.log1p(cutoff_s), 0.0, 1.0))
 
 
 class LogUniformSignal(Signal):
-    """S fixed beforehand by the cutoff alone (:class:`LogUniform`): the same scale in every run, nothing to learn."""
+    """S fixed by the cutoff alone (:func:`log_uniform_survival`): the same scale in every run, nothing to learn."""
 
     def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
         """``delta * S(T)``."""
-        return survival_reward(LogUniform(cutoff_s).survival(time_s), cause == Cause.COMPLETED)
+        return survival_reward(log_uniform_survival(time_s, cutoff_s), cause == Cause.COMPLETED)
 
 
 class KaplanMeierSignal(Signal):
     """S learned online, one curve per seed pooled over agents, failures as competing risks.
 
     S(t) is the share of outcomes not completed by t, so a completion earns the share of outcomes it beats. At the start
-    S is :class:`LogUniform`; what was learned takes over with weight n / (n + prior) after n outcomes.
+    S is :func:`log_uniform_survival`; what was learned takes over with weight n / (n + prior) after n outcomes.
     """
 
     def __init__(self, seeds: int, capacity: int = 64, prior: float = 10.0) -> None:
@@ -87,7 +69,7 @@ class KaplanMeierSignal(Signal):
 
     def __call__(self, time_s: Floats, cause: Ints, cutoff_s: Floats) -> Floats:
         """``delta * S(T)`` with S as of before this outcome; then S learns it."""
-        start = LogUniform(cutoff_s).survival(time_s)
+        start = log_uniform_survival(time_s, cutoff_s)
         learned = self._fit.model(self._state).survival(time_s[:, None])[:, 0]
         weight = self._prior / (self._prior + self._seen)
         self._fit.update(self._state, time_s, cause, self._agent)

@@ -12,7 +12,7 @@ from bot_orch.service.dashboard.buckets import Bucket, BucketView
 from bot_orch.service.dashboard.plane import plane_of
 from bot_orch.service.dashboard.regret import regret_line
 from bot_orch.service.dashboard.timeline import Ended, Timeline
-from bot_orch.survival.models.kaplan_meier import completion_survival, life_table
+from bot_orch.survival.kaplan_meier import completion_survival, life_table
 
 __all__ = ["chart_data", "complete", "survival_steps"]
 

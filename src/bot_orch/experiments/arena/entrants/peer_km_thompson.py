@@ -30,6 +30,7 @@ from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer, with_int
 from bot_orch.experiments.arena.registry import Entrant
 from bot_orch.experiments.harness.players import Player
 from bot_orch.rng import generator
+from bot_orch.survival.kaplan_meier import hazard_of, number_at_risk, product_limit
 
 __all__ = ["ENTRANTS", "KaplanMeierThompson"]
 
@@ -140,10 +141,9 @@ def _kaplan_meier(waited: Ints, weight: Floats, told: Bools) -> Floats:
     if not waited.size:
         return np.ones(1)
     length = int(waited.max()) + 1
-    events = np.bincount(waited, weight * told, length)
-    at_risk = np.cumsum(np.bincount(waited, weight, length)[::-1])[::-1]
-    leaving = np.divide(events, at_risk, out=np.zeros(length), where=at_risk > 1e-9).clip(0.0, 1.0)
-    curve: Floats = np.array(np.cumprod(1.0 - leaving), dtype=np.float64)
+    events, leaving = (np.bincount(waited, part, length).astype(float) for part in (weight * told, weight))
+    at_risk = number_at_risk(leaving)
+    curve = product_limit(hazard_of(events, np.where(at_risk > 1e-9, at_risk, 0.0)))[1:]
     if events.any():
         curve[np.flatnonzero(events)[-1] :] = 0.0
     return curve

@@ -1,1 +1,0 @@
-"""Online fits of survival models."""
