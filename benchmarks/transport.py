@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from _calibration import coverage, coverage_grid, drift_study
 
 from bot_orch import transport as tr
 from bot_orch.arrays import Arrays, Floats
-from bot_orch.experiments.coverage.study import coverage, coverage_grid
+from bot_orch.experiments.lockin.shares import lockin_shares
 from bot_orch.rng import derive_keys, generator
 
 LAMBDA, WINDOW, CELLS = 5.0, 256, 64
@@ -224,13 +225,13 @@ def facts() -> None:
     keys = derive_keys(["facts"], range(100))
     for lambda_ in (20.0, 50.0, 100.0):
         shares = {
-            which: tr.lockin_shares(lambda_, 1000, keys, which).max(axis=1).mean()
+            which: lockin_shares(lambda_, 1000, keys, which).max(axis=1).mean()
             for which in ("plug_in", "debiased", "lower")
         }
         print(f"lock-in, lambda {lambda_:.0f}: largest share " + ", ".join(f"{k} {v:.3f}" for k, v in shares.items()))
     for gap in (0.1, 0.2, 0.3):
         shares = {
-            which: tr.lockin_shares(100.0, 1000, keys, which, gap=gap)[:, 0].mean() for which in ("plug_in", "lower")
+            which: lockin_shares(100.0, 1000, keys, which, gap=gap)[:, 0].mean() for which in ("plug_in", "lower")
         }
         print(f"an agent worse by {gap}: its share " + ", ".join(f"{k} {v:.3f}" for k, v in shares.items()))
     drift_facts()
@@ -240,13 +241,13 @@ def drift_facts() -> None:
     """False alarms and delays of the drift monitor."""
     rng = generator("facts drift")
     monitor = tr.DriftMonitor(tr.Scores())
-    calm = tr.drift_study(monitor, rng.beta(2, 5, (200, 1024)), change=1024)
+    calm = drift_study(monitor, rng.beta(2, 5, (200, 1024)), change=1024)
     print(
         f"drift, nothing changes: {calm.false_alarms:.4f} alarms per test in {calm.tests} tests, stated {monitor.alpha}"
     )
     for shift in (0.05, 0.1, 0.2):
         streams = np.clip(rng.beta(2, 5, (100, 768)) + shift * (np.arange(768) >= 256), 0.0, 1.0)
-        study = tr.drift_study(monitor, streams, change=256)
+        study = drift_study(monitor, streams, change=256)
         found = f"found in {study.detected:.2f} of streams within 512 outcomes, median delay {study.delay:.0f}"
         print(f"drift, scores move by {shift}: {found}")
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv, ndtri
 
 from bot_orch import transport as tr
+from bot_orch.experiments.lockin.shares import lockin_shares
 from bot_orch.rng import derive_keys, generator
 from bot_orch.transport.quantiles import cosine_levels
 
@@ -204,7 +205,7 @@ def lockin() -> None:
     keys = derive_keys(["picture lock-in"], range(60))
     lambdas = [5.0, 10.0, 20.0, 50.0, 100.0]
     for which, color in (("plug_in", AGENT), ("debiased", MOVE), ("lower", REFERENCE)):
-        shares = [tr.lockin_shares(value, 1000, keys, which).max(axis=1).mean() for value in lambdas]
+        shares = [lockin_shares(value, 1000, keys, which).max(axis=1).mean() for value in lambdas]
         axis.plot(lambdas, shares, "o-", color=color, label=which.replace("_", "-"))
     axis.axhline(1 / 6, color="black", ls=":", lw=1, label="1/6")
     axis.set(

@@ -217,12 +217,4 @@ CASES: dict[str, Case] = {
         roster=False,
     ),
     "exp-weights-iw": Case(policy("exp-weights-iw", eta=constant(0.1), ceiling=1.0, floor=0.01)),
-    "softmax-recursion": Case(
-        policy(
-            "softmax-recursion",
-            step=schedule("inverse-time", scale=1.0, offset=1.0),
-            sharpness=1.0,
-            estimator=MEAN,
-        )
-    ),
 }

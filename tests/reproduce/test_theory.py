@@ -33,8 +33,7 @@ from bot_orch.policies.base import Situation
 from bot_orch.policies.choice import softmax
 from bot_orch.policies.estimators import EMA, MeanReward
 from bot_orch.policies.exponential_weights import ExponentialWeights
-from bot_orch.policies.schedules import Constant, InverseTime, Power
-from bot_orch.policies.softmax_recursion import SoftmaxRecursion
+from bot_orch.policies.schedules import Constant, Power
 from bot_orch.rng import generator
 
 HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
@@ -330,14 +329,13 @@ def test_margin_verdicts_can_flip():
 # --- item 4 -------------------------------------------------------------------------------------------------------
 
 
-def test_recursion_is_the_policy():
-    u = generator("test").random((40, 3))
-    policy = SoftmaxRecursion(step=InverseTime(1.0, 1.0))
-    state = allocate(policy.schema(0), (), 3)
+def test_recursion_is_the_one_of_the_theorem():
+    """phi_{t+1} = phi_t + (target_t - phi_t) / (t + 1), step by step."""
+    target = softmax(generator("test").random((40, 3)))
+    phi = np.full(3, 1 / 3)
     for t in range(40):
-        drawn = pipeline.decide(policy, state, Situation(t + 1, np.zeros(3)), u=0.5)
-        pipeline.apply(policy, state, pipeline.full_feedback(drawn, u[t]))
-    np.testing.assert_allclose(state["phi"], convergence.recursion(softmax(u))[-1], atol=1e-12)
+        phi = phi + (target[t] - phi) / (t + 2)
+    np.testing.assert_allclose(phi, convergence.recursion(target)[-1], atol=1e-12)
 
 
 def test_limits_by_sampling():

@@ -15,7 +15,7 @@ LIBRARY = ("core", "policies", "agents", "transport")
 PUBLIC = {
     "core": {"Alignment", "Drawn", "Prepared", "Reference", "SurvivalReward", "WithContext"},
     "policies": {
-        *("Choice", "EMA", "EXP3", "Feedback", "KeptRows", "Situation", "SoftmaxRecursion", "ThompsonBeta"),
+        *("Choice", "EMA", "EXP3", "Feedback", "KeptRows", "Situation", "ThompsonBeta"),
         "ThompsonGaussian",
     },
     "agents": {
@@ -33,7 +33,7 @@ PUBLIC = {
         "SimulatedSettings",
     },
     "transport": {
-        *("Bures", "CostCloud", "Distances", "DriftMonitor", "DriftStudy", "Gaussian", "Geometry"),
+        *("Bures", "CostCloud", "Distances", "DriftMonitor", "Gaussian", "Geometry"),
         *("Scalars", "Scores", "Sliced", "confidence", "update", "push_window", "_push_one"),
     },
 }

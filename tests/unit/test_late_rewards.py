@@ -132,7 +132,7 @@ def test_which_policies_can_take_a_lesson_back():
     assert not make_policy("bot", estimator=EMA(history=LastReward())).can_revise
 
 
-@pytest.mark.parametrize("name", ["discounted-ucb", "sliding-window-ucb", "softmax-recursion"])
+@pytest.mark.parametrize("name", ["discounted-ucb", "sliding-window-ucb"])
 def test_others_learn_the_reward_as_a_further_lesson(name):
     router = policies(name)
     decision = router.decide(task(0))

@@ -3,7 +3,7 @@
 from bot_orch.policies.base import Choice, EstimatorPolicy, Feedback, Policy, Situation
 from bot_orch.policies.choice import argmax_ties, best_probabilities, draw, softmax
 from bot_orch.policies.estimators import EMA, Discounted, Estimator, Mean, Windowed
-from bot_orch.policies.schedules import Constant, InverseTime, LogGrowth, Power, Schedule
+from bot_orch.policies.schedules import Constant, LogGrowth, Power, Schedule
 
 __all__ = [
     "EMA",
@@ -13,7 +13,6 @@ __all__ = [
     "Estimator",
     "EstimatorPolicy",
     "Feedback",
-    "InverseTime",
     "LogGrowth",
     "Mean",
     "Policy",

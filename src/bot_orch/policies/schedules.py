@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["Constant", "InverseTime", "LogGrowth", "Power", "Schedule", "as_schedule"]
+__all__ = ["Constant", "LogGrowth", "Power", "Schedule", "as_schedule"]
 
 
 class Schedule(ABC):
@@ -57,22 +57,6 @@ class Power(Schedule):
     def __call__(self, t: int) -> float:
         """``scale * t ** exponent``."""
         return float(self.scale * t**self.exponent)
-
-
-@dataclass(frozen=True, slots=True)
-class InverseTime(Schedule):
-    """``scale / (offset + t)``: a Robbins-Monro step size (sum infinite, sum of squares finite)."""
-
-    scale: float = 1.0
-    offset: float = 0.0
-    id: ClassVar[str] = "inverse-time"
-
-    def __post_init__(self) -> None:
-        _positive("scale", self.scale)
-
-    def __call__(self, t: int) -> float:
-        """``scale / (offset + t)``."""
-        return self.scale / (self.offset + t)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,10 @@
 """Distributions and the optimal-transport distances between them."""
 
-import importlib
-from typing import Any
-
 from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.barycenters import barycenter, mixture
-from bot_orch.transport.drift import DriftMonitor, DriftStudy, drift_study
+from bot_orch.transport.drift import DriftMonitor
 from bot_orch.transport.geometries.base import Geometry, distance, geometry_from_spec
-from bot_orch.transport.geometries.bures import Bures, embedding_geometry
+from bot_orch.transport.geometries.bures import Bures
 from bot_orch.transport.geometries.ground_cost import CostCloud, CostLabels
 from bot_orch.transport.geometries.labels import OrderedLabels, TreeLabels, ZeroOneLabels
 from bot_orch.transport.geometries.lateness import Lateness
@@ -28,7 +25,6 @@ __all__ = [
     "CostLabels",
     "Distances",
     "DriftMonitor",
-    "DriftStudy",
     "Gaussian",
     "Geometry",
     "Labels",
@@ -45,19 +41,9 @@ __all__ = [
     "barycenter",
     "confidence",
     "distance",
-    "drift_study",
-    "embedding_geometry",
     "geometry_from_spec",
     "label_distance",
-    "lockin_shares",
     "measure_from_dict",
     "mixture",
     "total_variation",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Keep ``lockin_shares`` importable from here; it moved to the experiments."""
-    if name == "lockin_shares":
-        return importlib.import_module("bot_orch.experiments.lockin.shares").lockin_shares
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

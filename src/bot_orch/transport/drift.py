@@ -23,7 +23,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.rng import generator
 from bot_orch.transport.geometries.base import Geometry, LinearGeometry
 
-__all__ = ["DriftMonitor", "DriftStudy", "drift_study"]
+__all__ = ["DriftMonitor"]
 
 
 @dataclass(frozen=True)
@@ -157,53 +157,6 @@ class DriftMonitor:
         if isinstance(geometry, LinearGeometry) and self.on == "outcomes":
             return geometry.finish(old), geometry.finish(new)
         return old, new
-
-
-@dataclass(frozen=True, slots=True)
-class DriftStudy:
-    """Performance of a drift monitor on simulated streams.
-
-    Attributes
-    ----------
-    false_alarms
-        Alarms before the change, per test.
-    detected
-        Share of streams with an alarm after the change.
-    delay
-        Median number of outcomes from the change to the first alarm after it, where there was one.
-    """
-
-    tests: int
-    false_alarms: float
-    detected: float
-    delay: float
-
-
-def drift_study(monitor: DriftMonitor, streams: Floats, change: int) -> DriftStudy:
-    """Evaluate a monitor on streams ``(S, T) + outcome_shape`` whose distribution changes at time ``change``.
-
-    Examples
-    --------
-    >>> from bot_orch.transport import Scores
-    >>> calm = generator("calm").random((8, 300))
-    >>> drift_study(DriftMonitor(Scores(), recent=50, older=100, alpha=0.05), calm, change=300).detected
-    0.0
-    """
-    seeds, horizon = streams.shape[:2]
-    state = monitor.start(1, (seeds,))
-    alarms = np.stack([monitor.update(state, streams[:, t], agent=0) for t in range(change)])
-    tests = int(state["tests"].sum())
-    first = np.full(seeds, -1)
-    for t in range(change, horizon):
-        rings = monitor.update(state, streams[:, t], agent=0)
-        first = np.where((first < 0) & rings, t + 1 - change, first)
-    found = first[first > 0]
-    return DriftStudy(
-        tests=tests,
-        false_alarms=float(alarms.sum() / max(tests, 1)),
-        detected=float(found.size / seeds),
-        delay=float(np.median(found)) if found.size else float("nan"),
-    )
 
 
 def _flat(state: Arrays, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:

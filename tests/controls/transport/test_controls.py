@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import ot
 import pytest
+from _calibration import coverage, coverage_grid
 
 from bot_orch import transport as tr
-from bot_orch.experiments.coverage.study import coverage, coverage_grid
+from bot_orch.experiments.lockin.shares import lockin_shares
 from bot_orch.rng import derive_keys, generator
 from bot_orch.transport.noise import SMALL, noise
 
@@ -49,8 +50,8 @@ def test_averaged_quantiles_are_not_the_w1_barycenter():
 
 def test_plug_in_distances_lock_in_where_the_check_looks():
     keys = derive_keys(["control"], range(20))
-    assert tr.lockin_shares(100.0, 400, keys, "plug_in").max(axis=1).mean() > 0.20
-    assert tr.lockin_shares(100.0, 400, keys, "debiased").max(axis=1).mean() > 0.20
+    assert lockin_shares(100.0, 400, keys, "plug_in").max(axis=1).mean() > 0.20
+    assert lockin_shares(100.0, 400, keys, "debiased").max(axis=1).mean() > 0.20
 
 
 def without_b0(geometry, bank, reference, n):

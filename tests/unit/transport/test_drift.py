@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from _calibration import drift_study
 
 from bot_orch import transport as tr
 from bot_orch.arrays import decode, encode, insert_agent, remove_agent
@@ -31,7 +32,7 @@ def test_false_alarms_at_the_stated_rate(geometry):
     else:
         streams = rng.normal(size=(60, 240, *geometry.outcome_shape))
         streams = np.clip(streams / 6 + 0.5, 0, 1)
-    study = tr.drift_study(monitor, streams, change=240)
+    study = drift_study(monitor, streams, change=240)
     assert study.tests > 600
     assert study.false_alarms <= upper_limit(0.05, study.tests)
     if geometry.name != "labels":
@@ -41,7 +42,7 @@ def test_false_alarms_at_the_stated_rate(geometry):
 def test_a_shift_is_found_soon():
     rng = generator("shift")
     before, after = rng.beta(2, 5, (40, 256)), rng.beta(5, 2, (40, 256))
-    study = tr.drift_study(tr.DriftMonitor(tr.Scores(), recent=32, older=96), np.hstack([before, after]), change=256)
+    study = drift_study(tr.DriftMonitor(tr.Scores(), recent=32, older=96), np.hstack([before, after]), change=256)
     assert study.detected == 1.0
     assert study.delay <= 64
 
@@ -50,7 +51,7 @@ def test_a_change_of_shape_with_the_same_mean_is_found():
     rng = generator("shape")
     before = rng.normal(0.0, 1.0, (20, 256))
     after = np.where(rng.random((20, 256)) < 0.5, -2.0, 2.0) + rng.normal(0.0, 0.3, (20, 256))
-    study = tr.drift_study(tr.DriftMonitor(tr.Scalars()), np.hstack([before, after]), change=256)
+    study = drift_study(tr.DriftMonitor(tr.Scalars()), np.hstack([before, after]), change=256)
     assert study.detected == 1.0
 
 

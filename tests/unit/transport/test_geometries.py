@@ -163,7 +163,6 @@ def test_bad_parameters_are_refused():
             build()
 
 
-def test_embeddings_change_geometry_once_there_are_samples_enough():
-    assert tr.embedding_geometry(8, 79).name == "sliced"
-    assert tr.embedding_geometry(8, 80).certificate == "lower_bound"
+def test_shrinkage_makes_bures_approximate():
+    assert tr.Bures(8, clouds=True).certificate == "lower_bound"
     assert tr.Bures(2, shrinkage=0.1, clouds=True).certificate == "approximate"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bot_orch.experiments.lockin.shares import lockin_shares
 from bot_orch.rng import derive_keys
-from bot_orch.transport import lockin_shares
 
 KEYS = derive_keys(["lock-in test"], range(40))
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from _calibration import SIZES, CoverageCell, coverage, coverage_grid
 
 from bot_orch import transport as tr
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.coverage.study import SIZES, CoverageCell, coverage, coverage_grid
 from bot_orch.rng import generator
 from bot_orch.transport.noise import noise
 

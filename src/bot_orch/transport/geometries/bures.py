@@ -10,12 +10,11 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.transport.geometries.base import LinearGeometry, cloud_of
-from bot_orch.transport.geometries.sliced import Sliced
 from bot_orch.transport.measures import require
 from bot_orch.transport.vectors import l2
 from bot_orch.types import Measure
 
-__all__ = ["Bures", "embedding_geometry", "psd_root"]
+__all__ = ["Bures", "psd_root"]
 
 
 def psd_root(s: Floats) -> Floats:
@@ -153,18 +152,3 @@ class Bures(LinearGeometry):
         """Mean ``(..., d)`` and covariance ``(..., d, d)`` of a full embedding."""
         d = self.dimension
         return embedding[..., :d], embedding[..., d:].reshape(*embedding.shape[:-1], d, d)
-
-
-def embedding_geometry(dimension: int, samples: int) -> Sliced | Bures:
-    """The geometry for clouds in R^d with this many samples per agent.
-
-    A d x d covariance needs several samples per dimension; below ten the sliced distance is used.
-
-    Examples
-    --------
-    >>> embedding_geometry(64, 100).name, embedding_geometry(64, 1000).name
-    ('sliced', 'bures')
-    """
-    if samples < 10 * dimension:
-        return Sliced(dimension=dimension)
-    return Bures(dimension, clouds=True)

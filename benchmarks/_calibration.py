@@ -1,4 +1,4 @@
-"""Does a 90 % interval hold the truth 90 % of the time? A declared grid of cases, and the simulation that tells."""
+"""Calibration: coverage of 90 % intervals of distances on a declared grid, and alarms of a drift monitor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.rng import generator
+from bot_orch.transport.drift import DriftMonitor
 from bot_orch.transport.geometries.base import Geometry, distance
 from bot_orch.transport.geometries.bures import Bures
 from bot_orch.transport.geometries.labels import LabelGeometry, OrderedLabels, TreeLabels, ZeroOneLabels
@@ -19,7 +20,7 @@ from bot_orch.transport.measures import Cloud, Labels, Samples
 from bot_orch.transport.uncertainty import Distances, confidence
 from bot_orch.types import Measure
 
-__all__ = ["CoverageCell", "coverage", "coverage_grid"]
+__all__ = ["SIZES", "CoverageCell", "DriftStudy", "coverage", "coverage_grid", "drift_study"]
 
 SIZES = (20, 100, 400)
 _LEVELS = (np.arange(2000) + 0.5) / 2000
@@ -39,14 +40,7 @@ class CoverageCell:
 
 
 def coverage(cell: CoverageCell, repeats: int = 500, interval: Interval = confidence) -> float:
-    """The share of repetitions in which [lower, upper] holds the true distance.
-
-    Examples
-    --------
-    >>> cell = CoverageCell("example", Scores(), Samples([0.0, 1.0]), reference=Samples([0.5]), n=50)
-    >>> coverage(cell, 100) >= 0.88
-    True
-    """
+    """The share of repetitions in which [lower, upper] holds the true distance."""
     geometry = cell.geometry
     truth = distance(geometry, cell.profile, cell.reference)
     rng = generator("coverage", cell.name, cell.n)
@@ -128,3 +122,42 @@ def _clouds() -> Iterator[Case]:
                 for geometry in (Sliced(dimension=d, order=1), Sliced(dimension=d, order=2), Bures(d, clouds=True)):
                     tag = f"{geometry.name} W{geometry.order} R^{d} {name} to {change}"
                     yield tag, geometry, Cloud(x), Cloud(y)
+
+
+@dataclass(frozen=True, slots=True)
+class DriftStudy:
+    """Performance of a drift monitor on simulated streams.
+
+    Attributes
+    ----------
+    false_alarms
+        Alarms before the change, per test.
+    detected
+        Share of streams with an alarm after the change.
+    delay
+        Median number of outcomes from the change to the first alarm after it, where there was one.
+    """
+
+    tests: int
+    false_alarms: float
+    detected: float
+    delay: float
+
+
+def drift_study(monitor: DriftMonitor, streams: Floats, change: int) -> DriftStudy:
+    """Evaluate a monitor on streams ``(S, T) + outcome_shape`` whose distribution changes at time ``change``."""
+    seeds, horizon = streams.shape[:2]
+    state = monitor.start(1, (seeds,))
+    alarms = np.stack([monitor.update(state, streams[:, t], agent=0) for t in range(change)])
+    tests = int(state["tests"].sum())
+    first = np.full(seeds, -1)
+    for t in range(change, horizon):
+        rings = monitor.update(state, streams[:, t], agent=0)
+        first = np.where((first < 0) & rings, t + 1 - change, first)
+    found = first[first > 0]
+    return DriftStudy(
+        tests=tests,
+        false_alarms=float(alarms.sum() / max(tests, 1)),
+        detected=float(found.size / seeds),
+        delay=float(np.median(found)) if found.size else float("nan"),
+    )

@@ -1,1 +1,0 @@
-"""Coverage of confidence distances."""
