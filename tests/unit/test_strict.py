@@ -82,13 +82,3 @@ def test_every_command_reads_with_it(command, text, tmp_path, capsys):
     with pytest.raises(InvalidInputError) as caught:
         parse_yaml(text, "c.yaml")
     assert line.endswith(str(caught.value)), "both say the same"
-
-
-def test_nobody_else_reads_yaml():
-    from pathlib import Path
-
-    import bot_orch
-
-    package = Path(bot_orch.__file__).parent
-    assert [path.name for path in package.rglob("*.py") if "import yaml" in path.read_text()] == ["strict.py"]
-    assert not [path.name for path in package.rglob("*.py") if 'import_module("yaml")' in path.read_text()]

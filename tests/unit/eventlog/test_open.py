@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import bot_orch
 from bot_orch.cli.main import main
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.stores.memory import MemoryLog
@@ -53,13 +52,3 @@ def test_a_scheme_that_is_none_of_ours_is_told_by_everybody(tmp_path, monkeypatc
     assert str(caught.value) == f"config.database: {problem}"
     for database in ("postgres://h/d", "postgresql://h/d", "a/b.sqlite", ":memory:", Path("a://b")):
         check_database(database)
-
-
-def test_nobody_opens_a_log_by_another_way():
-    package = Path(bot_orch.__file__).parent
-    found = {
-        path.name
-        for path in package.rglob("*.py")
-        if any(f" {name}(" in path.read_text().replace(f"class {name}", "") for name in ("SqliteLog", "PostgresLog"))
-    }
-    assert found == {"open.py"}
