@@ -32,6 +32,7 @@ __all__ = [
     "server_pid",
     "serving",
     "tree_cpu_s",
+    "tree_rss_mb",
 ]
 
 PORT = 18_280 + 10 * (os.getpid() % 100)  # another run on this machine has others
@@ -74,6 +75,12 @@ def tree_cpu_s(pid: int) -> float:
         return 0.0
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(_cpu_s(each) for each in _tree(pid)) + (int(fields[13]) + int(fields[14])) / TICKS
+
+
+def tree_rss_mb(pid: int) -> float:
+    """Resident memory of a server's processes."""
+    pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in _tree(pid)) if pid else 0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def ended_cpu_s() -> float:

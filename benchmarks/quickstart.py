@@ -28,6 +28,8 @@ from typing import Any
 
 from _harness import Bench
 
+__all__ = ["build_wheel", "run", "user_environment"]
+
 _ROOT = Path(__file__).parents[1]
 _BAR_S = 300.0
 
@@ -73,25 +75,26 @@ def _endpoints() -> Iterator[str]:
             thread.join()
 
 
-def _environment() -> dict[str, str]:
+def user_environment() -> dict[str, str]:
     """Of a user who has nothing but pip's settings."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "HTTP", "SSL", "http"))}
     return {**kept, "PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
 
 
-def _run(*words: str | Path, cwd: Path) -> None:
+def run(*words: str | Path, cwd: Path) -> None:
+    """A command as a user would run it, outside this checkout."""
     command = list(map(str, words))
-    subprocess.run(command, check=True, cwd=cwd, env=_environment(), stdout=subprocess.DEVNULL)  # noqa: S603
+    subprocess.run(command, check=True, cwd=cwd, env=user_environment(), stdout=subprocess.DEVNULL)  # noqa: S603
 
 
-def _wheel(folder: Path) -> Path:
+def build_wheel(folder: Path) -> Path:
     """Built from a copy, because setuptools leaves a folder behind."""
     source = folder / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(_ROOT / name, source)
     shutil.copytree(_ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, cwd=folder)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, cwd=folder)
     (found,) = folder.glob("*.whl")
     return found
 
@@ -119,13 +122,13 @@ def measure(wheel: Path, folder: Path, *, chats: int) -> None:
     begun = time.monotonic()
     venv.create(home, with_pip=True)
     made = time.monotonic()
-    _run(home / "bin" / "python", "-m", "pip", "install", "-q", f"{wheel}[service]", cwd=folder)
+    run(home / "bin" / "python", "-m", "pip", "install", "-q", f"{wheel}[service]", cwd=folder)
     installed = time.monotonic()
     with _endpoints() as place:
         words = [home / "bin" / "bot-orch", "quickstart", "--yes", "--no-browser", "--port", "0"]
         words += ["--endpoint", f"good={place}/good/v1", "--endpoint", f"bad={place}/bad/v1"]
         with subprocess.Popen(  # noqa: S603
-            list(map(str, words)), cwd=folder, env=_environment(), stdout=subprocess.PIPE, text=True
+            list(map(str, words)), cwd=folder, env=user_environment(), stdout=subprocess.PIPE, text=True
         ) as serving:
             lines: list[str] = []
             assert serving.stdout is not None
@@ -163,7 +166,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bot-orch-quickstart-") as name:
         folder = Path(name)
-        wheel = _wheel(folder) if chosen.wheel is None else chosen.wheel.resolve()
+        wheel = build_wheel(folder) if chosen.wheel is None else chosen.wheel.resolve()
         measure(wheel, folder, chats=max(3, chosen.chats))
 
 

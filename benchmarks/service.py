@@ -1,8 +1,7 @@
 """Durable decisions and feedback per second, beside the same server in memory and beside one commit per request.
 
 wrk sends the load. Every mode runs the same code on the same machine in the same run; only the log and the grouping
-differ. Latencies are wrk's. ``--gateway`` measures what the OpenAI-compatible gateway adds to a call, beside LiteLLM's
-proxy if ``--litellm PATH`` names the ``litellm`` command of an environment of its own.
+differ. Latencies are wrk's. ``gateway.py`` measures what the OpenAI-compatible gateway adds to a call.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import argparse
 import json
 import os
 import re
-import secrets
 import shutil
 import signal
 import statistics
@@ -20,7 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -55,61 +53,6 @@ function request()
   local body = '{"decision_id": "' .. ids[(i - 1) % #ids + 1] .. '", "reward": 0.5}'
   return wrk.format("POST", nil, {["content-type"] = "application/json"}, body)
 end
-"""
-
-STUB = """
-import asyncio, json, sys
-from starlette.applications import Starlette
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
-import uvicorn
-HEAD = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-def piece(delta, finish=None):
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return "data: " + json.dumps({**HEAD, "choices": [choice]}) + "\\n\\n"
-PIECES = [piece({"role": "assistant", "content": ""}), *(piece({"content": "hello "}) for _ in range(8)),
-    piece({}, "stop"), "data: [DONE]\\n\\n"]
-async def stream():
-    for each in PIECES:
-        yield each
-BODY = json.dumps({"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0,
-    "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}})
-async def chat(request):
-    body = await request.body()
-    await asyncio.sleep(float(sys.argv[2]))
-    if b'"stream": true' in body or b'"stream":true' in body:
-        return StreamingResponse(stream(), media_type="text/event-stream")
-    return Response(BODY, media_type="application/json")
-async def models(request):
-    return Response("{}", media_type="application/json")
-app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/v1/models", models)])
-uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="error")
-"""
-CHAT = """
-wrk.method = "POST"
-wrk.body = '{"model": "auto", "stream": STREAM, "messages": [{"role": "user", "content": "hello"}]}'
-wrk.headers["content-type"] = "application/json"
-wrk.headers["authorization"] = "Bearer KEY"
-"""
-GATEWAY = """
-version: 1
-database: {database}
-listen: {{port: {port}}}
-log_level: error
-tokens: [{{name: bench, scopes: [decide], env: BENCH_TOKEN}}]
-router: {{policy: bot, success_reward: 1.0}}
-agents:
-  - id: model
-    kind: openai
-    limits: {{concurrency: 256}}
-    settings: {{base_url: "http://127.0.0.1:{upstream}/v1", model: m, allow_private: true}}
-"""
-LITELLM = """
-model_list:
-  - model_name: auto
-    litellm_params: {{model: openai/m, api_base: "http://127.0.0.1:{upstream}/v1", api_key: sk-none}}
-litellm_settings: {{telemetry: false}}
 """
 
 
@@ -225,74 +168,11 @@ def _feedback(url: str, place: Path, seconds: float, connections: int) -> tuple[
     return wrk(f"{url}/v1/feedback", FEEDBACK, seconds, connections, str(ids))
 
 
-@contextmanager
-def running(command: list[str], port: int, path: str, **environment: str) -> Iterator[str]:
-    """Any server, ended at the end."""
-    process = subprocess.Popen(  # noqa: S603
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
-    )
-    try:
-        yield _wait(port, path, 120.0)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def gateway(bench: Bench, folder: Path, litellm: str | None, delay_ms: float, seconds: float, need: float) -> None:
-    """What a gateway adds to the median call: proxied minus direct, in one run, against a model that takes a while."""
-    upstream, port = 18_300, 18_301
-    stub = [sys.executable, "-c", STUB, str(upstream), str(delay_ms / 1e3)]
-    key = f"sk-{secrets.token_hex(32)}"  # both gateways check one and the same key, made for this run
-    ways = {"": "false", ", streamed": "true"}
-    chats = {way: CHAT.replace("STREAM", stream).replace("KEY", key) for way, stream in ways.items()}
-    config = folder / f"gateway-{delay_ms:g}.yaml"
-    config.write_text(GATEWAY.format(database=folder / f"gateway-{delay_ms:g}.sqlite", port=port, upstream=upstream))
-    ours = [sys.executable, "-c", SERVER, str(config), "grouped"]
-    peer_config = folder / "litellm.yaml"
-    peer_config.write_text(LITELLM.format(upstream=upstream))
-    peer = [litellm or "", "--config", str(peer_config), "--port", str(port), "--host", "127.0.0.1"]
-    with running(stub, upstream, "/v1/models") as url:
-        direct = _chats(url, chats, seconds)
-        with running(ours, port, "/health/ready", BENCH_TOKEN=key) as ours_url:
-            mine = _chats(ours_url, chats, seconds)
-        other = {}
-        if litellm is not None:
-            place = {"LITELLM_LOG": "ERROR", "LITELLM_MASTER_KEY": key}
-            with running([*peer, "--num_workers", "1"], port, "/health/liveliness", **place) as peer_url:
-                other = _chats(peer_url, chats, seconds)
-    for way in ways:
-        print(
-            f"model of {delay_ms:g} ms{way}: direct p50 {direct[way]:.2f} ms, ours {mine[way]:.2f} ms"
-            + (f", LiteLLM {other[way]:.2f} ms" if other else "")
-        )
-        if other:
-            added = max(mine[way] - direct[way], 0.01), max(other[way] - direct[way], 0.01)
-            name = f"gateway overhead beside LiteLLM at {delay_ms:g} ms{way}"
-            bench.row(name, *added, higher_is_better=False, need=need)
-
-
-def _chats(url: str, chats: Mapping[str, str], seconds: float) -> dict[str, float]:
-    """Median time of a chat, in milliseconds, for each way to ask."""
-    found = {}
-    for way, script in chats.items():
-        wrk(f"{url}/v1/chat/completions", script, 1, 8)
-        rate, found[way], _ = wrk(f"{url}/v1/chat/completions", script, seconds, 8)
-        if rate == 0.0:
-            raise SystemExit(f"{url}: no chat was answered within {seconds:g} s; try again without --quick")
-    return found
-
-
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/service.py --quick")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--gateway", action="store_true", help="also measure what the gateway adds to a call")
-    parser.add_argument("--litellm", metavar="PATH", help="the litellm command of an environment of its own")
     parser.add_argument(
         "--database", choices=("sqlite", "postgresql"), default="sqlite", help="or both beside each other"
     )
@@ -320,11 +200,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         contextual(bench, Path(folder), rounds=rounds, seconds=seconds, connections=arguments.connections)
     print(f"cores {os.cpu_count()}, connections {arguments.connections}")
-    if arguments.gateway or arguments.litellm:
-        bench.unit = "ms"
-        with tempfile.TemporaryDirectory() as folder:
-            for delay_ms in (0.0, 50.0):
-                gateway(bench, Path(folder), arguments.litellm, delay_ms, seconds, need=10.0)
     bench.finish()
 
 

@@ -34,7 +34,7 @@ def request_document(request: CallRequest) -> dict[str, Any]:
 def load_json(data: bytes | str) -> Any:
     """Parse JSON; raises :class:`CallFailure` (``malformed``) for anything else, including NaN and infinities."""
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        return _decode(data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass"))
     except (ValueError, RecursionError):
         raise CallFailure(Ending.MALFORMED) from None
 
@@ -136,3 +136,6 @@ def _count(value: Any) -> int:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode  # json.loads() would make one for every document

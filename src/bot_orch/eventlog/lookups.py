@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from bot_orch.eventlog.log import Log, Row
 
@@ -31,15 +31,6 @@ class Found(NamedTuple):
     owners: dict[str, int]
 
 
-@runtime_checkable
-class _Batches(Protocol):
-    """A log that answers all of it in one go."""
-
-    def look_up(self, wanted: Wanted) -> Found:
-        """Look up committed rows."""
-        ...
-
-
 def look_up(log: Log, wanted: Wanted) -> Found:
     """Look up committed rows; a row found by its key carries key and digest.
 
@@ -53,8 +44,9 @@ def look_up(log: Log, wanted: Wanted) -> Found:
     >>> found.keys["key"].digest, list(found.keys), len(found.refs["a"]), found.refs["b"]
     (b'digest', ['key'], 1, [])
     """
-    if isinstance(log, _Batches):
-        return log.look_up(wanted)
+    at_once: Callable[[Wanted], Found] | None = getattr(log, "look_up", None)  # PostgreSQL: one query for all of it
+    if at_once is not None:
+        return at_once(wanted)
     used = {key: known for key in wanted.keys if (known := log.find(key)) is not None}
     rows = {key: log.row(seq) or Row(seq, 0, ARCHIVED, "", b"") for key, (seq, _) in used.items()}
     return Found(

@@ -185,7 +185,8 @@ class OpenAIRunner:
 
     def _prepared(self, request: CallRequest) -> CallRequest:
         """The request as a variant asks it; by chat, unless the endpoint has the interface that was asked."""
-        if request.endpoint not in self._endpoints or request.document is None:
+        native = request.endpoint in self._endpoints and request.document is not None
+        if not native and (request.endpoint != "chat" or request.document is not None):
             request = replace(request, endpoint="chat", document=None)
         return as_variant(request, self._settings.system, self._settings.params)
 

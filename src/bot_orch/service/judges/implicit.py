@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -79,7 +80,7 @@ class ImplicitJudge:
 
     def __init__(self, settings: ImplicitSettings, sink: Sink, most: int = 10_000) -> None:
         self.settings, self._sink, self._most = settings, sink, most
-        self._waiting: dict[bytes, _Waiting] = {}
+        self._waiting: OrderedDict[bytes, _Waiting] = OrderedDict()  # by the end of the window
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -113,8 +114,9 @@ class ImplicitJudge:
 
     def pass_time(self, now_s: float) -> None:
         """Judge the answers whose window has passed."""
-        for key, waiting in list(self._waiting.items()):
-            if waiting.until_s > now_s:
+        while self._waiting:
+            key = next(iter(self._waiting))
+            if self._waiting[key].until_s > now_s:
                 return
             self._pass(key)
 

@@ -43,6 +43,8 @@ class MoreHeaders(NamedTuple):
 
 
 def _printable(text: str) -> bytes:
+    if text.isascii() and text.isprintable():
+        return text.encode("ascii")
     return "".join(each if " " <= each <= "~" else "?" for each in text).encode("ascii")
 
 
