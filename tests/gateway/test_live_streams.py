@@ -5,6 +5,8 @@ import pytest
 from remote import HELLO, attempts, metric
 from service_running import until
 
+from bot_orch.agents import Limits, OpenAISettings, PythonSettings, make_agent
+
 WORDS = [f"word{number} " for number in range(12)]
 PRICE = "input_usd_per_million: 1000000, output_usd_per_million: 100"
 OPTIONS = [{}, {"stream_options": {"include_usage": False}}, {"stream_options": {"include_usage": True}}]
@@ -17,6 +19,22 @@ def stream(client, **options):
 
 def text_of(pieces):
     return "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+
+
+def test_a_whole_answer_is_not_cut_at_the_first_byte_timeout(endpoint, serve, agent, client):
+    """It has its first byte at its end."""
+    service = serve(agent(endpoint.script({"delay_s": 1.0}), limits="first_byte_s: 0.2"))
+    answer = client(service).chat.completions.create(model="auto", messages=HELLO)
+    assert answer.choices[0].message.content == "The answer"
+
+
+def test_default_limits_are_generous_where_a_call_holds_no_thread():
+    where = OpenAISettings("http://127.0.0.1:1/v1", "m", allow_private=True)
+    assert Limits().total_s == 600 and make_agent("a", where).limits.total_s == 600
+    assert make_agent("a", where).view().concurrency == make_agent("a", where, Limits(total_s=5)).view().concurrency
+    assert make_agent("a", where).view().concurrency >= 1000
+    assert make_agent("a", where, Limits(concurrency=3)).view().concurrency == 3
+    assert make_agent("a", PythonSettings("json:dumps")).view().concurrency == 16
 
 
 def test_a_live_stream_is_not_cut_at_the_total_timeout(endpoint, serve, agent, client):

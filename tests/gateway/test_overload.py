@@ -9,6 +9,9 @@ from remote import GOOD, HELLO, attempts, metric
 from service_running import until
 
 from bot_orch.agents.base import CallRequest
+from bot_orch.cli import main
+from bot_orch.eventlog.events import DecisionMade
+from bot_orch.service.operations.watching import Watching
 from bot_orch.service.routing.rules import RoutingConstraints, narrow
 
 DOWN = {"status": 500, "error": {"message": "down", "type": "server_error"}}
@@ -42,7 +45,80 @@ def test_a_hundred_chats_at_once_on_three_agents(endpoint, serve, agent):
         metric(service, "bot_orch_attempts_total", agent=name, ending="completed") for name in ("one", "two", "three")
     ]
     assert sum(done) == len(endpoint.seen(url)) == 100
-    assert min(done) >= 16, "all slots of all agents were used"
+    assert min(done) >= 16, "all agents were used"
+
+
+def test_two_hundred_chats_at_once_on_one_slow_model(endpoint, serve, agent):
+    """With default limits: none is refused."""
+    url = endpoint.script({"delay_s": 2.0})
+    service = serve(agent(url, limits=""))
+    answers = at_once(service, 200)
+    assert [str(each) for each in answers if isinstance(each, Exception)] == []
+    assert len(endpoint.seen(url)) == 200
+    assert metric(service, "bot_orch_diverted_total", agent="upstream") == 0
+
+
+def test_load_does_not_change_whom_the_policy_may_choose(endpoint, serve, agent, client):
+    """Many more calls than slots: every decision is drawn from both agents, and waits for the chosen one."""
+    url = endpoint.script({"delay_s": 0.05})
+    service = serve(agent(url, "one", "concurrency: 2"), agent(url, "two", "concurrency: 2"))
+    answers = at_once(service, 40)
+    assert [str(each) for each in answers if isinstance(each, Exception)] == []
+    rows = service.call(lambda: list(service.runtime.writer.log.read()))
+    made = [event for row in rows if isinstance(event := row.event(), DecisionMade)]
+    assert len(made) == 40 and [each.excluded for each in made if each.excluded] == []
+    assert all(each.column("propensity").min() > 0 for each in made)
+
+
+def test_what_load_diverts_is_counted_and_an_alarm(endpoint, serve, agent, capsys):
+    """One agent has one slot and hardly waits: the other one answers, and everybody sees why."""
+    slow, quick = endpoint.script({"delay_s": 0.5}), endpoint.script(GOOD)
+    service = serve(agent(slow, "slow", "concurrency: 1, wait_s: 0.05"), agent(quick, "quick"))
+    for _ in range(5):
+        answers = at_once(service, 12)
+        assert [str(each) for each in answers if isinstance(each, Exception)] == []
+        if metric(service, "bot_orch_diverted_total", agent="slow"):
+            break
+    diverted = metric(service, "bot_orch_diverted_total", agent="slow")
+    assert diverted > 0 and metric(service, "bot_orch_diverted_total", agent="quick") == 0
+    frame = until(lambda: _frame(service, capsys, f"! load kept {diverted:.0f} calls from slow"))
+    assert "no alarms" not in frame
+    assert b"load</span> kept" in service.get("/").body
+    table = service.get("/dashboard/agents.csv").body.decode().splitlines()
+    column = table[0].split(",").index("diverted")
+    assert [float(row.split(",")[column]) for row in table[1:]] == [diverted, 0]
+
+
+def _frame(service, capsys, text):
+    assert main(["top", f"http://127.0.0.1:{service.port}", "--once"]) == 0
+    frame = capsys.readouterr().out
+    return frame if text in frame else None
+
+
+def test_an_alarm_of_load_is_raised_once_until_it_is_over():
+    raised, minute = [], 60_000_000
+    watching = Watching(lambda name, now_us, **data: raised.append((name, now_us, data)))
+    for now_us, count in ((0, 0), (1, 3), (2, 5), (3, 5), (minute + 2, 6), (minute + 3, 9)):
+        watching.load(now_us, {"slow": count})
+    assert raised == [
+        ("load", 1, {"agent": "slow", "diverted": 3}),
+        ("load", minute + 2, {"agent": "slow", "diverted": 1}),
+    ]
+
+
+def test_the_overhead_counts_the_wait_for_a_slot(endpoint, serve, agent):
+    """Three calls of .4 s through one slot: the last one waits for the other two, which is no time of the agent."""
+    service = serve(agent(endpoint.script({"delay_s": 0.4}), limits="concurrency: 1, wait_s: 20"))
+
+    async def scenario():
+        url = f"http://127.0.0.1:{service.port}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="unused", max_retries=0, timeout=60) as client:
+            raw = client.chat.completions.with_raw_response
+            asked = [raw.create(model="auto", messages=HELLO, stream=each) for each in (False, False, True)]
+            return await asyncio.gather(*asked)
+
+    shown = sorted(float(each.headers["x-bot-orch-overhead-ms"]) for each in asyncio.run(scenario()))
+    assert shown[1] > 350 and shown[2] > 700, "the agent took 400 ms for each"
 
 
 def test_the_line_is_bounded_and_says_when_to_come_back(endpoint, serve, agent):
@@ -79,6 +155,7 @@ def test_retry_after_holds_an_agent_back_no_longer_than_the_setting(endpoint, se
     with pytest.raises(openai.InternalServerError) as caught:
         ask(client(service))
     assert caught.value.body["code"] == "no_agent"
+    assert caught.value.body["details"]["excluded"] == {"upstream": "the agent asked to slow down"}
     assert most - 5 < int(caught.value.response.headers["retry-after"]) <= most
     assert len(endpoint.seen(url)) == 1
 
@@ -169,7 +246,7 @@ def test_people_get_no_task_because_models_are_busy(endpoint, serve, agent):
         ((), None, ["one", "two", "person"]),
         (("one",), None, ["one", "two", "person"]),
         (("one", "two"), None, ["one", "two", "person"]),
-        (("one",), ("one", "two"), ["two"]),
+        (("one",), ("one", "two"), ["one", "two"]),
     ):
         asked = asyncio.run_coroutine_threadsafe(ask_of(names, eligible), service.loop)
         assert asked.result(60) == expected

@@ -48,6 +48,24 @@ class Story:
         return made.agent
 
 
+def test_means_stay_between_zero_and_one_though_rewards_are_revised_later():
+    """A revision counts in the interval of the reward that it replaces, at every width."""
+    story = Story(("a",))
+    for _ in range(40):
+        story.step(lambda _: 1.0)
+    for number in range(1, 31):
+        story.now += SECOND
+        story.line.apply(story.now, FeedbackGiven(f"r{number}", f"d{number}", "replaced", 0.0))
+        if number % 3 == 0:
+            story.step(lambda _: 0.0)
+    for last in (1, 20, 45, 80, 3600):
+        view = story.line.series.view(story.now - last * SECOND, story.now + SECOND)
+        shown = [value for value in chart_data(story.line, view)["reward"][0] if value is not None]
+        assert all(0.0 <= value <= 1.0 for value in shown)
+    assert story.view.total("reward")[0] == 10.0 and story.view.total("rewarded")[0] == 50.0
+    assert [float(bucket.reward[0]) for bucket in story.buckets][:1] == [0.0]
+
+
 def test_shares_propensities_and_rewards_add_up():
     story = Story()
     chosen = [story.step(lambda agent: 1.0 if agent == "a" else 0.25) for _ in range(60)]

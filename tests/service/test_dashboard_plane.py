@@ -62,6 +62,20 @@ def test_means_are_those_of_all_tasks_though_each_agent_got_its_own_sort():
     assert abs(reward[0] - 0.55) < 0.1, "its own decisions alone would say about 0.76"
 
 
+def test_a_mean_reward_is_never_outside_zero_and_one():
+    """Few draws of small propensity give a doubly robust sum beyond what any mean can be."""
+    bucket, rewards, p = Bucket.empty(0, 2), Rewards(2), np.array([0.05, 0.95])
+    for k in range(40):
+        chosen, reward = (0, float(k > 0)) if k % 4 == 0 else (1, 0.0)
+        offer = rewards.offer(chosen, p, np.zeros(2))
+        taken(bucket, offer, reward, usd=0.01)
+        rewards.see(offer, reward)
+    assert not 0.0 <= bucket.dr_reward[0] / bucket.drawable[0] <= 1.0
+    plane = plane_of(view(bucket), AGENTS)
+    assert all(0.0 <= each.reward <= 1.0 for each in plane.points)
+    assert all(0.0 <= reward <= 1.0 for _, reward in plane.hull)
+
+
 def test_a_router_that_knows_its_tasks_is_above_every_fixed_mix():
     plane, _, _ = play(np.random.default_rng(0), 4000)
     assert [each.on_hull for each in plane.points] == [True, True]

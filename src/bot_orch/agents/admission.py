@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import StrEnum
 
 from bot_orch.agents.limits import Limits
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "Refusal"]
+
+
+class Refusal(StrEnum):
+    """Why a call would not be admitted now; the value appears in decisions, answers and views."""
+
+    CIRCUIT = "circuit open"
+    HOLD = "the agent asked to slow down"  # by a Retry-After
+    BUSY = "at its concurrency limit"
+    STOPPING = "stopping"
 
 
 class Admission:
@@ -23,7 +33,7 @@ class Admission:
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self._limits, self._clock = limits, clock
-        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._slots = asyncio.Semaphore(limits.slots)
         self._held_until = -float("inf")
         self.waiting = 0
 
@@ -33,21 +43,11 @@ class Admission:
         return max(0.0, self._held_until - self._clock())
 
     @property
-    def free(self) -> bool:
-        """Whether a call would get a slot at once."""
-        return not self._slots.locked()
-
-    @property
-    def open(self) -> bool:
-        """Whether a call would get a slot, or may wait for one."""
-        return not self.held_s and (self.free or self._may_wait)
-
-    @property
-    def reason(self) -> str:
-        """Why a call would be refused; empty if it would not."""
-        if self.open:
-            return ""
-        return "the agent asked to slow down" if self.held_s else "at its concurrency limit"
+    def refusal(self) -> Refusal | None:
+        """Why a call would be refused; None if it would get a slot, or may wait for one."""
+        if self.held_s:
+            return Refusal.HOLD
+        return Refusal.BUSY if self._slots.locked() and not self._may_wait else None
 
     def hold(self, seconds: float) -> float:
         """Refuse calls for so long, but no longer than ``max_hold_s``; returns the seconds. Zero ends a hold."""
@@ -57,7 +57,7 @@ class Admission:
 
     async def enter(self, deadline_at: float | None = None) -> bool:
         """Take a slot, at once or after a wait until ``wait_s`` or the caller's deadline; whether there was one."""
-        if self.free:
+        if not self._slots.locked():
             return await self._slots.acquire()  # does not wait
         if not self._may_wait:
             return False

@@ -12,9 +12,16 @@ from bot_orch.agents.endings import Ending
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.types import Measure, Outcome, check_reward
 
-__all__ = ["AgentRunner", "Attempt", "CallFailure", "CallReply", "CallRequest", "Chunk", "Usage"]
+__all__ = ["AgentMeter", "AgentRunner", "Attempt", "CallFailure", "CallReply", "CallRequest", "Chunk", "Usage"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class AgentMeter:
+    """Seconds spent waiting for agents, over all attempts of a round; waits for a slot and pauses do not count."""
+
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,8 @@ class CallRequest:
         Where the agent must be; for agents with several deployments.
     most_calls
         Most attempts for this request; ``None`` leaves it to the agent's ``retry.tries``.
+    meter
+        Adds up the time that the agent takes.
 
     Examples
     --------
@@ -61,6 +70,7 @@ class CallRequest:
     endpoint: str = "chat"
     document: Mapping[str, Any] | None = None
     region: str | None = None
+    meter: AgentMeter | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.deadline_s is not None and not (math.isfinite(self.deadline_s) and self.deadline_s > 0):

@@ -43,6 +43,7 @@ class Ending(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     REFUSED_BREAKER = "refused_breaker"
     REFUSED_BUSY = "refused_busy"
+    REFUSED_HOLD = "refused_hold"
     REFUSED_ADDRESS = "refused_address"
     REFUSED_REQUEST = "refused_request"
 
@@ -112,6 +113,7 @@ MEANING: Mapping[Ending, Meaning] = MappingProxyType(
         Ending.OUT_OF_MEMORY: _m("out_of_memory", "the program ran out of memory or was killed", trips=True),
         Ending.REFUSED_BREAKER: _m("not_applicable", "not asked: the circuit breaker is open", attempted=False),
         Ending.REFUSED_BUSY: _m("not_applicable", "not asked: the concurrency cap is reached", attempted=False),
+        Ending.REFUSED_HOLD: _m("not_applicable", "not asked: the agent asked to slow down", attempted=False),
         Ending.REFUSED_ADDRESS: _m("failed", "its address is not allowed, or no longer", trips=True),
         Ending.REFUSED_REQUEST: _m("not_applicable", "not asked: the request exceeds the cap", attempted=False),
     }

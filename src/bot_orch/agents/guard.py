@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from bot_orch.agents.admission import Admission
+from bot_orch.agents.admission import Admission, Refusal
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
 from bot_orch.agents.breaker import Breaker, BreakerSettings, Clock, Permit
 from bot_orch.agents.capabilities import Capabilities
@@ -92,12 +92,14 @@ class Guard:
     @property
     def available(self) -> bool:
         """Whether a call would be admitted now, or may wait; routers exclude agents that are not available."""
-        return self.breaker.ready() and not self._closing and self._admission.open
+        return self.refusal is None
 
     @property
-    def free(self) -> bool:
-        """Whether a call would not have to wait for a slot."""
-        return self._admission.free
+    def refusal(self) -> Refusal | None:
+        """Why a call would not be admitted now; None if it would, at once or after a wait."""
+        if self._closing:
+            return Refusal.STOPPING
+        return self._admission.refusal if self.breaker.ready() else Refusal.CIRCUIT
 
     @property
     def retry_in_s(self) -> float:
@@ -106,17 +108,16 @@ class Guard:
 
     def view(self) -> GuardView:
         """Snapshot of the current state."""
-        breaker = self.breaker.view()
-        reason = "stopping" if self._closing else "" if self.breaker.ready() else f"circuit {breaker.state}"
+        refusal = self.refusal
         return GuardView(
             self.agent_id,
-            breaker,
+            self.breaker.view(),
             len(self._active),
-            concurrency=self.limits.concurrency,
+            concurrency=self.limits.slots,
             waiting=self._admission.waiting,
             held_s=self._admission.held_s,
-            available=self.available,
-            reason=reason or self._admission.reason,
+            available=refusal is None,
+            reason="" if refusal is None else str(refusal),
             retry_in_s=self.retry_in_s,
         )
 
@@ -216,7 +217,7 @@ class Guard:
         if self._closing:
             raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: this process is stopping")
         if not run.attempts and self._admission.held_s:
-            raise self._refuse(run, Ending.REFUSED_BUSY, "not asked: the agent asked to slow down")
+            raise self._refuse(run, Ending.REFUSED_HOLD)
         if not await self._admission.enter(run.deadline_at):
             late = run.deadline_at is not None and asyncio.get_running_loop().time() >= run.deadline_at
             raise self._refuse(run, Ending.CALLER_DEADLINE if late else Ending.REFUSED_BUSY)
@@ -224,7 +225,7 @@ class Guard:
         if permit is None:
             self._admission.leave()
             raise self._refuse(run, Ending.REFUSED_BUSY if self._closing else Ending.REFUSED_BREAKER)
-        attempt = _Try(run, AttemptTimer(self.limits, run.deadline_at), permit)
+        attempt = _Try(run, AttemptTimer(self.limits, run.deadline_at, run.request.meter), permit)
         self._active.add(attempt)
         return attempt
 

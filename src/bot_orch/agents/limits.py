@@ -11,6 +11,8 @@ from bot_orch.rng import derive_key, uniform
 
 __all__ = ["Limits", "Price", "Retry"]
 
+_THREADS = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -20,12 +22,14 @@ class Limits:
     ----------
     first_byte_s, total_s
         Timeouts of one attempt; ``None`` for none (people have their own deadline). ``total_s`` is for whole answers,
-        and for a stream until its first content.
+        and for a stream until its first content. ``first_byte_s`` is for streams alone: a whole answer has its first
+        byte at its end.
     idle_s, stream_total_s
         For a stream with content: longest silence between two pieces, and longest duration (``None``, the default: as
         long as pieces arrive).
     concurrency
-        Maximal number of concurrent calls.
+        Maximal number of concurrent calls. ``None``: 16 for Python functions and programs, each of which holds a thread
+        or a process, and 1000 for all other kinds.
     wait_s, max_waiting
         Maximal wait for a concurrency slot, and how many calls may wait for one; beyond either, another agent is
         called. ``wait_s=0`` rejects at once.
@@ -36,14 +40,14 @@ class Limits:
     """
 
     first_byte_s: float | None = 30.0
-    total_s: float | None = 120.0
-    concurrency: int = 16
-    wait_s: float = 10.0
+    total_s: float | None = 600.0
+    concurrency: int | None = None
+    wait_s: float = 30.0
     max_request_bytes: int = 20_000_000
     max_reply_bytes: int = 8_000_000
     idle_s: float | None = 60.0
     stream_total_s: float | None = None
-    max_waiting: int = 128
+    max_waiting: int = 1000
     max_hold_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -52,11 +56,17 @@ class Limits:
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InvalidInputError(name, f"is {value}", "set seconds, more than zero, or null")
         for name in ("concurrency", "max_request_bytes", "max_reply_bytes"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(name, f"is {getattr(self, name)}", "set 1 or more")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidInputError(name, f"is {value}", "set 1 or more")
         for name in ("wait_s", "max_waiting", "max_hold_s"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InvalidInputError(name, f"is {getattr(self, name)}", "set zero or more")
+
+    @property
+    def slots(self) -> int:
+        """Number of concurrent calls; that of a kind which holds threads if ``concurrency`` is not set."""
+        return _THREADS if self.concurrency is None else self.concurrency
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ KINDS: Mapping[str, type[AgentSettings]] = MappingProxyType(
         "simulated": SimulatedSettings,
     }
 )
+_MANY = 1000  # calls under way to an agent that holds neither threads nor processes
 
 
 def make_runner(
@@ -79,6 +80,8 @@ def make_agent(
     True
     """
     limits, capabilities = limits or Limits(), capabilities or Capabilities()
+    if limits.concurrency is None and not isinstance(settings, PythonSettings | SubprocessSettings):
+        limits = replace(limits, concurrency=_MANY)
     if isinstance(settings, HumanSettings):
         limits = replace(limits, first_byte_s=None, total_s=None, idle_s=None)
     if isinstance(settings, OpenAISettings):

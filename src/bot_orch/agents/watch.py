@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from bot_orch.agents.base import CallFailure
+from bot_orch.agents.base import AgentMeter, CallFailure
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits
 
@@ -27,10 +27,12 @@ class AttemptTimer:
         The agent's timeouts.
     deadline_at
         The caller's deadline in event loop time.
+    meter
+        Adds up the time waited.
     """
 
-    def __init__(self, limits: Limits, deadline_at: float | None = None) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, deadline_at: float | None = None, meter: AgentMeter | None = None) -> None:
+        self._limits, self._meter = limits, meter
         self._deadline_at = deadline_at
         self._now = asyncio.get_running_loop().time
         self._timer: asyncio.Timeout | None = None
@@ -54,7 +56,10 @@ class AttemptTimer:
             raise CallFailure(Ending.SHUTDOWN if self._ended else ending) from None
         finally:
             self._timer = None
-            self.waited_s += self._now() - begun
+            waited_s = self._now() - begun
+            self.waited_s += waited_s
+            if self._meter is not None:
+                self._meter.seconds += waited_s
 
     def end(self) -> None:
         """Stop waiting now, because the process is shutting down."""

@@ -132,6 +132,10 @@ def _alarms(glance: Glance) -> list[tuple[str, str]]:
             again = f", again in {float(agent['retry_in_s']):.0f} s" if agent.get("retry_in_s") else ""
             reason = _plain(str(agent.get("reason") or "circuit " + str(agent["circuit"])))
             found.append(("bad", f"! {_plain(agent['id'])} takes no calls: {reason}{again}"))
+        diverted = int(glance.rows.get(agent["id"], {}).get("diverted") or 0)
+        if diverted:
+            kept = f"! load kept {diverted:,} calls from {_plain(agent['id'])}"
+            found.append(("bad", f"{kept}: raise its limits.concurrency"))
         if agent.get("draining"):
             found.append(("warn", f"! {_plain(agent['id'])} is draining"))
     drifted = sorted(glance.alarms, key=lambda each: -each["t"])

@@ -14,8 +14,8 @@ from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
 Watch a running service: each agent's share, propensity, reward, dollars, seconds, failures and circuit, what was spent
-in the last day, and alarms (drift, open circuits, agents that wait). Ctrl-C ends it. Without a terminal it prints frame
-after frame. NO_COLOR is respected.
+in the last day, and alarms (load that diverts calls, drift, open circuits). Ctrl-C ends it. Without a terminal it
+prints frame after frame. NO_COLOR is respected.
 
 The token, with the scope admin, is in BOT_ORCH_TOKEN or --token. A service with several routers: URL/r/NAME."""
 _EXAMPLE = """\

@@ -49,6 +49,7 @@ class _Lookout:
         runtime, watching, last = self._runtime, self._watching, self._last
         now_us, ledger, budget = runtime.writer.now_us(), runtime.ledger, runtime.config.router.budget
         watching.circuits(now_us, {name: str(guard.breaker.state) for name, guard in runtime.guards.items()})
+        watching.load(now_us, runtime.metrics.counted("bot_orch_diverted_total", "agent"))
         watching.drifts(now_us, ledger.router)
         watching.budget(now_us, budget, ledger.spending.within(now_us, budget.window_s))
         if not runtime.peers or next(iter(runtime.peers.values())) is runtime:  # tokens are for all routers

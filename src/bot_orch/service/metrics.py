@@ -37,6 +37,13 @@ class Metrics:
         """Add to a counter."""
         self._counters[name][tuple(labels.items())] += by
 
+    def counted(self, name: str, label: str) -> dict[str, float]:
+        """The values of a counter by one of its labels."""
+        found: dict[str, float] = defaultdict(float)
+        for labels, value in self._counters.get(name, {}).items():
+            found[dict(labels).get(label, "")] += value
+        return found
+
     def observe(self, name: str, value: float, bounds: tuple[float, ...], **labels: str) -> None:
         """Count a value in a histogram, which has these bounds."""
         series, key = self._histograms[name], tuple(labels.items())
@@ -56,6 +63,8 @@ class Metrics:
         self.count("bot_orch_agent_cost_usd_total", attempt.cost_usd, agent=agent)
         self.count("bot_orch_agent_tokens_total", usage.input_tokens, agent=agent, direction="input")
         self.count("bot_orch_agent_tokens_total", usage.output_tokens, agent=agent, direction="output")
+        if attempt.ending is Ending.REFUSED_BUSY:
+            self.count("bot_orch_diverted_total", agent=agent)
         if attempt.ending is not Ending.COMPLETED:
             self.count("bot_orch_agent_errors_total", agent=agent, kind=ending)
         if attempt.ending.meaning.attempted:

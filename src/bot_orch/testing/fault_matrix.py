@@ -82,7 +82,7 @@ MATRIX: tuple[FaultCase, ...] = (
     *_both("error", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
     *_both("unavailable", E.UPSTREAM_5XX, _OPEN, C.OTHER_FAILURE),
     *_both("redirect", E.REDIRECTED, _OPEN, C.OTHER_FAILURE),
-    *_both("hang", E.TIMEOUT_FIRST_BYTE, _OPEN, C.CENSORED, limits=_QUICK_FIRST),
+    FaultCase("hang", "stream", E.TIMEOUT_FIRST_BYTE, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_FIRST),
     *_both("hang", E.TIMEOUT_TOTAL, _OPEN, C.CENSORED, limits=_QUICK_TOTAL),
     FaultCase("hang_midstream", "call", E.TIMEOUT_TOTAL, breaker=_OPEN, cause=C.CENSORED, limits=_QUICK_TOTAL),
     FaultCase(

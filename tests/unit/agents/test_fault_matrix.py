@@ -26,6 +26,7 @@ def test_matrix_covers_every_fault_and_every_ending_an_endpoint_can_cause():
         Ending.OUT_OF_MEMORY,
         Ending.REFUSED_BREAKER,
         Ending.REFUSED_BUSY,
+        Ending.REFUSED_HOLD,
         Ending.REFUSED_ADDRESS,
         Ending.REFUSED_REQUEST,
     }

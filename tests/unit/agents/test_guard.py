@@ -322,7 +322,7 @@ def test_agent_that_asks_to_slow_down_is_left_alone_for_that_long():
         await ending_of(guard.call(CallRequest("1")))
         assert not guard.available
         assert (guard.view().held_s, guard.breaker.state) == (7.0, BreakerState.CLOSED)
-        assert (await ending_of(guard.call(CallRequest("2")))).ending is Ending.REFUSED_BUSY
+        assert (await ending_of(guard.call(CallRequest("2")))).ending is Ending.REFUSED_HOLD
         now[0] = 7.0
         assert (await guard.call(CallRequest("3"))).text == "yes"
 

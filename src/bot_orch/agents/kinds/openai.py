@@ -123,11 +123,7 @@ class OpenAIRunner:
         payload = await self._payload(request, stream=False)
         now = asyncio.get_running_loop().time
         begun = now()
-        first_s = self._limits.first_byte_s
-        async with self._exchange(payload, request.headers, url=self._at(request), first_byte_s=first_s) as (
-            response,
-            pieces,
-        ):
+        async with self._exchange(payload, request.headers, url=self._at(request)) as (response, pieces):
             first_byte_s = now() - begun
             data = b"".join([piece async for piece in pieces])
         reply = self._read(data, response.status, request)
@@ -214,22 +210,14 @@ class OpenAIRunner:
         *,
         url: str,
         accept: str = "application/json",
-        first_byte_s: float | None = None,
     ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]], None]:
         """Send the request, check the status and yield the body; always release the connection."""
         connection = _connection()
         session = self._open()
-        timer = asyncio.timeout(first_byte_s)
         with connection.translated():
-            try:
-                async with timer:
-                    headers = {**passed_on, **self._headers, "Accept": accept}
-                    data = payload if len(payload) < _IN_PIECES_BYTES else io.BytesIO(payload)
-                    response = await session.post(url, data=data, headers=headers, allow_redirects=False)
-            except TimeoutError:
-                if not timer.expired():
-                    raise
-                raise CallFailure(Ending.TIMEOUT_FIRST_BYTE) from None
+            headers = {**passed_on, **self._headers, "Accept": accept}
+            data = payload if len(payload) < _IN_PIECES_BYTES else io.BytesIO(payload)
+            response = await session.post(url, data=data, headers=headers, allow_redirects=False)
             try:
                 await _check_status(response, self._settings.api_key)
                 async with aclosing(connection.body(response, self._limits.max_reply_bytes)) as pieces:

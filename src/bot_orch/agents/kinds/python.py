@@ -111,7 +111,7 @@ class PythonRunner:
         """Do nothing: threads are daemons."""
 
     async def _in_thread(self, request: CallRequest) -> Any:
-        if self._threads >= self._limits.concurrency:
+        if self._threads >= self._limits.slots:
             raise CallFailure(Ending.REFUSED_BUSY, "not asked: earlier calls still run in their threads")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()

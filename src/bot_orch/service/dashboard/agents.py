@@ -50,6 +50,7 @@ class AgentRow:
     alarms: int
     failed: int
     ended: int
+    diverted: int
     calls: str
     cost_usd: float
     rollout: str = ""
@@ -89,6 +90,7 @@ def agent_rows(runtime: Runtime, timeline: Timeline, view: BucketView) -> list[A
                 alarms=max(known.get(name, 0), sum(alarm.agent == name for alarm in timeline.alarms)),
                 failed=round(sums["failed"][index]),
                 ended=round(sums["ended"][index]),
+                diverted=round(sums["diverted"][index]),
                 calls="" if state is None or timeline.tenant else f"{state.in_flight} / {state.concurrency}",
                 cost_usd=sums["cost_usd"][index],
                 rollout=_rollout(runtime, name, caps),
@@ -126,6 +128,7 @@ _USED = (
     "distance",
     "failed",
     "ended",
+    "diverted",
     *_AUDITS,
 )
 
@@ -147,6 +150,7 @@ SORTS: dict[str, tuple[str, _Key]] = {
     "audit": ("Judge, truth", lambda row: None if (gap := row.gap) is None else -gap),
     "drift": ("Drift", lambda row: -row.alarms),
     "failed": ("Failed", lambda row: None if not row.ended else -row.failed / row.ended),
+    "diverted": ("Diverted", lambda row: -row.diverted),
     "calls": ("Calls", lambda row: row.calls),
     "cost": ("Cost", lambda row: -row.cost_usd),
 }
@@ -170,6 +174,7 @@ _ROW = (
     '<td data-label="Reward">{reward}</td><td data-label="$ each">{usd}</td><td data-label="Seconds">{seconds}</td>'
     '<td data-label="W">{distance}</td><td data-label="Judge, truth">{audit}</td>'
     '<td data-label="Drift">{alarms}</td><td data-label="Failed">{failed}</td>'
+    '<td data-label="Diverted">{diverted}</td>'
     '<td data-label="Calls">{calls}</td><td data-label="Cost">{cost}</td></tr>'
 )
 
@@ -204,6 +209,7 @@ def _row(row: AgentRow, most: Mapping[str, float]) -> Safe:
         audit=_against(row),
         alarms=html('<span class="state bad">{n}</span>', n=row.alarms) if row.alarms else "–",
         failed=f"{row.failed:,} / {row.ended:,}" if row.ended else "–",
+        diverted=html('<span class="state bad">{n}</span>', n=row.diverted) if row.diverted else "–",
         calls=row.calls or "–",
         cost=f"${row.cost_usd:,.2f}",
     )
@@ -250,7 +256,7 @@ def _seconds(value: float | None) -> str:
 
 
 _FIELDS = ("agent", "kind", "decisions", "share", "propensity", "reward", "usd", "seconds", "distance")
-_MORE = ("audited", "judged", "truth", "failed", "ended", "cost_usd")
+_MORE = ("audited", "judged", "truth", "failed", "ended", "diverted", "cost_usd")
 
 
 def agents_csv(rows: Sequence[AgentRow]) -> str:

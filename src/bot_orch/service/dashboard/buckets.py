@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -30,6 +31,7 @@ _SUMS = (
     "cost_usd",
     "ended",
     "failed",
+    "diverted",
     "completed",
     "seconds",
     "dr_reward",
@@ -66,8 +68,8 @@ class Bucket:
         Sums of :data:`~bot_orch.service.dashboard.regret.DIFFERENCES` over rewarded decisions.
     cost_usd
         Money spent.
-    ended, failed
-        Attempts that ended, and those of them that did not complete.
+    ended, failed, diverted
+        Attempts that ended, those of them that did not complete, and calls that load kept from the agent.
     completed, seconds
         Number of tasks completed, and the sum of their durations.
     dr_reward, weight, weight_usd, spread, spread_usd, spread_usd2, earned, spent, drawn
@@ -95,6 +97,7 @@ class Bucket:
     cost_usd: Floats
     ended: Floats
     failed: Floats
+    diverted: Floats
     completed: Floats
     seconds: Floats
     dr_reward: Floats
@@ -176,6 +179,18 @@ class BucketSeries:
             self.first_us = self.first_us or start_us
             self._now = Bucket.empty(start_us, self.n)
         return self._now
+
+    def holding(self, start_us: int) -> list[Bucket]:
+        """The buckets, one per width, that hold what was counted in the finest one of that start; those still kept."""
+        if self._now is not None and self._now.start_us <= start_us:
+            return [self._now]
+        found = []
+        for buckets, width_s in zip(self.tiers, _WIDTHS_S, strict=True):
+            wanted = _start(start_us, width_s)
+            place = bisect_left(buckets, wanted, key=lambda each: each.start_us)
+            if place < len(buckets) and buckets[place].start_us == wanted:
+                found.append(buckets[place])
+        return found
 
     def view(self, from_us: int, to_us: int) -> BucketView:
         """At most about ninety buckets that cover the range, from the finest widths that reach back so far."""

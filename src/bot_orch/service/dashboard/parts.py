@@ -1,11 +1,11 @@
-"""Pieces of the dashboard in HTML: tiles, drift alarms, lists of decisions."""
+"""Pieces of the dashboard in HTML: tiles, alarms, lists of decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from bot_orch.eventlog.ids import outside, tenant_of
-from bot_orch.service.dashboard.agents import swatch
+from bot_orch.service.dashboard.agents import AgentRow, swatch
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import complete
 from bot_orch.service.dashboard.reader import TimelineReader
@@ -102,13 +102,21 @@ def _decision(entry: Recent, agents: tuple[str, ...], now_us: int, *, tenant: st
     )
 
 
-def alarms_part(timeline: Timeline, now_us: int) -> Safe:
-    """Drift alarms: agent, time, p-value."""
-    if not timeline.alarms:
-        return Safe('<p class="muted">No drift: nobody\'s outputs have changed.</p>')
-    row = '<li><span class="state bad">drift</span> the outputs of <b>{agent}</b> changed, {at} UTC, p = {p}</li>'
+_DRIFT = '<li><span class="state bad">drift</span> the outputs of <b>{agent}</b> changed, {at} UTC, p = {p}</li>'
+_LOAD = (
+    '<li><span class="state bad">load</span> kept {n} calls from <b>{agent}</b> in this range; '
+    "raise its <code>limits.concurrency</code>, or add deployments</li>"
+)
+
+
+def alarms_part(timeline: Timeline, rows: Iterable[AgentRow], now_us: int) -> Safe:
+    """Agents from which load kept calls in the range, and drift alarms: agent, time, p-value."""
+    load = [html(_LOAD, n=f"{row.diverted:,}", agent=row.agent) for row in rows if row.diverted]
+    if not timeline.alarms and not load:
+        return Safe('<p class="muted">No alarms: load diverted no calls, and no outputs have changed.</p>')
     shown = timeline.alarms[::-1][:_ALARMS_SHOWN]
-    items = join(html(row, agent=a.agent, at=moment(a.time_us, now_us), p=number(a.p_value)) for a in shown)
+    drift = [html(_DRIFT, agent=a.agent, at=moment(a.time_us, now_us), p=number(a.p_value)) for a in shown]
+    items = join([*load, *drift])
     rest = len(timeline.alarms) - len(shown)
     more = html('<p class="muted note">and {rest} earlier ones</p>', rest=rest) if rest else Safe("")
     return html('<ul class="alarms">{items}</ul>{more}', items=items, more=more)

@@ -2,7 +2,8 @@ r"""The cost-quality plane: mean dollars and mean reward of a decision, per agen
 
 The doubly robust mean reward of an agent over the decisions of a range is that of
 :math:`m_a + 1[A = a] / p_a (r - m_a)`, with rewards and means as in :mod:`~bot_orch.service.dashboard.regret`: what the
-agent would have earned, had it got every decision that it could be drawn in. Mean dollars are those of its own
+agent would have earned, had it got every decision that it could be drawn in. An estimate outside [0, 1], where no mean
+reward can be, is moved to the nearer end: that is never further from the truth. Mean dollars are those of its own
 decisions weighted by :math:`1 / p_a` (self-normalised): exact for a fixed price, and never negative.
 
 Asking agent :math:`a` with probability :math:`w_a`, whatever the task, earns and costs the mean with weights :math:`w`.
@@ -92,7 +93,7 @@ def plane_of(view: BucketView, agents: Sequence[str]) -> Plane:
 
 def _corrected(sums: dict[str, Floats], k: int, name: str) -> PlanePoint:
     n = float(sums["drawable"][k])
-    reward = float(sums["dr_reward"][k]) / n
+    reward = min(max(float(sums["dr_reward"][k]) / n, 0.0), 1.0)
     error = math.sqrt(max(0.0, float(sums["expected_variance"][k]), float(sums["seen_variance"][k]))) / n
     weight, v, v_usd, v_usd2 = (float(sums[each][k]) for each in ("weight", "spread", "spread_usd", "spread_usd2"))
     usd = float(sums["weight_usd"][k]) / weight

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bot_orch.agents.admission import Refusal
 from bot_orch.agents.endings import Ending
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.core.alignment import Alignment
@@ -83,6 +84,7 @@ class _Given:
     routed: bool
     usd: float
     audit: bool
+    start_us: int  # of the interval that it counts in
 
 
 class _Open(NamedTuple):
@@ -202,6 +204,9 @@ class Timeline:
             for name, value, unit in event.multipliers:
                 bucket.multipliers.see(name, value)
                 self.units[name] = unit
+            for name, why in (event.excluded or {}).items():
+                if why == Refusal.BUSY and (busy := self._index(name)) is not None:
+                    bucket.diverted[busy] += 1
             if chosen is not None:
                 bucket.decisions[chosen] += 1
         if chosen is not None:
@@ -234,7 +239,7 @@ class Timeline:
                 cause = Cause.COMPLETED if event.completed else REASONS.get(event.reason or "", Cause.CENSORED)
                 self._time(time_us, waiting.offer.agent, Ended(event.elapsed_s, cause, time_us))
         if event.effect == "replaced" and event.reward is not None:
-            self._replace(time_us, event.decision_id, event.reward)
+            self._replace(event.decision_id, event.reward)
         if event.effect == "audited" and event.reward is not None:
             self._compare(time_us, event.decision_id, event.reward, audit=event.audit)
         self._settle(time_us, event.decision_id, reward=event.reward, said=outcome_words(event), audit=event.audit)
@@ -253,8 +258,9 @@ class Timeline:
             _bound(self._silent, _MOST_GIVEN)
         else:
             usd = self._paid.pop(decision_id, 0.0)
-            given = _Given(waiting.offer, reward, routed=waiting.routed, usd=usd, audit=audit)
-            self._count(time_us, given, 1.0)
+            start_us = self._bucket(time_us).start_us
+            given = _Given(waiting.offer, reward, routed=waiting.routed, usd=usd, audit=audit, start_us=start_us)
+            self._count(given, 1.0)
             self._rewards.see(waiting.offer, reward)
             self._given[decision_id] = given
             _bound(self._given, _MOST_GIVEN)
@@ -273,17 +279,22 @@ class Timeline:
         self._paid[decision_id] = self._paid.get(decision_id, 0.0) + usd
         _bound(self._paid, _MOST_PENDING)
 
-    def _replace(self, time_us: int, decision_id: str, reward: float) -> None:
-        """A reward takes the place of an earlier one."""
+    def _replace(self, decision_id: str, reward: float) -> None:
+        """A reward takes the place of an earlier one, in the interval of that one: else means would leave [0, 1]."""
         before = self._given.get(decision_id)
         if before is not None:
             after = self._given[decision_id] = replace(before, reward=reward)
-            self._count(time_us, before, -1.0)
-            self._count(time_us, after, 1.0)
+            self._count(before, -1.0)
+            self._count(after, 1.0)
 
-    def _count(self, time_us: int, given: _Given, sign: float) -> None:
-        """Add a reward to the sums, or take it out again."""
-        bucket, index = self._bucket(time_us), given.offer.agent
+    def _count(self, given: _Given, sign: float) -> None:
+        """Add a reward to the sums of its interval, or take it out again."""
+        for bucket in self.series.holding(given.start_us):
+            self._add(bucket, given, sign)
+
+    @staticmethod
+    def _add(bucket: Bucket, given: _Given, sign: float) -> None:
+        index = given.offer.agent
         bucket.reward[index] += sign * given.reward
         bucket.rewarded[index] += sign
         if given.routed:
@@ -305,6 +316,7 @@ class Timeline:
         bucket = self._bucket(time_us)
         bucket.ended[index] += 1
         bucket.failed[index] += event.ending != Ending.COMPLETED
+        bucket.diverted[index] += event.ending == Ending.REFUSED_BUSY
         if meaning.attempted:
             self._time(time_us, index, Ended(event.elapsed_s, meaning.cause, time_us))
         if event.decision_id in self._open:

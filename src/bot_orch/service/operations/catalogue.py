@@ -17,6 +17,7 @@ _COUNTERS = {
     "bot_orch_attempts_total": "Attempts at an agent, by ending.",
     "bot_orch_cache_hits_total": "Requests answered from the cache, without a decision or a call, by endpoint.",
     "bot_orch_decisions_total": "Decisions by chosen agent.",
+    "bot_orch_diverted_total": "Calls that load kept from an agent: slots and line were full, or the wait ended.",
     "bot_orch_feedback_total": "Reported outcomes by effect.",
     "bot_orch_judgements_total": "Answers that a judge was asked about, by result.",
     "bot_orch_guard_refusals_total": "Requests and answers that a guardrail has refused, by side.",

@@ -1,4 +1,4 @@
-"""Notices what webhooks are told: drift alarms, circuits that open or close, budgets used up, judges found biased."""
+"""Notices what webhooks are told: drift, load that diverts calls, circuits, budgets used up, judges found biased."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ __all__ = ["Alarm", "Watching"]
 Alarm = Callable[..., None]
 _LEVELS = (0.8, 1.0)
 _BIAS = 0.1
+_CALM_US = 60_000_000  # without a diverted call, before load is told again
 
 
 class _Watched(Protocol):
@@ -41,6 +42,17 @@ class Watching:
         self._drifts: dict[str, int] | None = None
         self._levels: dict[str, float] = {}
         self._biased: set[str] = set()
+        self._diverted: dict[str, tuple[float, int]] = {}  # calls so far, and when the last was seen
+
+    def load(self, now_us: int, diverted: Mapping[str, float]) -> None:
+        """Calls that load kept from agents, so far; told once, until there were none for a minute."""
+        for agent, count in diverted.items():
+            before, last_us = self._diverted.get(agent, (0.0, -_CALM_US))
+            if count <= before:
+                continue
+            if now_us - last_us >= _CALM_US:
+                self._alarm("load", now_us, agent=agent, diverted=round(count - before))
+            self._diverted[agent] = (count, now_us)
 
     def circuits(self, now_us: int, states: Mapping[str, str]) -> None:
         """States of the circuit breakers by agent; half open counts as open."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
 
+from bot_orch.agents.admission import Refusal
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
 from bot_orch.eventlog.ids import inside, time_ordered_id
+from bot_orch.service.problems import Problem
 from bot_orch.service.routing.budget import expected_usd
 from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.routing.measures import check_measures
-from bot_orch.service.routing.rules import RoutingConstraints, narrow
+from bot_orch.service.routing.rules import Eligibility, RoutingConstraints, narrow
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.groups import Group
 from bot_orch.types import Task
@@ -48,14 +51,7 @@ def decide(
     if width and not record.features:  # a caller that knows nothing of features
         record = msgspec.structs.replace(record, features=(0.0,) * width)
     now_us = writer.now_us()
-    found = narrow(
-        constraints,
-        runtime.config.router,
-        runtime.ledger,
-        guards=runtime.guards,
-        now_us=now_us,
-        shadows=runtime.shadows,
-    )
+    found = _narrowed(runtime, constraints, now_us)
     caps = caps_now(runtime.on_trial, runtime.ledger, now_us) if runtime.on_trial else None
     router = runtime.ledger.router
     task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
@@ -89,6 +85,29 @@ def decide(
         group = writer.stage(writer.stamp(), note, runtime.ref_of_session(constraints.session))
     runtime.metrics.count("bot_orch_decisions_total", agent=event.agent)
     return event, group
+
+
+def _narrowed(runtime: Runtime, constraints: RoutingConstraints, now_us: int) -> Eligibility:
+    """The eligible agents; counts those that load keeps out, also if none is left."""
+    excluded: Mapping[str, str] = {}
+    try:
+        found = narrow(
+            constraints,
+            runtime.config.router,
+            runtime.ledger,
+            guards=runtime.guards,
+            now_us=now_us,
+            shadows=runtime.shadows,
+        )
+        excluded = found.excluded
+    except Problem as problem:
+        excluded = (problem.details or {}).get("excluded", {})
+        raise
+    finally:
+        for name, why in excluded.items():
+            if why == Refusal.BUSY:
+                runtime.metrics.count("bot_orch_diverted_total", agent=name)
+    return found
 
 
 def _reserved(runtime: Runtime, agent: str, constraints: RoutingConstraints) -> float | None:

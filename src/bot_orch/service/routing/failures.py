@@ -29,6 +29,7 @@ _STATUS = {
     Ending.SHUTDOWN: 503,
     Ending.REFUSED_BREAKER: 503,
     Ending.REFUSED_BUSY: 503,
+    Ending.REFUSED_HOLD: 503,
 }
 _OF_REQUESTS = frozenset({400, 404, 413, 422})  # statuses that mean the same here as at the endpoint
 _MOST_HELPFUL = (Ending.UPSTREAM_4XX, Ending.UNSUITED, Ending.REFUSED_REQUEST, Ending.RATE_LIMITED, Ending.UPSTREAM_5XX)

@@ -10,7 +10,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NoReturn
 
-from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
+from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
@@ -58,6 +58,8 @@ class Round:
         How far the round has come: ids of decisions, agents called, the last decision, and how the calls failed.
     calls, waited_s
         Attempts at agents so far, and the time spent on them: waiting for a slot, for the agent, between attempts.
+    meter
+        The time that agents took: what is left of the round's is the service's own.
     """
 
     runtime: Runtime
@@ -75,6 +77,7 @@ class Round:
     failures: list[CallFailure] = field(default_factory=list)
     calls: int = 0
     waited_s: float = 0.0
+    meter: AgentMeter = field(default_factory=AgentMeter)
     _stops: bool = False  # the agent gets less than the deadline, so that another one can be asked
     _group: Group | None = None
     _known: DecisionMade | None = None  # the last decision, once it is on disk
@@ -195,7 +198,7 @@ class Round:
         spare = settings.max_calls - self.calls - max(0, others)
         given = allowance(self.runtime, decision, self._left_s(), made=len(self.decisions), tried=self.tried)
         self._stops = given.stops
-        return replace(self.call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds)
+        return replace(self.call, id=decision.id, most_calls=max(1, spare), deadline_s=given.seconds, meter=self.meter)
 
     def _left_s(self) -> float | None:
         """Seconds left until the caller's deadline; None without one."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
+from bot_orch.agents.admission import Refusal
 from bot_orch.agents.capabilities import Needs
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanRunner
@@ -24,7 +25,8 @@ __all__ = ["Eligibility", "RoutingConstraints", "narrow"]
 
 _NO_BUDGET = BudgetConfig()
 _NO_SIZE, _NO_NEEDS = RequestSize(), Needs()
-_RETRY_S = {"over budget": 60, "circuit open or busy": 1}  # spending leaves the window by the minute
+_OVER_BUDGET = "over budget"
+_BUDGET_S, _REFUSAL_S = 60, 1  # spending leaves the window by the minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,6 @@ class RoutingConstraints:
         """A name that no caller of another tenant has, for what is kept in memory."""
         return f"{self.tenant}\0{self.token}"
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether only circuit breakers can exclude an agent."""
-        named = self.eligible is not None or self.session is not None or self.made_by is not None
-        return not (named or self.tried or self.shadow)
-
 
 @dataclass(slots=True)
 class Eligibility:
@@ -132,10 +128,6 @@ def narrow(
         _drop_people(found, constraints, settings, guards=guards)
     if constraints.needs != _NO_NEEDS:
         _drop_unable(found, constraints, guards)
-    if constraints.is_plain and switch is None and not settings.rules and settings.budget == _NO_BUDGET:
-        found.drop(ledger.rollout.drained, "draining")
-        found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
-        return _not_empty(_prefer_free(found, constraints, guards), guards)
     if constraints.eligible is not None:
         for name in constraints.eligible:
             if name not in agents:
@@ -147,21 +139,7 @@ def narrow(
         found.by = "kill switch"
     else:
         _narrow(found, constraints, settings, ledger=ledger, guards=guards, now_us=now_us)
-    return _not_empty(_prefer_free(found, constraints, guards), guards)
-
-
-def _prefer_free(found: Eligibility, constraints: RoutingConstraints, guards: Mapping[str, Guard]) -> Eligibility:
-    """Exclude agents whose slots are all taken, unless that holds for all: then the call waits for a slot.
-
-    It waits also where a person would be left: people take tasks because the policy or a rule says so, and without the
-    busy models they would be drawn far more often.
-    """
-    busy = [name for name in found.left if name in guards and not guards[name].free] if constraints.calls else []
-    free = [name for name in found.left if name not in busy]
-    models_wait = any(_is_person(guards.get(name)) for name in free) and not all(_is_person(guards[n]) for n in busy)
-    if free and not models_wait:
-        found.drop(busy, "busy")
-    return found
+    return _not_empty(found, guards)
 
 
 def _is_person(guard: Guard | None) -> bool:
@@ -209,9 +187,9 @@ def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
         message = "no agent may take this task now; details.excluded says why for each"
         wait_s = _retry_after_s(found, guards)
         headers = {"retry-after": str(wait_s)}
-        if "over budget" in found.excluded.values():
+        if _OVER_BUDGET in found.excluded.values():
             message += "; raise router.budget.window_usd, or set router.budget.on_exhausted to cheapest"
-            if wait_s >= _RETRY_S["over budget"]:
+            if wait_s >= _BUDGET_S:
                 headers["x-should-retry"] = "false"  # official clients would wait for minutes, in vain
         raise Problem(503, "no_agent", message, headers=headers, details={"excluded": found.excluded})
     return found
@@ -219,13 +197,13 @@ def _not_empty(found: Eligibility, guards: Mapping[str, Guard]) -> Eligibility:
 
 def _retry_after_s(found: Eligibility, guards: Mapping[str, Guard]) -> int:
     """When the first of the excluded agents may take a task again, as far as that is known."""
-    passing = [(name, _RETRY_S[why]) for name, why in found.excluded.items() if why in _RETRY_S]
-    waits = [max(least, _held_s(guards.get(name))) for name, least in passing]
-    return math.ceil(min(waits, default=1))
-
-
-def _held_s(guard: Guard | None) -> float:
-    return 0.0 if guard is None else guard.retry_in_s
+    least_s = {_OVER_BUDGET: _BUDGET_S} | {str(each): _REFUSAL_S for each in Refusal}
+    waits = [
+        max(least_s[why], guards[name].retry_in_s if name in guards else 0.0)
+        for name, why in found.excluded.items()
+        if why in least_s
+    ]
+    return math.ceil(min(waits, default=_REFUSAL_S))
 
 
 def _narrow(
@@ -245,8 +223,7 @@ def _narrow(
     for rule in settings.rules:
         if rule.kind is None or rule.kind == constraints.kind:
             _apply(found, rule)
-    if guards:
-        found.drop(_unavailable(found.left, guards, calls=constraints.calls), "circuit open or busy")
+    _admit(found, guards, calls=constraints.calls)
     if settings.budget != _NO_BUDGET:
         costs = expected_usd(found.left, guards, constraints.size)
         people = [name for name in found.left if _is_person(guards.get(name))]
@@ -276,10 +253,13 @@ def _apply(found: Eligibility, rule: RuleConfig) -> None:
     found.drop(rule.deny, "denied by a rule")
 
 
-def _unavailable(names: Collection[str], guards: Mapping[str, Guard], *, calls: bool) -> list[str]:
-    """Agents whose circuit breaker is open; if the service makes the call, also those at their concurrency limit."""
-    return [
-        name
-        for name in names
-        if (guard := guards.get(name)) is not None and not (guard.available if calls else guard.breaker.ready())
-    ]
+def _admit(found: Eligibility, guards: Mapping[str, Guard], *, calls: bool) -> None:
+    """Exclude agents whose guard would refuse the call; one with a line of bounded length is waited for.
+
+    Without ``calls`` somebody else makes the call, and only the circuit breaker counts.
+    """
+    for name in tuple(found.left):
+        guard = guards.get(name)
+        refusal = None if guard is None else guard.refusal
+        if refusal is not None and (calls or refusal is Refusal.CIRCUIT):
+            found.drop([name], str(refusal))

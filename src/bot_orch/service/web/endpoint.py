@@ -21,7 +21,7 @@ from bot_orch.service.operations.tracing import CURRENT, RoundTrace
 from bot_orch.service.operations.usage import LimitKey
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.access import CALLER, REQUEST
+from bot_orch.service.web.access import ARRIVED, CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
 from bot_orch.service.web.doors import DOOR, of_caller, of_request, under
 from bot_orch.service.web.limits import BodyRoom, ClientGoneError, check_length, read_body
@@ -50,7 +50,7 @@ class Site:
 @dataclass(slots=True)
 class Request:
     """A request, as handlers take it. ``headers_out`` are sent with the answer, also with an error; ``noted`` is for
-    the access log.
+    the access log; ``started`` is when its last bytes arrived.
 
     ``params`` are those in the path, ``query`` those behind it; ``prefix`` is that of the router, if the path names it.
     """
@@ -211,6 +211,7 @@ class Endpoint:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
         started = time.perf_counter()
+        scope.setdefault(ARRIVED, started)
         request: Request | None = None
         trace = self._trace(scope) if self._runtime.traces is not None else None
         status, size, passed = 499, [0], False
@@ -317,6 +318,7 @@ class Endpoint:
             query=query,
             prefix=self._prefix,
             headers_out=allowed,
+            started=scope[ARRIVED],
         )
 
     def _passed_on(self, name: str) -> Runtime:

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem, problem_reply
+from bot_orch.service.web.access import ARRIVED
 from bot_orch.service.web.connections import Connections, most_connections
 
 __all__ = ["CONNECTION", "LimitedProtocol", "limited"]
@@ -64,6 +65,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._refusal: Problem | None = None
         self._in_head = self._progress = False
+        self._arrived = 0.0
         self._silent = self._size = self._count = 0
         self._backlog = bytearray()
         self._due: Handle | None = None  # when a request is due
@@ -122,6 +124,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Parse in slices; refuse a client that sends more header bytes than allowed."""
         if self._refusal is not None:
             return
+        self._arrived = time.perf_counter()  # parsing may wait for its turn
         if self._backlog:
             self._backlog += data
             self.flow.pause_reading()
@@ -173,6 +176,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Note the end of the request."""
         self._progress = True
+        self.scope[ARRIVED] = self._arrived  # type: ignore[literal-required]
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -152,6 +152,6 @@ async def _events(writer: EventWriter, first: Chunk | None, chunks: AsyncIterato
 
 
 def _headers(request: Request, round_: Round) -> dict[str, str]:
-    """Headers about the round; the overhead is the time spent in the service, all but waiting for agents."""
-    elapsed_s = time.perf_counter() - request.started - round_.waited_s
+    """Headers about the round; the overhead is all time since the request arrived but that which agents took."""
+    elapsed_s = time.perf_counter() - request.started - round_.meter.seconds
     return {**round_.headers(), "x-bot-orch-overhead-ms": f"{max(0.0, 1e3 * elapsed_s):.2f}"}
