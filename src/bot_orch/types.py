@@ -32,7 +32,6 @@ __all__ = [
 
 _BOOLEANS = (bool, np.bool_)
 _NO_FEATURES: tuple[float, ...] = ()
-_LARGEST = 1e15  # squares of features must be far from overflow in single precision
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
 _NO_CLAIMS: Mapping[str, float] = MappingProxyType({})
 

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-for _name in ("postgres", "service", "histories"):
+for _name in ("faults", "postgres", "service", "histories"):
     sys.path.insert(0, str(Path(__file__).parents[1] / _name))
 
 from checking import Outage, violations  # noqa: E402

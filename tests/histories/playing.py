@@ -19,6 +19,7 @@ from checking import BACK_S, successes
 from clients import Client
 from recorded import Change, Fact, Fault, History, Stream, Version
 from replicas import VARIANTS, Replica, ask, document
+from tcp_proxy import LinkFault
 
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, Noted
 from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError
@@ -27,7 +28,6 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
 from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.eventlog.verification import replay
-from bot_orch.testing.tcp_proxy import LinkFault
 
 TIMING = "hold_s=1&lease_s=1.5&query_s=1"
 MODES = ("turns", "owner")

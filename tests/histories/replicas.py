@@ -12,8 +12,7 @@ from pathlib import Path
 
 import psutil
 from service_running import free_port
-
-from bot_orch.testing.tcp_proxy import TcpProxy
+from tcp_proxy import TcpProxy
 
 BACK_S = 5.0
 AGAIN_S = 0.5

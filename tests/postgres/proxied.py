@@ -5,7 +5,7 @@ import contextlib
 import threading
 from urllib.parse import parse_qs, urlsplit
 
-from bot_orch.testing.tcp_proxy import HEALTHY, TcpProxy
+from tcp_proxy import HEALTHY, TcpProxy
 
 __all__ = ["HEALTHY", "Proxied", "proxied"]
 

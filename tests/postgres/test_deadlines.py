@@ -13,12 +13,12 @@ from pg_running import need
 from proxied import proxied
 from replica_running import CONFIG, Replica, call
 from service_running import BASE, Running, free_port, until
+from tcp_proxy import LinkFault
 
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.lookups import Wanted
 from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
 from bot_orch.service.config import parse_config
-from bot_orch.testing.tcp_proxy import LinkFault
 
 SWALLOW = LinkFault("swallow")
 SILENT = "&query_s=0.5&hold_s=0.5"

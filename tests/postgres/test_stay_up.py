@@ -11,6 +11,7 @@ import time
 import pytest
 from proxied import proxied
 from service_running import BASE, Running, until
+from tcp_proxy import LinkFault
 from test_replicas import log, replicas, same_state  # noqa: F401
 
 from bot_orch.agents.endings import Ending
@@ -27,7 +28,6 @@ from bot_orch.service.storage import writer as writer_module
 from bot_orch.service.storage.clocks import ClockAheadError, sample
 from bot_orch.service.storage.replica import make_writer
 from bot_orch.service.storage.writer import Writer
-from bot_orch.testing.tcp_proxy import LinkFault
 
 
 def row(seq, ref="r", key=None):

@@ -9,9 +9,9 @@ from bot_orch.environments.triage import (
     PAPER_SPLIT,
     DeployableAlignment,
     episodes,
-    find_paper_split,
     load_triage,
     paper_alignment,
+    qualifies,
     stated_claims,
 )
 from bot_orch.experiments.harness.claim_threshold import ClaimThreshold
@@ -54,7 +54,7 @@ def value(rows, environment, protocol, name, metric):
 
 
 def test_the_split_is_the_first_with_the_papers_accuracies():
-    assert find_paper_split() == PAPER_SPLIT
+    assert next(seed for seed in range(100) if qualifies(seed)) == PAPER_SPLIT
     correct = load_triage().ai_correct
     assert (correct[:57].sum(), correct[57:].sum()) == (56, 46)
 

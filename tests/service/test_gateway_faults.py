@@ -6,9 +6,8 @@ import json
 import threading
 
 import pytest
+from fault_proxy import FaultServer
 from service_running import PATIENCE_S, until
-
-from bot_orch.testing.fault_proxy import FaultServer
 
 CONFIG = """
 version: 1

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-
-from bot_orch.testing.tcp_proxy import LinkFault, TcpProxy
+from tcp_proxy import LinkFault, TcpProxy
 
 QUICK_S, LONG_S = 5.0, 0.15
 

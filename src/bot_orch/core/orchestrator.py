@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -43,7 +43,6 @@ from bot_orch.types import Agent, Decision, Measure, Multiplied, Outcome, Random
 
 __all__ = ["Orchestrator"]
 
-_scalar: Callable[[float], Floats] = np.float64  # type: ignore[assignment]  # half the time of np.array
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 

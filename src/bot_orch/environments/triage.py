@@ -27,7 +27,6 @@ __all__ = [
     "TriageData",
     "TriageEpisodes",
     "episodes",
-    "find_paper_split",
     "load_triage",
     "paper_alignment",
     "qualifies",
@@ -169,14 +168,6 @@ class DeployableAlignment(AlignmentSource):
         human = agent == HUMAN
         self._seen += human
         self._wrong += np.where(human, 1.0 - reward, 0.0)
-
-
-def find_paper_split(limit: int = 100) -> int:
-    """The first split seed at which the classifier has the paper's two accuracies; this is :data:`PAPER_SPLIT`."""
-    for seed in range(limit):
-        if qualifies(seed):
-            return seed
-    raise LookupError(f"no split below {limit} has the paper's accuracies")
 
 
 def qualifies(split_seed: int) -> bool:

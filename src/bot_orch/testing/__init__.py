@@ -1,4 +1,4 @@
-"""Conformance checks for plugins, and faults to test with. Nothing in the package imports it."""
+"""Conformance checks for plugins. Nothing in the package imports it."""
 
 from bot_orch.testing.entrants import check_sees_only_chosen
 from bot_orch.testing.environments import check_environment

@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fault_matrix import MATRIX, guard_for, problems_in
+from fault_proxy import FaultServer
 
 from bot_orch.agents import (
     Breaker,
@@ -37,8 +39,6 @@ from bot_orch.agents.address import address_problem
 from bot_orch.agents.admission import Admission
 from bot_orch.agents.connection import PinningResolver
 from bot_orch.agents.kinds import subprocess as subprocess_module
-from bot_orch.testing.fault_matrix import MATRIX, guard_for, problems_in
-from bot_orch.testing.fault_proxy import FaultServer
 
 # The fault matrix ----------------------------------------------------------------------------------------------------
 

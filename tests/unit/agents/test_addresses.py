@@ -6,12 +6,12 @@ import asyncio
 import socket
 
 import pytest
+from fault_proxy import FaultServer
 
 from bot_orch.agents import CallFailure, CallRequest, Ending, Guard, OpenAIRunner, OpenAISettings, Retry
 from bot_orch.agents.address import address_problem, check_url
 from bot_orch.agents.connection import PinningResolver
 from bot_orch.errors import InvalidInputError
-from bot_orch.testing.fault_proxy import FaultServer
 
 PUBLIC = ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::8.8.8.8", "2002:808:808::1"]
 PRIVATE = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from fault_matrix import MATRIX, problems_in
+from fault_proxy import FAULTS
 
 from bot_orch.agents import Ending
-from bot_orch.testing.fault_matrix import MATRIX, problems_in
-from bot_orch.testing.fault_proxy import FAULTS
 
 
 @pytest.mark.parametrize("cell", MATRIX, ids=lambda cell: cell.name)

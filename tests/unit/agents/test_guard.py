@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from fault_proxy import FaultServer
 
 from bot_orch.agents import (
     BreakerSettings,
@@ -24,7 +25,6 @@ from bot_orch.agents import (
     Usage,
 )
 from bot_orch.errors import InvalidInputError
-from bot_orch.testing.fault_proxy import FaultServer
 
 
 class Scripted:

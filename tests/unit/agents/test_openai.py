@@ -7,6 +7,7 @@ import json
 import sys
 
 import pytest
+from fault_proxy import FaultServer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,6 @@ from bot_orch.agents.kinds.streamed import StreamedAnswer
 from bot_orch.agents.replies import in_one_piece, load_json, reply_from_completion, reply_from_value
 from bot_orch.agents.sse import EventReader
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.testing.fault_proxy import FaultServer
 
 
 def exchange(request, mode="call", fault="ok", limits=None, **options):

@@ -12,7 +12,6 @@ import pytest
 from bot_orch.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.environments.matrix.features import prepare
 from bot_orch.environments.matrix.find import data_paths, expand, load_matrix
-from bot_orch.environments.matrix.model import headroom
 from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival import Cause
@@ -260,12 +259,6 @@ def test_human_counts_alone_are_the_last_agents_output() -> None:
     assert probs is not None
     assert np.isnan(probs[0, 0]).all()
     assert probs[0, 1].tolist() == [0.75, 0.25]
-
-
-def test_headroom_with_gaps_sends_the_task_to_a_random_agent() -> None:
-    matrix = matrix_from_arrays("t", {"reward": np.array([[1.0, np.nan], [0.5, 0.0]])})
-    h = headroom(matrix)
-    assert (h.best_single, h.random, h.oracle) == (0.75, (1.0 + 0.25) / 2, 0.75)
 
 
 def test_features_are_finite_whatever_they_were() -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
 
-__all__ = ["Headroom", "Matrix", "RuntimeOutcomes", "headroom"]
+__all__ = ["Matrix", "RuntimeOutcomes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,35 +140,3 @@ class Matrix:
     def playable(self) -> Ints:
         """Tasks that at least one agent can take."""
         return np.flatnonzero(self.eligible.any(axis=1))
-
-
-@dataclass(frozen=True, slots=True)
-class Headroom:
-    """How much there is to win: the best single agent, a random one, and the best agent of every task."""
-
-    best_single: float
-    random: float
-    oracle: float
-    _: KW_ONLY
-    best_agent: str
-
-
-def headroom(matrix: Matrix, values: Floats | None = None) -> Headroom:
-    """Mean reward of the three baselines over all tasks.
-
-    Where the best single agent cannot take a task, a random eligible one does.
-
-    Examples
-    --------
-    >>> h = headroom(Matrix("toy", ("a", "b"), np.array([[1.0, 0.0], [0.5, 0.75]])))
-    >>> h.best_single, h.random, h.oracle, h.best_agent
-    (0.75, 0.5625, 0.875, 'a')
-    """
-    rows = matrix.playable
-    r = (matrix.reward if values is None else values)[rows]
-    anyone = np.nanmean(r, axis=1)
-    single = np.where(np.isfinite(r), r, anyone[:, None]).mean(axis=0)
-    best = int(np.argmax(single))
-    return Headroom(
-        float(single[best]), float(anyone.mean()), float(np.nanmax(r, axis=1).mean()), best_agent=matrix.agents[best]
-    )

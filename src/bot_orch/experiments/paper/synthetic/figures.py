@@ -18,7 +18,6 @@ __all__ = ["draw_iid", "draw_lambda", "draw_long", "draw_noniid", "draw_referenc
 _AGENTS = ("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _HATCHES = ("", "///", "...", "xx")
-_BAR = {"edgecolor": "black", "linewidth": 0.6, "capsize": 2}
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 

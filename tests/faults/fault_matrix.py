@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
+from fault_proxy import FaultServer
+
 from bot_orch.agents.base import Attempt, CallFailure, CallRequest
 from bot_orch.agents.breaker import BreakerSettings, BreakerState
 from bot_orch.agents.endings import Ending
@@ -15,7 +17,6 @@ from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
 from bot_orch.agents.limits import Limits, Retry
 from bot_orch.survival.causes import Cause, cause_of
-from bot_orch.testing.fault_proxy import FaultServer
 
 __all__ = ["MATRIX", "FaultCase", "GuardFactory", "guard_for", "problems_in"]
 
