@@ -64,7 +64,7 @@ def test_nor_do_those_who_hang_up_later(hung_up_s):
 
 def test_control_imputing_zero_is_caught(monkeypatch):
     truth = undisturbed("ucb1", "one second")
-    monkeypatch.setattr(Completion, "take", lambda *_, reward: Taken(reward or 0.0))
+    monkeypatch.setattr(Completion, "take", lambda *_, reward, **__: Taken(reward or 0.0))
     assert truth - estimate("ucb1", "one second", hung_up_s=0.1) > 0.2
 
 

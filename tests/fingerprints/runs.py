@@ -20,7 +20,7 @@ TERMS = ("estimate", "exploration", "distance", "alignment", "cost")
 @contextmanager
 def silence_teaches_nothing() -> Iterator[None]:
     """As in 0.1.0. What silence teaches now is tested in ``tests/unit/test_completion.py``."""
-    with patch.object(Completion, "take", lambda self, state, agent, outcome, reward: Taken(reward)):
+    with patch.object(Completion, "take", lambda self, state, agent, outcome, reward, **_: Taken(reward)):
         yield
 
 

@@ -140,3 +140,15 @@ def test_the_text_of_the_user():
     ]
     assert user_text(asked) == "one\ntwo" and user_text(asked[:1]) == "before" and user_text("plain") == "plain"
     assert user_text([]) == user_text([{"role": "user", "content": None}]) == user_text([{"role": "system"}]) == ""
+
+
+def test_feedback_takes_the_place_of_success():
+    own = turns()
+    turn = own.begin(Task(), ["b"], call_id="call-3")
+    turn.answered("x", elapsed_s=2.0, cost_usd=0.1)
+    assert turn.outcome.reward == 1.0 and own.router.pending == ()
+    own.feedback("call-3", 0.25)
+    assert turn.outcome.reward == 0.25
+    assert own.router.derive(Task(), ["b"]).terms.estimate[own.router.agents.index("b")] < 0.9
+    with pytest.raises(InvalidInputError, match="has its outcome"):
+        own.feedback(turn.id, 0.75)

@@ -88,7 +88,7 @@ class Chats:
     def __init__(self, **settings):
         self.said, self.now_s = [], 0.0
         self.judge = ImplicitJudge(
-            ImplicitSettings(**settings), lambda answer, value: self.heard(answer, value), most=3
+            ImplicitSettings(**settings), lambda answer, value, silent: self.heard(answer, value), most=3
         )
 
     def heard(self, answer, value):

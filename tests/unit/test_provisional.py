@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Outcome, Task
-from bot_orch.core.completion.silences import REMEMBERED
+from bot_orch.core.completion.silences import PROVISIONAL
 from bot_orch.errors import UnknownDecisionError
 from bot_orch.rng import generator
 
@@ -61,9 +61,9 @@ def test_only_the_newest_are_remembered():
     router = Orchestrator(["a", "b"], "ucb1", seed=1)
     first = router.decide(Task())
     router.observe(first.id, Outcome.completed(0.5), provisional=True)
-    for _ in range(REMEMBERED):
+    for _ in range(PROVISIONAL):
         router.observe(router.decide(Task()).id, Outcome.completed(0.5), provisional=True)
-    assert not router.is_provisional(first.id) and len(router._state.provisional) == REMEMBERED
+    assert not router.is_provisional(first.id) and len(router._state.provisional) == PROVISIONAL
 
 
 def test_the_truth_is_compared_with_the_verdict_that_counts():

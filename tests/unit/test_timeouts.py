@@ -85,7 +85,7 @@ def test_so_does_an_agent_of_which_nothing_else_is_ever_heard(policy, ending, ti
 
 @pytest.mark.parametrize("ending", ["timeout", "unanswered", "never"])
 def test_control_where_nothing_is_learned_it_would_keep_them(ending, monkeypatch):
-    monkeypatch.setattr(Completion, "take", lambda *_, reward: Taken(reward))
+    monkeypatch.setattr(Completion, "take", lambda *_, reward, **__: Taken(reward))
     monkeypatch.setattr(BoundedReward, "ran_out", staticmethod(lambda outcome: False))
     assert max(shares.__wrapped__(policy, 4, ending)[1] for policy in ("ucb1", "linucb")) > 0.5
 

@@ -425,14 +425,26 @@ class Orchestrator:
             self._expire_before(state.rounds - horizon)
 
     @exclusive
-    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, provisional: bool = False) -> None:
+    def observe(
+        self,
+        decision_id: str,
+        outcome: Outcome,
+        *,
+        audit: bool = False,
+        provisional: bool = False,
+        default: bool = False,
+    ) -> None:
         """Learn from an outcome, at any time and in any order.
 
         Each decision takes one outcome. If that had no reward, a reward that comes later replaces it, while the
         decision is among the 1024 newest of :attr:`silent`. A decision with ``decision.audit`` takes two: the judge's,
         and with ``audit`` the truth, in any order. The policy learns the reward that comes first; the second one tells
         the judge's bias. A ``provisional`` reward is learned at once, and the next one replaces it, while the decision
-        is among the 1024 newest of that kind: of several judges the best one counts, whenever it reports.
+        is among the 4096 newest of that kind: of several judges the best one counts, whenever it reports.
+
+        A ``default`` reward is what an answer earns unless somebody reports: a provisional one that is learned in full
+        while there are no reports, and the less the larger the share of answers with reports is
+        (:mod:`bot_orch.core.completion.model`).
         """
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
@@ -460,8 +472,9 @@ class Orchestrator:
         self._tally.rewarded(decision.agent, reward)
         shown = shown or (earlier is not None and earlier.shown)
         read = settling.Read(reward, raw, earlier)
-        if shown or audit or provisional or used is not None:
-            read.shown, read.audit, read.provisional, read.used = shown, audit, provisional and not audit, used
+        if shown or audit or provisional or default or used is not None:
+            read.shown, read.audit, read.used = shown, audit, used
+            read.provisional, read.default = (provisional or default) and not audit, default and not audit
         if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
             self._refresh()
         compared = again and decision_id not in state.verdicts

@@ -12,7 +12,7 @@ import numpy as np
 from bot_orch.arrays import Floats
 from bot_orch.core import pipeline
 from bot_orch.core.completion.model import FAILED
-from bot_orch.core.completion.silences import Silence, remember
+from bot_orch.core.completion.silences import PROVISIONAL, Silence, remember
 from bot_orch.core.engine import Engine, Learned
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Settings
@@ -34,7 +34,8 @@ class Read:
     """What was read of an outcome: reward, outputs to compare; and the silence that it replaces.
 
     ``used``: dollars and times that were learned before. ``shown``: the outputs were learned before. ``audit``: the
-    reward is the truth, not the judge's verdict. ``provisional``: another reward may replace this one.
+    reward is the truth, not the judge's verdict. ``provisional``: another reward may replace this one. ``default``: it
+    is what an answer earns unless somebody reports.
     """
 
     reward: float | None = None
@@ -44,6 +45,7 @@ class Read:
     shown: bool = False
     audit: bool = False
     provisional: bool = False
+    default: bool = False
     used: MeasuredUsage | None = None
 
 
@@ -65,9 +67,11 @@ def learn(
         return False  # the agent was removed
     read = read or Read()
     earlier, part = read.earlier, state.parts["completion"]
+    undone = None
     if earlier is not None and is_fresh(engine, state, index, decision=decision):
-        engine.completion.undo(part, index, earlier.taken)
-    taken = engine.completion.take(part, index, outcome, reward=read.reward)
+        undone = earlier.taken
+        engine.completion.undo(part, index, undone)
+    taken = engine.completion.take(part, index, outcome, reward=read.reward, default=read.default, earlier=undone)
     paid = earlier is not None and earlier.paid
     cost_usd = None if paid or outcome.cost_usd is None else np.array(outcome.cost_usd)
     shown, lesson = read.shown, np.array(np.nan if taken.lesson is None else taken.lesson)
@@ -94,7 +98,10 @@ def learn(
         paid, shown = paid or cost_usd is not None, shown or outcome.output is not None
         elapsed_s = outcome.elapsed_s if engine.accounts else None
         silence = Silence(decision, taken, position=position, paid=paid, shown=shown, elapsed_s=elapsed_s)
-        remember(state.silences if silent else state.provisional, silence)
+        if silent:
+            remember(state.silences, silence)
+        else:
+            remember(state.provisional, silence, PROVISIONAL)
     return restarted
 
 

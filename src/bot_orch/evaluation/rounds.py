@@ -34,10 +34,14 @@ __all__ = ["Lesson", "LoggedRounds", "collect"]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """An outcome that is learned from, known before the decision number ``before``."""
+    """An outcome that is learned from, known before the decision number ``before``.
+
+    ``default``: its reward is what an answer earns unless somebody reports.
+    """
 
     outcome: Outcome
     before: int
+    default: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,9 +212,9 @@ class _Reading:
         if event.effect == "early":
             self.early.setdefault(event.decision_id, event.outcome())
         elif event.effect in SETTLING:
-            self._learn(event.decision_id, event.outcome())
+            self._learn(event.decision_id, event.outcome(), default=event.default)
         elif event.effect == "replaced":
-            self.replaced[event.decision_id] = Lesson(event.outcome(), len(self.made))
+            self.replaced[event.decision_id] = Lesson(event.outcome(), len(self.made), event.default)
         if event.reward is not None and event.effect != "outranked":
             if event.decision_id in self.rewards:
                 self.revised.add(event.decision_id)
@@ -219,5 +223,5 @@ class _Reading:
             if event.audit:
                 self.audited.add(event.decision_id)
 
-    def _learn(self, decision_id: str, outcome: Outcome) -> None:
-        self.lessons.setdefault(decision_id, Lesson(outcome, len(self.made)))
+    def _learn(self, decision_id: str, outcome: Outcome, *, default: bool = False) -> None:
+        self.lessons.setdefault(decision_id, Lesson(outcome, len(self.made), default))

@@ -28,11 +28,10 @@ from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.settings import Lambda
 from bot_orch.errors import InvalidInputError, UnknownDecisionError
-from bot_orch.evaluation.rounds import LoggedRounds
+from bot_orch.evaluation.rounds import Lesson, LoggedRounds
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, uniform
-from bot_orch.types import Outcome
 
 __all__ = ["Followed", "Lambda", "follow", "shadow", "share"]
 
@@ -92,23 +91,24 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
     return Followed(table, len(own.keys() & rounds.lessons.keys()))
 
 
-def _due(rounds: LoggedRounds) -> dict[int, list[tuple[str, Outcome]]]:
+def _due(rounds: LoggedRounds) -> dict[int, list[tuple[str, Lesson]]]:
     """Which outcomes arrive before which decision; the reward that replaces a silence comes after it."""
-    due: dict[int, list[tuple[str, Outcome]]] = {}
+    due: dict[int, list[tuple[str, Lesson]]] = {}
     for decision_id, lesson in (*rounds.lessons.items(), *rounds.replaced.items()):
-        due.setdefault(lesson.before, []).append((decision_id, lesson.outcome))
+        due.setdefault(lesson.before, []).append((decision_id, lesson))
     return due
 
 
 def _learn(
     router: Orchestrator,
-    outcomes: Collection[tuple[str, Outcome]],
+    lessons: Collection[tuple[str, Lesson]],
     *,
     own: dict[str, str],
     replaced: Collection[str],
 ) -> None:
-    for decision_id, outcome in outcomes:
+    for decision_id, lesson in lessons:
         if decision_id in own:
             # an early report that could not be checked when it came, or a silence that is no longer remembered
             with suppress(InvalidInputError, UnknownDecisionError):
-                router.observe(own[decision_id], outcome, provisional=decision_id in replaced)
+                provisional = decision_id in replaced
+                router.observe(own[decision_id], lesson.outcome, provisional=provisional, default=lesson.default)

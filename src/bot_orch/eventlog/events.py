@@ -249,7 +249,8 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
 
     ``judge`` names the judge that gave the reward to ``agent``'s answer, asked with probability ``rate``. Such a reward
     is provisional: that of a judge of equal or higher rank replaces it (``replaced``), one of lower rank is
-    ``outranked``: kept in the log, not learned.
+    ``outranked``: kept in the log, not learned. ``default``: the reward is what an answer earns unless somebody
+    reports; how far it is learned depends on the share of answers with reports.
     """
 
     id: str
@@ -266,6 +267,7 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     judge: str = ""
     agent: str = ""
     rate: float = 1.0
+    default: bool = False
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""

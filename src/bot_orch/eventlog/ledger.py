@@ -300,13 +300,13 @@ class Ledger:
                 del self.sessions[next(iter(self.sessions))]
         for feedback in self.early.pop(event.id, ())[:1]:
             with suppress(InvalidInputError):  # it could not be checked when it came; the decision waits for another
-                self._settle(event.id, feedback.outcome(), audit=feedback.audit, judge=feedback.judge)
+                self._settle(event.id, feedback.outcome(), feedback)
 
     def _feedback(self, time_us: int, event: FeedbackGiven) -> None:
         if event.effect == "early":
             self.early.setdefault(event.decision_id, []).append(event)
         elif event.effect in SETTLING:
-            self._settle(event.decision_id, event.outcome(), audit=event.audit, judge=event.judge)
+            self._settle(event.decision_id, event.outcome(), event)
         elif event.effect == "replaced":
             self._replace(event)
         elif event.effect == "audited":
@@ -335,11 +335,11 @@ class Ledger:
             raise LedgerMismatchError(f"decision {decision_id} is not pending")
         return entry[0]
 
-    def _settle(self, decision_id: str, outcome: Outcome, *, audit: bool = False, judge: str = "") -> None:
+    def _settle(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None = None) -> None:
         known_as, paid = self._waiting(decision_id), self.paid.get(decision_id)
         if paid is not None:
             outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
-        self.router.observe(known_as, outcome, audit=audit, provisional=bool(judge))
+        self._observe(known_as, outcome, report)
         self.paid.pop(decision_id, None)
         self.reserved.release(decision_id)
         del self.pending[decision_id]
@@ -347,14 +347,21 @@ class Ledger:
         if self.router.is_silent(known_as):
             self.silent[decision_id] = known_as
             self._forget_silences()
-        self._await_better(decision_id, known_as, judge)
+        self._await_better(decision_id, known_as, "" if report is None else report.judge)
         self._await_second(decision_id, known_as)
+
+    def _observe(self, known_as: str, outcome: Outcome, report: FeedbackGiven | None) -> None:
+        if report is None:
+            self.router.observe(known_as, outcome)
+            return
+        provisional = bool(report.judge)
+        self.router.observe(known_as, outcome, audit=report.audit, provisional=provisional, default=report.default)
 
     def _replace(self, event: FeedbackGiven) -> None:
         known_as = self.silent.get(event.decision_id) or self.judged.get(event.decision_id, (None, ""))[0]
         if known_as is None:
             raise LedgerMismatchError(f"decision {event.decision_id} is not silent")
-        self.router.observe(known_as, event.outcome(), audit=event.audit, provisional=bool(event.judge))
+        self._observe(known_as, event.outcome(), event)
         self.silent.pop(event.decision_id, None)
         self.judged.pop(event.decision_id, None)
         self._await_better(event.decision_id, known_as, event.judge)

@@ -135,7 +135,8 @@ class GraphRouter:
         if error is not None:
             self.router.observe(decision_id, Outcome(False, 0.0, elapsed_s, "crashed"))
         elif self.turns.success_reward is not None:
-            self.router.observe(decision_id, Outcome.completed(self.turns.success_reward, elapsed_s=elapsed_s))
+            done = Outcome.completed(self.turns.success_reward, elapsed_s=elapsed_s)
+            self.router.observe(decision_id, done, default=True)
 
 
 def _seconds(limit: Any) -> float | None:

@@ -46,6 +46,7 @@ class Turn:
         self._started = time.monotonic()
         self._spent: tuple[float, float | None] | None = None
         self.outcome: Outcome | None = None
+        self._replaceable = False
 
     @property
     def agent(self) -> str:
@@ -80,8 +81,10 @@ class Turn:
             return
         if reward is None and self._turns.judge is not None:
             reward = self._turns.judge(self._task, answer)
-        elif reward is None:
-            reward = self._turns.success_reward
+        elif reward is None and self._turns.success_reward is not None:
+            self._replaceable = True
+            self._complete(self._turns.success_reward, default=True)
+            return
         if reward is not None:
             self._complete(reward)
             return
@@ -89,11 +92,15 @@ class Turn:
             watcher.awaiting(self)
 
     def feedback(self, reward: float) -> None:
-        """Report the reward of an answer that was not judged."""
-        if self.outcome is not None or self._spent is None:
-            what = "has its outcome already" if self.outcome is not None else "has no answer yet"
-            remedy = "pass success_reward=None and no judge" if self.outcome is not None else "report the answer first"
-            raise InvalidInputError("call", f"{self.id} {what}", remedy)
+        """Report the reward of an answer that was not judged; it takes the place of that of success."""
+        if self._spent is None:
+            raise InvalidInputError("call", f"{self.id} has no answer yet", "report the answer first")
+        if self._replaceable:
+            self._replaceable = False
+            self._observe(Outcome.completed(float(reward), elapsed_s=self._spent[0]))  # the cost is known
+            return
+        if self.outcome is not None:
+            raise InvalidInputError("call", f"{self.id} has its outcome already", "report once, and pass no judge")
         self._complete(reward)
 
     def failed(
@@ -119,13 +126,13 @@ class Turn:
         self._spent = (time.monotonic() - self._started if elapsed_s is None else elapsed_s, cost_usd)
         return True
 
-    def _complete(self, reward: float) -> None:
+    def _complete(self, reward: float, *, default: bool = False) -> None:
         elapsed_s, cost_usd = self._spent or (None, None)
-        self._observe(Outcome.completed(float(reward), elapsed_s=elapsed_s, cost_usd=cost_usd))
+        self._observe(Outcome.completed(float(reward), elapsed_s=elapsed_s, cost_usd=cost_usd), default=default)
 
-    def _observe(self, outcome: Outcome) -> None:
+    def _observe(self, outcome: Outcome, *, default: bool = False) -> None:
         self.outcome = outcome
-        self._turns.router.observe(self.id, outcome)
+        self._turns.router.observe(self.id, outcome, default=default)
         for watcher in self._turns.watchers:
             watcher.observed(self, outcome)
 

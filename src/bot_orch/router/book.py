@@ -35,7 +35,7 @@ class Book(Protocol):
         """See :meth:`bot_orch.Orchestrator.decide`."""
         ...
 
-    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
         """See :meth:`bot_orch.Orchestrator.observe`."""
         ...
 

@@ -30,6 +30,7 @@ from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 __all__ = ["Journal"]
 
 _SNAPSHOT_EVERY = 10_000
+_OWN = "agent"  # whose rewards any judge outranks, if a service opens the log
 
 
 class Journal:
@@ -83,7 +84,7 @@ class Journal:
         self._write(record_decision(made.id, made, record_task(task), eligible=allowed), made.id, made)
         return made
 
-    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
         """See :class:`~bot_orch.router.book.Book`."""
         effect = self._effect(decision_id, outcome, audit=audit)
         output = None if outcome.output is None else outcome.output.to_dict()
@@ -99,6 +100,8 @@ class Journal:
             outcome.cost_usd or 0.0,
             audit=audit,
             priced=outcome.cost_usd is not None,
+            judge=_OWN if default else "",
+            default=default,
         )
         self._write(event, decision_id)
 
@@ -117,7 +120,7 @@ class Journal:
         lesson = self.orchestrator.meaning(outcome) in ("reward", "zero")
         if decision_id in self._ledger.pending:
             return "learned" if lesson else "noted"
-        if decision_id in self._ledger.silent and lesson:
+        if lesson and (decision_id in self._ledger.silent or (decision_id in self._ledger.judged and not audit)):
             return "replaced"
         raise UnknownDecisionError(decision_id, audit=audit)
 

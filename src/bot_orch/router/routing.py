@@ -194,11 +194,11 @@ class Router:
         with self._lock:
             return self._orchestrator.derive(task, eligible)
 
-    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False) -> None:
+    def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
         """See :meth:`bot_orch.Orchestrator.observe`."""
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         with self._changing():
-            self._book.observe(decision_id, outcome, audit=audit)
+            self._book.observe(decision_id, outcome, audit=audit, default=default)
             self._ended(decision_id)
             self._ring.observed(decision_id, outcome)
             raised = self._raised()

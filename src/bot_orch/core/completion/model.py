@@ -9,6 +9,14 @@ take whole lessons: shares add up per agent, and whenever the sum reaches 1 one 
 Where times cannot tell (no completion has a time yet, nobody reported at all, the request was not taken), silence
 counts as far as the agent is silent more often than the others: rho = 1 - (share of the others) / (its own share). For
 an agent that has never completed, the larger of the two counts.
+
+A *default reward* is what an answer earns unless somebody reports another one; the report takes its place. An answer
+without a report is silence about its quality: if reports do not depend on quality, the expected reward of that answer
+is the mean of the reports, which teaches nothing, and if only failures are complained about, it is the default. The
+share q of answers with reports decides (``_belief``): the default of a silent answer counts as the share
+max((1 - q)^100, q / 5) of a lesson. So it counts in full if there are no reports, it is outweighed five to one by
+reports that are common, and it remains a common measure for agents about which there are fewer complaints. An agent's
+failures are lessons of zero at once: its silent answers count at least as much as balances them.
 """
 
 from __future__ import annotations
@@ -43,8 +51,10 @@ UNTIMED_REASONS = frozenset({"horizon", "not_applicable"})
 
 _PSEUDO_OUTCOMES = 3.0
 _MEMORY = 4096.0
+_ALONE, _BESIDE = 100.0, 0.2  # power of 1 - q, and weight of q, in the belief in silent answers
 _STEP = 2.0**-20  # shares are rounded to it, so that sums of them are exact and can be taken back
 _DONE, FAILED, _GONE = range(3)
+_ANSWERS, _REPORTS, _TOTAL, _FAILURES, _OPEN = range(5)
 
 
 class Exit(NamedTuple):
@@ -77,11 +87,14 @@ class Taken(NamedTuple):
         What it added to the sum of shares, beside the lesson.
     exit
         Which exit was counted.
+    default
+        The default reward, if the reward was that; ``share`` is then one of silent answers.
     """
 
     lesson: float | None
     share: float = 0.0
     exit: Exit = Exit(2, -1)
+    default: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +124,11 @@ class Completion:
 
     @property
     def schema(self) -> Schema:
-        """Exits by cause and bin, rewards by bin, untimed completions, silences beside all outcomes, the open share."""
+        """Exits by cause and bin, rewards by bin, untimed completions, silences beside all outcomes, the open share.
+
+        ``reports``: answers with a default reward, reports in place of it, their sum, lessons of failures, the open
+        share of silent answers.
+        """
         return {
             "exits": Field(shape=(3, BINS), dtype="uint16"),
             "reward": Field(shape=(BINS,), dtype="float32"),
@@ -119,6 +136,7 @@ class Completion:
             "outcomes": Field(),
             "silent": Field(),
             "share": Field(),
+            "reports": Field(shape=(5,)),
         }
 
     def meaning(self, outcome: Outcome, reward: float | None) -> OutcomeMeaning:
@@ -131,14 +149,35 @@ class Completion:
             return "reward"
         return "zero" if cause_of(outcome) is not Cause.CENSORED or _is_timeout(outcome) else "silence"
 
-    def take(self, state: Arrays, agent: int, outcome: Outcome, *, reward: float | None) -> Taken:
-        """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element."""
+    def take(
+        self,
+        state: Arrays,
+        agent: int,
+        outcome: Outcome,
+        *,
+        reward: float | None,
+        default: bool = False,
+        earlier: Taken | None = None,
+    ) -> Taken:
+        """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element.
+
+        ``default``: the reward is the default one. ``earlier`` is what was taken before and undone.
+        """
+        before = None if earlier is None else earlier.default
         if outcome.event:
             at = self._completed(state, agent, outcome.elapsed_s, reward=float(reward or 0.0))
-            return Taken(reward, 0.0, _UNTIMED if at < 0 else Exit(_DONE, at))
+            ending = _UNTIMED if at < 0 else Exit(_DONE, at)
+            if default and reward is not None:
+                return _presumed(state, agent, reward, ending=ending, again=before is not None)
+            if before is not None and reward is not None:
+                state["reports"][agent, _REPORTS : _TOTAL + 1] += (1.0, reward)
+            return Taken(reward, 0.0, ending)
         meaning, elapsed_s = self.meaning(outcome, reward), outcome.elapsed_s
         if meaning == "silence":
-            return self._silence(state, agent, outcome)
+            found = self._silence(state, agent, outcome)
+            state["reports"][agent, _FAILURES] += found.lesson is not None
+            return found
+        state["reports"][agent, _FAILURES] += 1.0
         cause = _GONE if cause_of(outcome) is Cause.CENSORED else FAILED
         at = -1 if elapsed_s is None else bin_of(elapsed_s)
         if at >= 0:
@@ -151,14 +190,20 @@ class Completion:
         cause, at, silent = taken.exit
         state["outcomes"][agent] = max(0.0, state["outcomes"][agent] - 1.0)
         state["silent"][agent] = max(0.0, state["silent"][agent] - silent)
-        state["share"][agent] -= taken.share
+        if taken.default is None:
+            state["share"][agent] -= taken.share
+        else:
+            state["reports"][agent, _OPEN] -= taken.share
+        if not taken.exit.completed and taken.lesson is not None:
+            state["reports"][agent, _FAILURES] = max(0.0, state["reports"][agent, _FAILURES] - 1.0)
         if at >= 0 and state["exits"][agent, cause, at]:
             state["exits"][agent, cause, at] -= 1
-        if taken.exit.completed and taken.lesson is not None:  # a reward that is replaced
+        reward = taken.lesson if taken.default is None else taken.default
+        if taken.exit.completed and reward is not None:  # a reward that is replaced
             if at >= 0:
-                state["reward"][agent, at] = max(0.0, state["reward"][agent, at] - taken.lesson)
+                state["reward"][agent, at] = max(0.0, state["reward"][agent, at] - reward)
             else:
-                state["untimed"][agent] = np.maximum(0.0, state["untimed"][agent] - (1.0, taken.lesson))
+                state["untimed"][agent] = np.maximum(0.0, state["untimed"][agent] - (1.0, reward))
 
     def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> Floats:
         """Lessons of one outcome per row of a batch; NaN where there is none, as in ``reward``."""
@@ -248,10 +293,44 @@ def _fade(state: Arrays, agent: int) -> None:
 def _counted(state: Arrays, agent: int, said: float) -> tuple[float | None, float]:
     """Add a share to those of an agent; the lesson if one is due, and the change of the sum beside it."""
     before = float(state["share"][agent])
-    after = max(-1.0, before + round(said / _STEP) * _STEP)
-    due = after >= 1.0
-    state["share"][agent] = after - due
+    due, state["share"][agent] = _added(before, said)
     return (0.0 if due else None), float(state["share"][agent]) - before
+
+
+def _added(before: float, share: float) -> tuple[bool, float]:
+    """Whether a sum of shares with another one gives a lesson, and the sum beside it."""
+    after = max(-1.0, before + round(share / _STEP) * _STEP)
+    return after >= 1.0, after - (after >= 1.0)
+
+
+def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: bool) -> Taken:
+    """An answer with a default reward: a lesson as far as silence is believed."""
+    reports = state["reports"]
+    if not again:
+        reports[agent, _ANSWERS] += 1.0
+        if float(np.add.reduce(reports[:, _ANSWERS])) >= _MEMORY:
+            reports[:, :_OPEN] *= 0.5
+    before = float(reports[agent, _OPEN])
+    due, reports[agent, _OPEN] = _added(before, _belief(reports, agent, reward))
+    return Taken(reward if due else None, float(reports[agent, _OPEN]) - before, ending, default=reward)
+
+
+def _belief(reports: Floats, agent: int, reward: float) -> float:
+    """The share of a lesson that a default reward without a report counts for.
+
+    To balance failures, lessons of the mean m of the reports would have to join them in the proportion of answers and
+    failures, for a mean of v = (1 - f) m at a share f of failures. Lessons of the default reward give the same mean if
+    each counts for (m - v) / (reward - v).
+    """
+    answers, given, total = np.add.reduce(reports[:, : _TOTAL + 1]).tolist()
+    if given <= 0.0:
+        return 1.0
+    own, own_given, own_total, failures, _ = reports[agent].tolist()
+    share = min(1.0, given / max(answers, 1.0))
+    mean = (own_total + total / given) / (own_given + 1.0)
+    value = mean * own / (own + failures)
+    balance = (mean - value) / (reward - value) if reward > value else 0.0
+    return float(min(1.0, max((1.0 - share) ** _ALONE, _BESIDE * share, balance)))
 
 
 def _excess(state: Arrays, agent: int) -> float:
@@ -275,10 +354,11 @@ def _is_timeout(outcome: Outcome) -> bool:
 
 def taken_to_list(taken: Taken) -> list[Any]:
     """JSON values; :func:`taken_from_list` is the inverse."""
-    return [taken.lesson, taken.share, *taken.exit]
+    default = [] if taken.default is None else [taken.default]
+    return [taken.lesson, taken.share, *taken.exit, *default]
 
 
 def taken_from_list(values: Sequence[Any]) -> Taken:
     """The inverse of :func:`taken_to_list`."""
-    lesson, share, *rest = values
-    return Taken(lesson, share, Exit(*rest))
+    lesson, share, cause, at, silent, *default = values
+    return Taken(lesson, share, Exit(cause, at, silent), *default)

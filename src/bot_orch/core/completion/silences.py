@@ -11,10 +11,10 @@ from bot_orch.arrays import nan_for_null, null_for_nan
 from bot_orch.core.completion.model import Taken, taken_from_list, taken_to_list
 from bot_orch.types import Decision, RandomKey, Terms
 
-__all__ = ["REMEMBERED", "Silence", "remember", "silence_from_dict", "silence_to_dict"]
+__all__ = ["PROVISIONAL", "REMEMBERED", "Silence", "remember", "silence_from_dict", "silence_to_dict"]
 
-#: How many decisions are kept; the oldest silence is forgotten first.
-REMEMBERED = 1024
+#: How many decisions without a reward, and with a provisional one, are kept; the oldest is forgotten first.
+REMEMBERED, PROVISIONAL = 1024, 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +46,10 @@ class Silence:
     elapsed_s: float | None = None
 
 
-def remember(silences: dict[str, Silence], silence: Silence) -> None:
-    """Keep a silence; beyond :data:`REMEMBERED` the oldest goes."""
+def remember(silences: dict[str, Silence], silence: Silence, most: int = REMEMBERED) -> None:
+    """Keep a silence; beyond ``most`` the oldest goes."""
     silences[silence.decision.id] = replace(silence, decision=_slim(silence.decision))
-    if len(silences) > REMEMBERED:
+    if len(silences) > most:
         del silences[next(iter(silences))]
 
 

@@ -97,6 +97,7 @@ class _Rest(msgspec.Struct, frozen=True, gc=False):
     judge: str | _Unset = msgspec.field(default=_UNSET, name="h")
     agent: str | _Unset = msgspec.field(default=_UNSET, name="i")
     rate: float | _Unset = msgspec.field(default=_UNSET, name="j")
+    default: bool | _Unset = msgspec.field(default=_UNSET, name="k")
 
 
 class _PackedFeedback(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -20,7 +20,7 @@ __all__ = ["ImplicitJudge", "ImplicitSettings"]
 _ERROR = re.compile(r"\s*(error|exception|traceback|failed|failure)\b", re.IGNORECASE)
 _FLAGS = ("error", "is_error", "isError")
 _encode = msgspec.json.Encoder(order="sorted").encode
-Sink = Callable[[AnswerGiven, float], None]
+Sink = Callable[[AnswerGiven, float, bool], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ImplicitSettings:
     window_s
         How long after an answer its signals count.
     good
-        The value if the window passes without a signal.
+        The value if the window passes without a signal: a default reward, see ``docs/judges.md``.
     retried
         The same conversation was sent again.
     empty, truncated
@@ -73,7 +73,7 @@ class ImplicitJudge:
     settings
         The values.
     sink
-        Takes the value of an answer.
+        Takes the value of an answer, and whether it stands for the absence of signals.
     most
         How many answers are watched at once; beyond, the oldest is judged as if its window had passed.
     """
@@ -123,12 +123,12 @@ class ImplicitJudge:
     def _pass(self, key: bytes) -> None:
         waiting = self._waiting.pop(key)
         if not waiting.said:
-            self._say(waiting, self.settings.good)
+            self._say(waiting, self.settings.good, silent=True)
 
-    def _say(self, waiting: _Waiting, value: float | None) -> None:
+    def _say(self, waiting: _Waiting, value: float | None, *, silent: bool = False) -> None:
         if value is not None:
             waiting.said = True
-            self._sink(waiting.answer, value)
+            self._sink(waiting.answer, value, silent)
 
 
 def _digests(answer: AnswerGiven) -> list[bytes]:

@@ -196,11 +196,11 @@ class Bench:
         _log.warning("not judged", extra={"fields": fields})
         self._count(seat, "timeout" if isinstance(error, TimeoutError) else "failed")
 
-    def _signalled(self, judge: JudgeConfig, answer: AnswerGiven, value: float) -> None:
-        self._start(answer.decision_id, self._log_signal(judge, answer, value))
+    def _signalled(self, judge: JudgeConfig, answer: AnswerGiven, value: float, silent: bool) -> None:
+        self._start(answer.decision_id, self._log_signal(judge, answer, value, silent=silent))
 
-    async def _log_signal(self, judge: JudgeConfig, answer: AnswerGiven, value: float) -> None:
-        await report(self._runtime, answer, judge.name, value=value, rate=judge.rate)
+    async def _log_signal(self, judge: JudgeConfig, answer: AnswerGiven, value: float, *, silent: bool) -> None:
+        await report(self._runtime, answer, judge.name, value=value, rate=judge.rate, default=silent)
         self._runtime.metrics.count("bot_orch_judgements_total", judge=judge.name, result="judged")
 
     def _count(self, seat: _Seat, result: str) -> None:

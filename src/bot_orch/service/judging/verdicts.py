@@ -33,9 +33,19 @@ def _rank(config: Config, judge: str) -> int:
 
 
 async def report(
-    runtime: Runtime, answer: AnswerGiven, judge: str, *, value: float, rate: float, audit: bool = False
+    runtime: Runtime,
+    answer: AnswerGiven,
+    judge: str,
+    *,
+    value: float,
+    rate: float,
+    audit: bool = False,
+    default: bool = False,
 ) -> tuple[str, Group]:
-    """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable."""
+    """Log a judge's value, or with ``audit`` the truth; the effect, and the group that makes it durable.
+
+    ``default``: the value says only that nothing was reported.
+    """
     writer, refs = runtime.writer, tuple[str, ...]()
     while True:  # at most twice; nothing may be staged between the last look and staging
         look = await writer.turn(refs=refs)
@@ -56,6 +66,7 @@ async def report(
         judge=judge,
         agent=answer.agent,
         rate=rate,
+        default=default,
     )
     group = writer.stage(writer.stamp(), event, answer.decision_id)
     runtime.metrics.count("bot_orch_feedback_total", effect=event.effect)

@@ -223,10 +223,12 @@ class Round:
 
     def _succeeded(self, decision: DecisionMade, reply: CallReply) -> None:
         self.runtime.loops.remember(self.constraints.caller, made_in(reply), decision.agent)
-        reward = self.runtime.config.router.success_reward if reply.reward is None else reply.reward
+        default = reply.reward is None
+        reward = self.runtime.config.router.success_reward if default else reply.reward
         timed = isinstance(self.runtime.ledger.router.reward, SurvivalReward)  # it learns from times alone
         if reward is not None or timed:  # otherwise feedback is expected, or the horizon passes
-            self._report(decision.id, reply.outcome(reward), judge=OWN if self.runtime.config.judges else "")
+            own = OWN if reward is not None else ""  # a report takes its place
+            self._report(decision.id, reply.outcome(reward), judge=own, default=default and reward is not None)
         elif reply.measure is not None:
             self._show(decision.id, reply.measure)
 
@@ -262,17 +264,17 @@ class Round:
         if final or spent or (failure.ending in FINAL and not stopped) or (left_s is not None and left_s <= 0.0):
             await self._give_up()
 
-    def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "") -> None:
+    def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "", default: bool = False) -> None:
         if not self.runtime.ready or decision_id not in self.runtime.ledger.pending:
             return  # feedback has arrived already
         effect = effect_of(self.runtime.ledger.router, outcome)
         try:
-            self._stage(decision_id, outcome, effect, judge=judge)
+            self._stage(decision_id, outcome, effect, judge=judge, default=default)
         except InvalidInputError as error:  # the answer counts without its measure
             if outcome.output is None:
                 raise
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
-            self._stage(decision_id, replace(outcome, output=None), effect, judge=judge)
+            self._stage(decision_id, replace(outcome, output=None), effect, judge=judge, default=default)
         self.runtime.metrics.count("bot_orch_feedback_total", effect=effect)
 
     def _show(self, decision_id: str, output: Measure) -> None:
@@ -290,7 +292,7 @@ class Round:
         except InvalidInputError as error:
             _log.warning("measure not learned", extra={"fields": {"decision": decision_id, "detail": str(error)}})
 
-    def _stage(self, decision_id: str, outcome: Outcome, effect: str, *, judge: str) -> None:
+    def _stage(self, decision_id: str, outcome: Outcome, effect: str, *, judge: str, default: bool) -> None:
         event = FeedbackGiven(
             feedback_id(ReportSource.ROUND, decision_id),
             decision_id,
@@ -302,5 +304,6 @@ class Round:
             None if outcome.output is None else outcome.output.to_dict(),
             judge=judge,
             agent=self.last.agent if judge and self.last is not None else "",
+            default=default,
         )
         self.runtime.writer.stage(self.runtime.writer.stamp(), event, decision_id)
