@@ -1,15 +1,17 @@
 """A router is taken over from the last snapshot and the tail; the rest of the log is not read."""
 
 import asyncio
+import http.client
 import json
 import threading
 import time
 from functools import partial
 
+import answering
 import pytest
-from service_running import Running, until
+from service_running import PATIENCE_S, Running, until
 
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.eventlog.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.snapshots.manifest import digests_of
 from bot_orch.eventlog.stores.postgres.connect import connect
@@ -29,8 +31,10 @@ limits: {{grace_s: {grace_s}}}
 agents:
   - {{id: quick, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}
   - {{id: slow, kind: simulated, settings: {{median_s: 1.5, sigma: 0.0}}}}
+  - {{id: held, kind: python, settings: {{path: 'answering:one_word_then_another'}}}}
 """
 BEFORE, TAIL = 60, 12
+REWARD = "router: {success_reward: 1.0}"
 
 
 @pytest.fixture
@@ -129,6 +133,62 @@ def test_a_move_does_not_wait_for_the_grace(begin):
     one.stop()
     until(lambda: serves(other))
     assert time.monotonic() - begun < 20.0
+
+
+def test_a_stop_hands_the_router_over_before_its_streams_end(begin, database):
+    """Another process serves while the stream goes on here, and logs what it comes to."""
+    answering.released.clear()
+    one = begin(grace_s=600.0, more=REWARD)
+    until(lambda: serves(one))
+    other = begin(grace_s=600.0, more=REWARD)
+    until(lambda: len(one.runtime.neighbours.directory.neighbours) == 1)
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=PATIENCE_S)
+    body = {"model": "held", "messages": [{"role": "user", "content": "x"}], "stream": True}
+    connection.request("POST", "/v1/chat/completions", json.dumps(body))
+    response = connection.getresponse()
+    decision = response.getheader("x-bot-orch-decision-id")
+    assert b"One " in response.readline()
+    stopping = threading.Thread(daemon=True, target=one.stop)
+    stopping.start()
+    try:
+        until(lambda: serves(other))
+        ask = partial(other.post, "/v1/decisions", {"task": {}})
+        assert until(lambda: (answer := ask()).status == 200 and answer)
+        assert decision in router(other).ledger.pending and stopping.is_alive()
+    finally:
+        answering.released.set()
+    rest = response.read()
+    connection.close()
+    assert b"two" in rest and b"[DONE]" in rest and b"error" not in rest
+    stopping.join(PATIENCE_S)
+    assert not stopping.is_alive()
+    until(lambda: decision not in router(other).ledger.pending)
+    log = PostgresLog(database)
+    events = [row.event() for row in log.read()]
+    log.close()
+    assert [each.ending for each in events if isinstance(each, AttemptEnded)] == ["completed"]
+    (learned,) = [each for each in events if isinstance(each, FeedbackGiven)]
+    assert (learned.decision_id, learned.reward) == (decision, 1.0)
+
+
+def test_an_owner_that_is_alone_keeps_its_router_until_its_streams_end(begin, database):
+    answering.released.clear()
+    one = begin(grace_s=600.0, more=REWARD)
+    until(lambda: serves(one))
+    chat, answers = {"model": "held", "messages": [{"role": "user", "content": "x"}]}, []
+    asking = threading.Thread(daemon=True, target=lambda: answers.append(one.post("/v1/chat/completions", chat)))
+    asking.start()
+    until(lambda: router(one).in_flight)
+    stopping = threading.Thread(daemon=True, target=one.stop)
+    stopping.start()
+    until(lambda: router(one).away)
+    answering.released.set()
+    asking.join(PATIENCE_S)
+    stopping.join(PATIENCE_S)
+    assert answers[0].status == 200
+    log = PostgresLog(database)
+    assert [event.reward for row in log.read() if isinstance(event := row.event(), FeedbackGiven)] == [1.0]
+    log.close()
 
 
 def test_a_move_waits_for_calls(begin):

@@ -1,6 +1,7 @@
 """Agents of the operator's own, as functions."""
 
 import asyncio
+import threading
 
 from bot_orch import Labels
 from bot_orch.agents import CallReply
@@ -29,6 +30,17 @@ def measured(request):
 async def one_word_then_nothing(request):
     yield "One "
     await asyncio.sleep(3600)
+
+
+released = threading.Event()
+
+
+async def one_word_then_another(request):
+    """The second word comes once a test says so."""
+    yield "One "
+    while not released.is_set():
+        await asyncio.sleep(0.01)
+    yield "two"
 
 
 async def slow(request):

@@ -88,7 +88,18 @@ def test_the_pod_has_no_more_rights_than_it_needs():
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert POD["terminationGracePeriodSeconds"] > CONFIG.limits.grace_s + 10 and SET["replicas"] == 1
+    assert SET["replicas"] == 1
+
+
+def test_a_stop_has_the_time_that_it_takes():
+    """Before it the pod is taken from the service; then streams have a minute to end."""
+    assert CONFIG.limits.grace_s == 60
+    command, seconds = CONTAINER["lifecycle"]["preStop"]["exec"]["command"]
+    assert command == "sleep" and float(seconds) >= 5
+    assert POD["terminationGracePeriodSeconds"] >= float(seconds) + CONFIG.limits.grace_s + 10
+    services = yaml.safe_load((DEPLOY.parent / "compose.yaml").read_text())["services"]
+    for name in ("one", "two"):
+        assert float(services[name]["stop_grace_period"].removesuffix("s")) >= CONFIG.limits.grace_s + 10
 
 
 DASHBOARD = json.loads((DEPLOY / "grafana" / "bot-orch.json").read_text())

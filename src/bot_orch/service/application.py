@@ -42,6 +42,7 @@ from bot_orch.service.web.routes import RouteSpec
 __all__ = ["make_app", "make_runtime", "make_runtimes"]
 
 _LOOK_S = 0.02
+_CALLS_S, _TASKS_S = 1.0, 5.0  # for calls to end before another process takes their router; tasks end in the log
 
 
 def make_runtime(config: Config, **options: Any) -> Runtime:
@@ -108,6 +109,7 @@ def make_app(
         finally:
             if cluster is not None:
                 await cluster.leave()
+            await doors.drained()
             await asyncio.gather(*(each.stop() for each in {*runtime.routers.values(), runtime}))
             if versions is not None:
                 await versions.leave()
@@ -139,6 +141,7 @@ class _Doors:
 
     def __init__(self, app: Starlette, site: Site, cluster: Cluster | None) -> None:
         self._app, self._site, self._cluster = app, site, cluster
+        self._draining: set[asyncio.Task[None]] = set()
         if cluster is not None:
             cluster.switchboard.serve = served(app)
             for each in site.runtime.routers.values():
@@ -170,7 +173,7 @@ class _Doors:
         old = main.routers[name]
         self._share({each: peer for each, peer in main.routers.items() if peer is not old})
         if not old.away:
-            main.background.start(f"removed router {name}", _wound_up(old))
+            main.background.start(f"removed router {name}", _wound_up(old, old.config.limits.grace_s))
 
     async def take(self, name: str, log: Log, holds: Callable[[], bool]) -> Runtime:
         """Serve a router that another process has served so far; ``holds`` says whether it is still ours."""
@@ -179,7 +182,11 @@ class _Doors:
         return new
 
     async def give(self, name: str) -> None:
-        """Serve a router no more: what it has is answered, its state is saved, and its log is closed."""
+        """Serve a router no more: its state is saved and its log closed, once what it has is answered.
+
+        Another process that can serve it need not wait for that: calls that take longer go on here, and what they come
+        to is sent there.
+        """
         old = self.routers[name]
         if old.away:
             return
@@ -187,7 +194,24 @@ class _Doors:
         new.away = True
         self._change(name, new)
         old.away = True  # a request that has it already goes on to the next process
-        await _wound_up(old)
+        now, cluster = asyncio.get_running_loop().time, self._cluster
+        begun = now()
+        while _at_work(old) and now() - begun < _patience_s(old, heirs=cluster is not None and cluster.has_heirs()):
+            await asyncio.sleep(_LOOK_S)
+        left_s = old.config.limits.grace_s - (now() - begun)
+        if cluster is None or not _at_work(old) or not cluster.has_heirs():
+            await _wound_up(old, left_s)
+            return
+        await old.hand_over(partial(cluster.bequeath, name))
+        old.usage.forget(name, old.writer.log)
+        drain = asyncio.create_task(_wound_up(old, left_s), name=f"drain {name}")
+        self._draining.add(drain)
+        drain.add_done_callback(self._draining.discard)
+
+    async def drained(self) -> None:
+        """Wait for the calls of routers that were handed over; their grace bounds it."""
+        while self._draining:
+            await asyncio.wait(set(self._draining))
 
     def _made(self, config: Config, **options: Any) -> Runtime:
         main = self._site.runtime
@@ -240,11 +264,25 @@ def _share_usage(runtime: Runtime, cluster: Cluster) -> UsageSharing:
     return sharing
 
 
-async def _wound_up(runtime: Runtime) -> None:
-    """Stop a router that takes no more requests."""
+def _at_work(runtime: Runtime) -> bool:
+    """Whether a router has requests or rounds that a stop would cut off."""
+    return bool(runtime.in_flight.lost_by_a_stop or runtime.serving)
+
+
+def _patience_s(runtime: Runtime, *, heirs: bool) -> float:
+    """How long a router that is to move waits for what it has: not long, if another process can serve it."""
+    grace_s = runtime.config.limits.grace_s
+    if not heirs or not runtime.loaded:
+        return grace_s
+    foreground = any(task not in runtime.background for task in runtime.ledger.tasks)
+    return min(grace_s, _TASKS_S if foreground else _CALLS_S)
+
+
+async def _wound_up(runtime: Runtime, grace_s: float) -> None:
+    """Stop a router that takes no more requests, once those that it has are answered, or the grace is over."""
     try:
-        async with asyncio.timeout(runtime.config.limits.grace_s):
-            while runtime.in_flight.lost_by_a_stop or runtime.serving:
+        async with asyncio.timeout(max(0.0, grace_s)):
+            while _at_work(runtime):
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         pass

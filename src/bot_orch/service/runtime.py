@@ -16,7 +16,7 @@ import msgspec
 from bot_orch.agents.base import Attempt, CallReply, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
-from bot_orch.eventlog.events import AttemptEnded, Controlled, DecisionMade, Noted
+from bot_orch.eventlog.events import AttemptEnded, Controlled, DecisionMade, Event, FeedbackGiven, Noted
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
@@ -123,6 +123,7 @@ class Runtime:
         self.neighbours: Neighbours | None = None  # other processes, if they serve some of the routers
         self.away = False  # whether another process serves this router: it was not opened here, or is being left
         self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
+        self.heir: Callable[[Event], None] | None = None  # takes what ends after the router was handed over
         self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self.on_trial: tuple[AgentConfig, ...] = ()
         self.shadows: dict[str, float] = {}
@@ -154,7 +155,8 @@ class Runtime:
     @property
     def ready(self) -> bool:
         """Whether the log is open and can be written."""
-        return self.loaded and self._writer is not None and self._writer.failed is None and self._held
+        writes = self._writer is not None and self._writer.failed is None and self.heir is None
+        return self.loaded and writes and self._held
 
     @property
     def _held(self) -> bool:
@@ -292,6 +294,27 @@ class Runtime:
         for note in notes:
             await self.writer.stage(self.writer.stamp(), note, note.ref).durable()
 
+    async def hand_over(self, heir: Callable[[Event], None]) -> None:
+        """Close the log for the next owner; calls under way go on, and ``heir`` takes what they come to."""
+        self.heir, self.stopping = heir, True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self.background.stop()
+        await self.writer.close()
+
+    def record(self, event: AttemptEnded | FeedbackGiven) -> None:
+        """Log what a call has come to, or let the next owner of the router log it."""
+        if self.heir is not None:
+            self.heir(event)
+        elif self.ready:
+            self.writer.stage(self.writer.stamp(), event, event.decision_id)
+
+    async def inherit(self, event: AttemptEnded | FeedbackGiven) -> None:
+        """Log what a call has come to that was under way when the owner before handed the router over."""
+        await self.writer.turn()
+        if isinstance(event, AttemptEnded) or event.decision_id in self.ledger.pending:
+            self.record(event)
+
     async def end_calls(self) -> None:
         """End the calls of agents, for a stop: rounds in the background continue after the restart."""
         self.stopping = True
@@ -310,7 +333,8 @@ class Runtime:
             self._sweeper.cancel()
         await self.end_calls()
         if self._writer is not None:
-            await self._writer.close()
+            if self.heir is None:
+                await self._writer.close()
         elif self._log is not None:
             self._log.close()
         if self._writer is not None:
@@ -379,8 +403,7 @@ class Runtime:
         )
         self.metrics.attempt(attempt)
         note_attempt(self.config.name, attempt)
-        if self.ready:
-            self.writer.stage(self.writer.stamp(), event, attempt.request_id)
+        self.record(event)
 
     async def _save_long_tail(self) -> None:
         """Save a snapshot at the start if the tail is long: this process may crash before it adds enough events."""

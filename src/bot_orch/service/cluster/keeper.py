@@ -11,11 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from bot_orch.clock import Clock, SystemClock
+from bot_orch.eventlog.events import AttemptEnded, Event, FeedbackGiven, decode_event, encode_event
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.eventlog.stores.postgres.timing import split
@@ -25,6 +29,7 @@ from bot_orch.service.cluster.heartbeat import Beat, HeartbeatThread, elapsed_s
 from bot_orch.service.cluster.members import RouterDoors
 from bot_orch.service.cluster.metering import LoadMeter
 from bot_orch.service.cluster.placement import Held, place
+from bot_orch.service.cluster.sharing import MOST_BYTES
 from bot_orch.service.config import Config
 from bot_orch.service.neighbours import process_name
 from bot_orch.service.storage.clocks import ClockSample, clock_error
@@ -37,6 +42,14 @@ _LONGEST_BEAT_S = 1.0
 _MOVES = 4  # at a time
 _STEADY = 3  # beats after an interruption before leases that ran out meanwhile are taken; beats before a move
 _LEAVE_S = 10.0
+_LOOK_S = 0.05
+
+
+class _Bequest(msgspec.Struct, tag="bequest"):
+    """What a call has come to whose router was handed over while it was under way: an event, in base64."""
+
+    router: str
+    event: str
 
 
 class OwnerCluster:
@@ -81,6 +94,7 @@ class OwnerCluster:
         self._goals: dict[str, tuple[int, float]] = {}  # where it should be, since when
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._heirs: dict[str, int] = {}  # of routers that are being left
+        self._bequests: set[asyncio.Task[None]] = set()  # under way, in either direction
         self._free: dict[str, int] = {}  # beats for which nobody has had it
         self._refused: dict[str, float] = {}  # until when
         self._good, self._listening, self._leaving = 0, False, False
@@ -130,12 +144,14 @@ class OwnerCluster:
         if self._leaving or self._thread is None:
             return
         self._leaving = True
+        self._thread.address = ""  # nothing is placed here from now on
         try:
             async with asyncio.timeout(self._grace_s + _LEAVE_S):
                 while self._busy:
                     await asyncio.wait(self._busy.values())
+                heirs = self._successors()
                 for name in list(self._held):
-                    self._begin(name, self._give(name, None))
+                    self._begin(name, self._give(name, heirs.get(name)))
                 while self._busy:
                     await asyncio.wait(self._busy.values())
         except TimeoutError:
@@ -148,6 +164,8 @@ class OwnerCluster:
 
     async def close(self) -> None:
         """End."""
+        if self._bequests:
+            await asyncio.wait(self._bequests, timeout=_LEAVE_S)
         if self._thread is not None:
             self._thread.end()
             if self._thread.is_alive():
@@ -167,8 +185,69 @@ class OwnerCluster:
             self._loop.call_soon_threadsafe(self._take_message, message)
 
     def _take_message(self, message: str) -> None:
-        if self.heard is not None:
-            self.heard(message.encode())
+        try:
+            found = msgspec.json.decode(message, type=_Bequest)
+            event = decode_event(b64decode(found.event))
+        except (msgspec.MsgspecError, ValueError):  # it is about usage
+            if self.heard is not None:
+                self.heard(message.encode())
+            return
+        self._start_bequest(self._inherit(found.router, event))
+
+    def bequeath(self, router: str, event: Event) -> None:
+        """See :class:`Cluster`."""
+        self._start_bequest(self._send_bequest(router, event))
+
+    def _start_bequest(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._bequests.add(task)
+        task.add_done_callback(self._bequests.discard)
+
+    async def _send_bequest(self, router: str, event: Event) -> None:
+        loop, directory = asyncio.get_running_loop(), self.switchboard.directory
+        until = loop.time() + _LEAVE_S
+        while directory.of(router) is None and directory.owner(router) != directory.own:
+            if loop.time() >= until:
+                _log.warning("an outcome found no owner", extra={"fields": {"router": router}})
+                return
+            await directory.changed(_LOOK_S)
+        if directory.owner(router) == directory.own:  # it came back
+            await self._inherit(router, event)
+            return
+        message = _bequest(router, event)
+        if len(message) > MOST_BYTES and isinstance(event, FeedbackGiven):
+            message = _bequest(router, msgspec.structs.replace(event, output=None))
+        if self._thread is not None:
+            await asyncio.wrap_future(self._thread.tell([message]))
+
+    async def _inherit(self, router: str, event: Event) -> None:
+        """Log what a call of the owner before has come to, once the router is loaded; nothing if it is not ours."""
+        begun = elapsed_s()
+        while self._doors is not None and elapsed_s() - begun < _LEAVE_S and not self._leaving:
+            if router not in self._held and elapsed_s() - begun > self._every_s:
+                return
+            runtime = self._doors.routers.get(router)
+            if runtime is not None and not runtime.away and runtime.ready:
+                if isinstance(event, AttemptEnded | FeedbackGiven):
+                    await runtime.inherit(event)
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    def has_heirs(self) -> bool:
+        """See :class:`Cluster`."""
+        return bool(self._others())
+
+    def _others(self) -> list[int]:
+        return [each.id for each in self._view.processes.values() if each.address and each.id != self._table.id]
+
+    def _successors(self) -> dict[str, int]:
+        """Who should serve the routers of this process once it is gone."""
+        table = {}
+        for name in {} if self._doors is None else self._doors.routers:
+            lease = self._view.leases.get(self._stream(name))
+            owner = lease.owner if lease is not None and lease.valid and lease.owner != self._table.id else None
+            table[name] = Held(owner, 0.0 if lease is None else lease.load, None)
+        return place(table, self._others())
 
     def _failed(self, error: Exception) -> None:
         if self._good:
@@ -205,7 +284,7 @@ class OwnerCluster:
         """
         before, self._clock_error = self._clock_error, clock_error(found, self._clock_s)
         if self._thread is not None:
-            self._thread.address = self._address if self._clock_error is None else ""
+            self._thread.address = self._address if self._clock_error is None and not self._leaving else ""
         if self._clock_error is not None:
             if before is None:
                 _log.critical("owns no routers", extra={"fields": {"detail": str(self._clock_error)}})
@@ -366,6 +445,10 @@ def _neighbour(number: int, address: str, folder: str) -> Neighbour:
     if folder and path.startswith(f"{folder}/"):
         return Neighbour(number, path, near=True)
     return Neighbour(number, reach)
+
+
+def _bequest(router: str, event: Event) -> str:
+    return msgspec.json.encode(_Bequest(router, b64encode(encode_event(event)).decode())).decode()
 
 
 def _host(listen: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from bot_orch.eventlog.events import Event
 from bot_orch.eventlog.log import Log
 from bot_orch.service.cluster.directory import Assignment, Neighbour
 from bot_orch.service.cluster.forwarding import Switchboard
@@ -50,6 +51,14 @@ class Cluster(UsageWire, Protocol):
 
     def listening(self, port: int) -> None:
         """Others reach this process at its port from now on."""
+        ...
+
+    def has_heirs(self) -> bool:
+        """Whether another process could serve the routers of this one."""
+        ...
+
+    def bequeath(self, router: str, event: Event) -> None:
+        """Let the next owner of a router log what a call has come to that was under way when it was left."""
         ...
 
     async def leave(self) -> None:
@@ -104,6 +113,13 @@ class FixedCluster:
 
     def listening(self, port: int) -> None:
         """See :class:`Cluster`."""
+
+    def has_heirs(self) -> bool:
+        """No: each worker keeps its routers."""
+        return False
+
+    def bequeath(self, router: str, event: Event) -> None:
+        """Do nothing: no router is left to others."""
 
     async def leave(self) -> None:
         """See :class:`Cluster`."""

@@ -293,7 +293,7 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
     judgements: int = 1_000
     open_tasks: int = 10_000
     snapshot_every: int = 20_000
-    grace_s: float = 5.0
+    grace_s: float = 60.0
 
 
 class SnapshotsConfig(_Part, frozen=True, kw_only=True):

@@ -183,7 +183,8 @@ class Round:
     async def _give_up(self) -> NoReturn:
         """Raise the failure to answer with, once the round with all its attempts is on disk."""
         await self._on_disk()
-        await self.runtime.writer.barrier()
+        if self.runtime.heir is None:
+            await self.runtime.writer.barrier()
         raise problem_of_round(self.failures, self.tried[-len(self.failures) :]) from self.failures[-1]
 
     def _remember(self, event: DecisionMade) -> None:
@@ -265,7 +266,8 @@ class Round:
             await self._give_up()
 
     def _report(self, decision_id: str, outcome: Outcome, *, judge: str = "", default: bool = False) -> None:
-        if not self.runtime.ready or decision_id not in self.runtime.ledger.pending:
+        moved = self.runtime.heir is not None
+        if not (self.runtime.ready or moved) or decision_id not in self.runtime.ledger.pending:
             return  # feedback has arrived already
         effect = effect_of(self.runtime.ledger.router, outcome)
         try:
@@ -306,4 +308,4 @@ class Round:
             agent=self.last.agent if judge and self.last is not None else "",
             default=default,
         )
-        self.runtime.writer.stage(self.runtime.writer.stamp(), event, decision_id)
+        self.runtime.record(event)
