@@ -142,7 +142,6 @@ def live_reward(
     *,
     reference: SurvivalModel | None = None,
     censored: Literal["zero", "expected"] = "expected",
-    horizon_s: float = np.inf,
 ) -> float:
     """Reward of one outcome in deployment; the arguments are those of :func:`reward_of`.
 
@@ -167,10 +166,7 @@ def live_reward(
     if outcome.elapsed_s is None:
         raise InvalidInputError("outcome.elapsed_s", "is missing", "a survival reward needs the elapsed time")
     cause = cause_of(outcome)
-    reward = reward_of(
-        model, outcome.elapsed_s, cause, theta, reference=reference, censored=censored, horizon_s=horizon_s
-    )
-    return float(reward)
+    return float(reward_of(model, outcome.elapsed_s, cause, theta, reference=reference, censored=censored))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,11 +221,11 @@ def tail_check(
 
 
 @cache
-def _unit_nodes(n: int = 64) -> tuple[Floats, Floats]:
+def _unit_nodes() -> tuple[Floats, Floats]:
     """Nodes and weights on (0, 1): Gauss-Legendre after ``v = s^3 (10 - 15 s + 6 s^2)``.
 
     The substitution makes integrands with a power-law singularity at either end smooth enough for the rule.
     """
-    node, weight = np.polynomial.legendre.leggauss(n)
+    node, weight = np.polynomial.legendre.leggauss(64)
     s = (node + 1) / 2
     return s**3 * (10 - 15 * s + 6 * s**2), weight / 2 * 30 * (s * (1 - s)) ** 2

@@ -38,18 +38,13 @@ def hull_mix(reward: Floats, cost: Floats, budget: float) -> Mix:
     >>> hull_mix(np.array([0.5, 0.9]), np.array([1.0, 3.0]), 2.0)
     Mix(first=1, second=0, weight=0.5)
     """
-    m, cheapest = len(reward), int(np.argmin(cost))
-    best, value = Mix(cheapest, cheapest, 1.0), -np.inf
-    for first in range(m):
-        for second in range(m):
-            if cost[second] > budget:
-                continue
-            gap = cost[first] - cost[second]
-            weight = 1.0 if cost[first] <= budget else float((budget - cost[second]) / gap)
-            found = weight * reward[first] + (1.0 - weight) * reward[second]
-            if found > value + 1e-12:
-                best, value = Mix(first, second, weight), float(found)
-    return best
+    hull = _hull(reward, cost)
+    above = next((k for k, agent in enumerate(hull) if cost[agent] > budget), len(hull))
+    if above in (0, len(hull)):
+        only = hull[max(above - 1, 0)]
+        return Mix(only, only, 1.0)
+    second, first = hull[above - 1], hull[above]
+    return Mix(first, second, float((budget - cost[second]) / (cost[first] - cost[second])))
 
 
 def frontier(reward: Floats, cost: Floats) -> list[tuple[float, float]]:
@@ -60,21 +55,23 @@ def frontier(reward: Floats, cost: Floats) -> list[tuple[float, float]]:
     >>> frontier(np.array([0.5, 0.6, 0.9]), np.array([1.0, 2.5, 3.0]))
     [(1.0, 0.5), (3.0, 0.9)]
     """
-    points = sorted(
-        {(float(c), float(r)) for c, r in zip(cost, reward, strict=True)}, key=lambda each: (each[0], -each[1])
-    )
-    kept: list[tuple[float, float]] = []
-    for c, r in points:
-        if kept and r <= kept[-1][1]:
-            continue
-        while len(kept) > 1 and _slope(kept[-2], kept[-1]) <= _slope(kept[-1], (c, r)):
-            kept.pop()
-        kept.append((c, r))
-    return kept
+    return [(float(cost[agent]), float(reward[agent])) for agent in _hull(reward, cost)]
 
 
-def _slope(left: tuple[float, float], right: tuple[float, float]) -> float:
-    return (right[1] - left[1]) / max(right[0] - left[0], 1e-300)
+def _hull(reward: Floats, cost: Floats) -> list[int]:
+    """The agents at the vertices of the upper convex hull, by rising cost and rising reward."""
+    hull: list[int] = []
+    for agent in sorted(range(len(cost)), key=lambda each: (cost[each], -reward[each])):
+        if hull and reward[agent] <= reward[hull[-1]]:
+            continue  # dearer and no better
+        while len(hull) > 1 and _slope(hull[-2], hull[-1], reward, cost) <= _slope(hull[-1], agent, reward, cost):
+            hull.pop()
+        hull.append(agent)
+    return hull
+
+
+def _slope(left: int, right: int, reward: Floats, cost: Floats) -> float:
+    return float((reward[right] - reward[left]) / max(cost[right] - cost[left], 1e-300))
 
 
 def oracle_at(reward: Floats, cost: Floats, budget: float) -> Ints:
