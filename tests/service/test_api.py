@@ -104,13 +104,27 @@ def test_ids_sort_by_time(service):
     assert ids == sorted(ids)
 
 
+def test_a_key_that_was_used_with_another_body_is_422_everywhere(service):
+    chat = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
+    bodies = {
+        "/v1/decisions": ({"task": {"id": "a"}}, {"task": {"id": "b"}}),
+        "/v1/tasks": ({"task": {"id": "a"}}, {"task": {"id": "b"}}),
+        "/v1/chat/completions": (chat, {**chat, "max_tokens": 9}),
+    }
+    headers = {"Idempotency-Key": "one-key"}
+    for path, (first, other) in bodies.items():
+        assert service.post(path, first, headers=headers).status == 200, path
+        clash = service.post(path, other, headers=headers)
+        assert (clash.status, clash.json()["error"]["code"]) == (422, "idempotency_conflict"), path
+
+
 def test_a_retry_with_the_same_key_gets_the_same_decision(service):
     headers = {"Idempotency-Key": "retry-1"}
     first = service.post("/v1/decisions", {"task": {"id": "a"}}, headers=headers).json()
     again = service.post("/v1/decisions", {"task": {"id": "a"}}, headers=headers)
     assert again.status == 200 and again.json() == first
     other = service.post("/v1/decisions", {"task": {"id": "b"}}, headers=headers)
-    assert other.status == 409 and other.json()["error"]["code"] == "idempotency_conflict"
+    assert other.status == 422 and other.json()["error"]["code"] == "idempotency_conflict"
     assert service.post("/v1/decisions", {}, headers={"Idempotency-Key": "x" * 257}).status == 400
 
 

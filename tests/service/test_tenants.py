@@ -199,7 +199,7 @@ def test_ids_and_keys_are_free_for_every_tenant(service, acme, beta):
     made = [each.good("/v1/decisions", {}, **keyed)["id"] for each in (acme, beta, old)]
     assert len(set(made)) == 3
     assert [each.good("/v1/decisions", {}, **keyed)["id"] for each in (acme, beta, old)] == made
-    assert acme.post("/v1/decisions", {"task": {"kind": "k"}}, **keyed).status == 409
+    assert acme.post("/v1/decisions", {"task": {"kind": "k"}}, **keyed).status == 422
     for caller, reward in ((acme, 1.0), (beta, 0.0), (old, 0.5)):
         report = {"decision_id": own, "id": "fb-1", "reward": reward}
         learned = {"id": "fb-1", "decision_id": own, "effect": "learned", "duplicate": False}

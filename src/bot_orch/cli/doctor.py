@@ -10,9 +10,10 @@ from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
 Check a configuration file and what it names: keys in the environment, endpoints (reachable, key accepted, model known,
-time), the clock against those of endpoints and database, free space and the time of a write, the database and its
-lock, the port. Nothing is changed, and it is safe beside a running service. Every line is ok, a warning or failed, with
-the remedy. Exit status 1 if something has failed."""
+time), a weight of dollars that moves nothing, the clock against those of endpoints and database, free space and the
+time of a write, the database and its lock, the port, and whatever else would keep serve from starting. Nothing is
+changed, and it is safe beside a running service. Every line is ok, a warning or failed, with the remedy. Exit status 1
+if something has failed."""
 _EXAMPLE = """\
 examples:
   bot-orch doctor
@@ -30,6 +31,8 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("config", type=Path, nargs="?", default=Path("bot-orch.yaml"), metavar="FILE")
     parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds per endpoint (default: 10)")
+    parser.add_argument("--host", help="as for serve: overrides the host in FILE")
+    parser.add_argument("--port", type=int, metavar="N", help="as for serve: overrides the port in FILE")
     parser.add_argument("--json", action="store_true", help="print a JSON document")
     parser.set_defaults(run=run)
 
@@ -45,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.timeout <= 600:
         raise InvalidInputError("--timeout", f"is {arguments.timeout:g}", "pass seconds, up to 600")
     found: list[CheckFinding] = []
-    for each in examine(arguments.config, os.environ, timeout_s=arguments.timeout):
+    where = {"host": arguments.host, "port": arguments.port}
+    for each in examine(arguments.config, os.environ, timeout_s=arguments.timeout, **where):
         found.append(each)
         if not arguments.json:
             then = f"; {each.remedy}" if each.remedy else ""

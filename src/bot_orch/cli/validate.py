@@ -6,31 +6,54 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+_DESCRIPTION = """\
+Check a configuration file as serve does before it starts: unknown keys, missing variables, agents that cannot be built,
+a host that others reach without tokens, a database, a port or an access log that cannot be used. Exit status 2 if serve
+would refuse it. bot-orch doctor asks the endpoints, too."""
+_EXAMPLE = """\
+examples:
+  bot-orch validate bot-orch.yaml
+  bot-orch validate bot-orch.yaml --host 0.0.0.0    # as in a container"""
+
 
 def add(commands: Any) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "validate",
         help="check a configuration file",
-        description="Check a configuration file: unknown keys, missing variables, agents that cannot be built.",
-        epilog="example: bot-orch validate bot-orch.yaml",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("config", type=Path, metavar="FILE")
+    parser.add_argument("--host", help="as for serve: overrides the host in FILE")
+    parser.add_argument("--port", type=int, metavar="N", help="as for serve: overrides the port in FILE")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    import sys
+
     from bot_orch.service.build import check
-    from bot_orch.service.config import load_config
+    from bot_orch.service.config.documents import ConfigFile
+    from bot_orch.service.doctor import obstacles
+    from bot_orch.service.reloading import ADD_TOKENS
     from bot_orch.service.web.auth import Gate
 
-    config = load_config(arguments.config)
+    file = ConfigFile(arguments.config, host=arguments.host, port=arguments.port)
+    config = file.read()
     check(config)
     Gate(config.tokens, tenants=config.tenants)
+    found = list(obstacles(config, file))
+    for each in found:
+        print(f"bot-orch: {each.check}: {each.detail}; {each.remedy}", file=sys.stderr)  # noqa: T201
+    if found:
+        return 2
     for name, part in config.split().items():
         names = ", ".join(f"{agent.id} ({agent.kind})" for agent in part.agents)
         which = f"; router: {name}" if config.routers else ""
         print(f"{arguments.config}: ok{which}; agents: {names}; policy: {part.router.policy}")  # noqa: T201
+    if not config.tokens:
+        print(f"without tokens it serves this machine alone; for --host 0.0.0.0, as in a container, {ADD_TOKENS}")  # noqa: T201
     return 0

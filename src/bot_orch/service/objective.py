@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from bot_orch.agents.base import Usage
 from bot_orch.agents.limits import Price
@@ -17,10 +19,11 @@ from bot_orch.core.constraints import (
     constraint_from_spec,
 )
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config import RouterConfig, SubjectToConfig
+from bot_orch.service.config import Config, RouterConfig, SubjectToConfig
 
-__all__ = ["counts_dollars", "typical_price", "wanted_constraints", "wanted_weights"]
+__all__ = ["counts_dollars", "dollar_weight", "idle_weight", "typical_price", "wanted_constraints", "wanted_weights"]
 
+TENTH, LEAST = 0.1, 0.02  # reward that a weight of dollars should move at least, and below which it is idle
 #: What a call is taken to use until calls were paid.
 TYPICAL = Usage(500, 500)
 
@@ -50,6 +53,33 @@ def counts_dollars(settings: RouterConfig) -> bool:
 def typical_price(price: Price) -> float:
     """Dollars of a call with 500 tokens read and as many written."""
     return price.cost(TYPICAL)
+
+
+def dollar_weight(prices: Sequence[float]) -> float:
+    """A weight at which the dearest agent has to earn a tenth more reward than the cheapest, to two digits.
+
+    Without two different prices it takes half a cent for their difference, as between a small and a large model.
+
+    Examples
+    --------
+    >>> dollar_weight([0.001, 0.01]), dollar_weight([])
+    (11.0, 20.0)
+    """
+    spread = max(prices, default=0.0) - min(prices, default=0.0) or 0.005
+    return float(f"{TENTH / spread:.2g}")
+
+
+def idle_weight(config: Config) -> tuple[float, Sequence[float]] | None:
+    """How far the weight of dollars moves scores apart at the prices of the agents, if that is next to nothing.
+
+    None if it matters, if there is none, or if fewer than two agents have a price.
+    """
+    prices = [typical_price(msgspec.convert(each.price, Price)) for each in config.agents if each.price]
+    weights = wanted_weights(config.router)
+    if not weights.per_usd or len(prices) < 2 or max(prices) == min(prices):
+        return None
+    moved = weights.per_usd * (max(prices) - min(prices))
+    return (moved, prices) if moved < LEAST else None
 
 
 def _limits(wanted: SubjectToConfig) -> Iterator[Constraint]:

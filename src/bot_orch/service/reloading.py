@@ -24,8 +24,10 @@ from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.auth import Gate, is_loopback
 
-__all__ = ["FIXED", "Reloader", "RouterSet", "check_exposed", "kept", "retire"]
+__all__ = ["ADD_TOKENS", "FIXED", "Reloader", "RouterSet", "check_exposed", "kept", "retire"]
 
+#: What a service needs that others may reach.
+ADD_TOKENS = "add 'tokens: [{name: app, scopes: [admin], env: BOT_ORCH_TOKEN}]' and set that variable"
 _log = logging.getLogger("bot_orch.service")
 FIXED = (
     "database",
@@ -62,7 +64,9 @@ def check_exposed(config: Config) -> None:
     """Refuse to listen for others without tokens."""
     if not config.tokens and not is_loopback(config.listen.host):
         raise InvalidInputError(
-            "config.listen.host", f"is {config.listen.host} and there are no tokens", "add tokens, or use 127.0.0.1"
+            "config.listen.host",
+            f"is {config.listen.host} and there are no tokens",
+            f"{ADD_TOKENS}, or use 127.0.0.1",
         )
 
 

@@ -31,7 +31,7 @@ router:
   n_features: 0          # how many numbers task.features has: with them the policy tells tasks apart
   encoder: builtin       # the prompt tells tasks apart: the log keeps 70 numbers of it, never the text
   objective:             # what to optimise: quality (the reward, 0 to 1) less what it costs
-    usd: 1.0             # reward that a dollar is worth: 0.01 of quality is traded for a cent
+    usd: 5.0             # reward that a dollar is worth: 0.05 of quality is traded for a cent
     seconds: 0.001       # reward that a second is worth
     # first_token: 0.01  # reward that a second until the first token is worth
   # or: the least dollars that keep quality within 2 % of the best agent's

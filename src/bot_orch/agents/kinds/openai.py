@@ -81,9 +81,9 @@ class OpenAISettings:
         if bool(self.base_url) == bool(self.deployments):
             raise InvalidInputError("base_url", "or deployments must be given, and not both", "keep exactly one")
         for place, each in enumerate(self.deployments):
-            check_url(each.base_url, allow_private=self.allow_private, field=f"deployments[{place}].base_url")
+            _check_base(each.base_url, allow_private=self.allow_private, field=f"deployments[{place}].base_url")
         if self.base_url:
-            check_url(self.base_url, allow_private=self.allow_private)
+            _check_base(self.base_url, allow_private=self.allow_private)
         if not self.model:
             raise InvalidInputError("model", "is empty", "name the model as the endpoint knows it")
         for value in (self.api_key, *self.headers, *self.headers.values()):
@@ -94,6 +94,14 @@ class OpenAISettings:
         """URL of an interface."""
         base, question, query = check_url(self.base_url, allow_private=self.allow_private).partition("?")
         return f"{base.rstrip('/')}{PATHS[endpoint]}{question}{query}"
+
+
+def _check_base(url: str, *, allow_private: bool, field: str = "base_url") -> None:
+    """Refuse what is no URL, and that of an interface: its path would be added once more."""
+    base = check_url(url, allow_private=allow_private, field=field).partition("?")[0]
+    path = max((each for each in PATHS.values() if base.endswith(each)), key=len, default="")
+    if path:
+        raise InvalidInputError(field, f"ends in {path}, which is added to it", f"write {base.removesuffix(path)}")
 
 
 class OpenAIRunner:

@@ -72,7 +72,7 @@ async def create(request: Request) -> Reply:
     known = look.find(key)
     if known is not None:
         if not known.used_for(digest):
-            raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
+            raise Problem(422, "idempotency_conflict", "this Idempotency-Key was used with another body")
         if known.group is not None:
             await known.group.durable()
         if known.archived:
@@ -230,7 +230,7 @@ def _own_id(request: Request) -> tuple[str, ...]:
 
 def _decision(event: Event | None) -> DecisionMade:
     if not isinstance(event, DecisionMade):
-        raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used for something else")
+        raise Problem(422, "idempotency_conflict", "this Idempotency-Key was used for something else")
     return event
 
 

@@ -72,7 +72,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         summary="Do it: decide, ask, fall back, learn",
         body=bodies.TaskRequest,
         answer=bodies.TaskView,
-        statuses=(200, 202, 409, 410, 429, 502, 503, 504),
+        statuses=(200, 202, 410, 429, 502, 503, 504),
         own_turn=True,
         watch=True,
     ),

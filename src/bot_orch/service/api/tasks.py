@@ -192,14 +192,14 @@ def _end(runtime: Runtime, event: TaskEnded) -> None:
 
 async def _known(request: Request, known: Known, digest: bytes | None) -> Reply:
     if not known.used_for(digest):
-        raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used with another body")
+        raise Problem(422, "idempotency_conflict", "this Idempotency-Key was used with another body")
     if known.group is not None:
         await known.group.durable()
     if known.archived:
         raise key_archived()
     event = known.event()
     if not isinstance(event, TaskSubmitted):
-        raise Problem(409, "idempotency_conflict", "this Idempotency-Key was used for something else")
+        raise Problem(422, "idempotency_conflict", "this Idempotency-Key was used for something else")
     view = await _view(request, event.id)
     return json_reply(view, 202 if view.status == "running" else 200)
 

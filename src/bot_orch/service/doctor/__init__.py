@@ -2,5 +2,6 @@
 
 from bot_orch.service.doctor.examine import examine
 from bot_orch.service.doctor.findings import CheckFinding, State
+from bot_orch.service.doctor.start import obstacles
 
-__all__ = ["CheckFinding", "State", "examine"]
+__all__ = ["CheckFinding", "State", "examine", "obstacles"]

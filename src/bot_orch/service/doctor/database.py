@@ -38,6 +38,9 @@ def see_database(database: str) -> DatabaseSeen:
 def _sqlite(path: Path) -> DatabaseSeen:
     disk = check_folder(path.parent)
     try:
+        if path.is_file() and not os.access(path, os.W_OK):
+            problem = f"{path} cannot be written"
+            return DatabaseSeen((disk, failed("database", problem, "give this user the right to write it")))
         if not path.exists():
             return DatabaseSeen((disk, ok("database", f"{path}: made at the first start")))
         log = open_log(path)

@@ -10,11 +10,13 @@ from typing import Any
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.service.build import check
 from bot_orch.service.config import Config, load_config
+from bot_orch.service.config.documents import ConfigFile
 from bot_orch.service.config.variables import variables_in
 from bot_orch.service.doctor.database import DatabaseSeen, see_database
 from bot_orch.service.doctor.endpoints import EndpointSaid, ask_all, endpoint_findings, endpoints_in
 from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
-from bot_orch.service.doctor.port import check_port
+from bot_orch.service.doctor.start import port_findings, setting_findings, version_findings
+from bot_orch.service.objective import dollar_weight, idle_weight, wanted_weights
 from bot_orch.service.web.auth import Gate
 from bot_orch.strict import parse_yaml, read_text
 
@@ -24,10 +26,18 @@ _UNKNOWN = "unknown-variable-of-the-environment"
 _SKEW_S = 30.0
 
 
-def examine(file: Path, environment: Mapping[str, str], *, timeout_s: float = 10.0) -> Iterator[CheckFinding]:
+def examine(
+    file: Path,
+    environment: Mapping[str, str],
+    *,
+    timeout_s: float = 10.0,
+    host: str | None = None,
+    port: int | None = None,
+) -> Iterator[CheckFinding]:
     """Check a file and everything that it names; findings come as they are known.
 
-    A missing variable does not end the examination: what needs it is left out.
+    ``host`` and ``port`` override those of the file, as with ``serve``. A missing variable does not end the
+    examination: what needs it is left out.
     """
     if not file.exists():
         yield failed("configuration", f"{file} does not exist", "name another file, or run: bot-orch quickstart")
@@ -37,7 +47,7 @@ def examine(file: Path, environment: Mapping[str, str], *, timeout_s: float = 10
         variables = _variables(document)
         names = dict.fromkeys(name for found in variables.values() for name in found)
         known = {**environment, **{name: f"{_UNKNOWN}-{name}" for name in names if not environment.get(name)}}
-        config = load_config(file, known)
+        config = load_config(file, known, host=host, port=port)
         check(config)
         Gate(config.tokens, known, tenants=config.tenants)
     except InvalidInputError as error:
@@ -50,13 +60,17 @@ def examine(file: Path, environment: Mapping[str, str], *, timeout_s: float = 10
     count = sum(len(part.agents) for part in config.split().values())
     yield ok("configuration", f"{file}: {count} agent{'s' if count != 1 else ''}, policy {config.router.policy}")
     yield from _keys(variables, environment)
+    yield from setting_findings(config)
+    yield from _idle_weights(config)
     wanted = [each for each in endpoints_in(config) if _UNKNOWN not in f"{each.base_url}{each.headers}"]
     said = asyncio.run(ask_all(wanted, timeout_s=timeout_s))
     yield from endpoint_findings(said, variables)
     seen = [see_database(part.database) for part in config.split().values() if _UNKNOWN not in part.database]
     yield _clock(said, seen)
     yield from dict.fromkeys(each for database in seen for each in database.findings)
-    yield from _port(config, seen)
+    if seen and not any(each.state == "failed" for database in seen for each in database.findings):
+        yield from version_findings(config, ConfigFile(file, environment))
+    yield from port_findings(config, seen)
 
 
 def _variables(document: Any) -> dict[str, list[str]]:
@@ -81,6 +95,21 @@ def _keys(variables: Mapping[str, Sequence[str]], environment: Mapping[str, str]
         yield ok("keys", f"{count} variable{'s' if count != 1 else ''} of the environment needed, all set")
 
 
+def _idle_weights(config: Config) -> Iterator[CheckFinding]:
+    """Weights of dollars that move nothing at the prices of the agents."""
+    for name, part in config.split().items():
+        where = "config" if name == config.name else f"config.routers.{name}"
+        if (found := idle_weight(part)) is None:
+            continue
+        moved, prices = found
+        usd = wanted_weights(part.router).usd
+        at = f"calls cost {min(prices):.4g} to {max(prices):.4g} dollars"
+        problem = f"{where}.router.objective.usd: {usd:g} moves rewards by {moved:.2g} at most: {at}"
+        weight = dollar_weight(prices)
+        remedy = f"write {weight:g}, with which the dearest agent has to earn 0.1 more than the cheapest, or remove it"
+        yield warning("objective", problem, remedy)
+
+
 def _clock(said: Sequence[EndpointSaid], seen: Sequence[DatabaseSeen]) -> CheckFinding:
     """The largest difference to other clocks."""
     others = [(each.ahead_s, f"the endpoint of {each.asked.name}") for each in said if each.ahead_s is not None]
@@ -92,11 +121,3 @@ def _clock(said: Sequence[EndpointSaid], seen: Sequence[DatabaseSeen]) -> CheckF
         return ok("clock", f"within {_SKEW_S:g} s of {len(others)} other{'s' if len(others) != 1 else ''}")
     word = "ahead of" if worst_s > 0 else "behind"
     return warning("clock", f"{abs(worst_s):.0f} s {word} {whose}", "synchronise it (timedatectl set-ntp true)")
-
-
-def _port(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[CheckFinding]:
-    found = check_port(config.listen)
-    yield found
-    if any(each.held for each in seen) and not found.detail.endswith("answers"):
-        remedy = "end that process before starting another, or look at its --port"
-        yield warning("database", "a process holds the log, and none of ours answers at the port", remedy)

@@ -232,6 +232,18 @@ def note_reply(raw: bytes | None) -> None:
         trace.reply(raw)
 
 
+def check_traces(settings: TracesConfig) -> None:
+    """Refuse settings for which an extra is missing."""
+    try:
+        import opentelemetry.trace
+
+        if settings.endpoint is not None:
+            import opentelemetry.exporter.otlp.proto.http.trace_exporter
+            import opentelemetry.sdk.trace.export  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("config.traces", "otel") from error
+
+
 def _exporting(settings: TracesConfig) -> Any:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource

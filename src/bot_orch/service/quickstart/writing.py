@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from bot_orch.service.objective import dollar_weight
 from bot_orch.service.quickstart.found import EndpointFound
 
 __all__ = ["LEARN_FROM", "configuration"]
@@ -26,17 +27,21 @@ _HEAD = """\
 version: 1
 database: {database}      # the log, beside this file
 listen: {{host: 127.0.0.1, port: {port}}}
+# For other machines and containers (--host 0.0.0.0), with a secret in that variable:
+# tokens: [{{name: app, scopes: [admin], env: BOT_ORCH_TOKEN}}]
 
 router:
   policy: auto
   encoder: builtin       # the prompt tells tasks apart: the log keeps 70 numbers of it, never the text
   objective:             # quality (0 to 1) less what it costs
-    usd: 1.0             # reward that a dollar is worth; dollars count for agents with a price
+    usd: {usd:<4g}            # reward that a dollar is worth: {why}
     seconds: 0.01        # reward that a second is worth
   # subject_to: {{usd_per_day: 5}}   # a daily budget; needs prices
   floor: 0.02            # share of all traffic that explores, most of it where little is known of late
 """
-_REWARD = "  success_reward: 1.0    # what an answer earns unless a judge below says otherwise\n"
+_REWARD = (
+    "  success_reward: 1.0    # what an answer earns unless somebody reports; it counts the less the more reports\n"
+)
 _JUDGES = {
     "answers": "  - {name: thumbs, kind: thumbs}          # POST /v1/feedback\n"
     "  - {name: behaviour, kind: implicit}     # questions that are asked again\n",
@@ -50,6 +55,7 @@ agents:
   - {id: small-model, kind: simulated, price: {per_call_usd: 0.001}, settings: {quality: 0.6, median_s: 0.1}}
   - {id: large-model, kind: simulated, price: {per_call_usd: 0.02}, settings: {quality: 0.9, median_s: 0.3}}
 """
+_SIMULATED_USD = (0.001, 0.02)
 _PRICE = "    # price: {input_usd_per_million: 0.5, output_usd_per_million: 1.5}   # from its price list\n"
 _BRIEF = "Answer in as few words as possible."
 
@@ -57,7 +63,9 @@ _BRIEF = "Answer in as few words as possible."
 def configuration(found: Sequence[EndpointFound], *, learn_from: str = "answers", file: str, port: int = 8080) -> str:
     """The text of a file with these endpoints; simulated agents if there are none."""
     stem = re.sub(r"\.[^.]*$", "", file) or "bot-orch"
-    head = _HEAD.format(file=file, database=json.dumps(f"{stem}.sqlite"), port=port or 8080)
+    usd = dollar_weight([] if found else _SIMULATED_USD)
+    why = "a tenth for half a cent; agents need a price" if found else "a tenth between these prices"
+    head = _HEAD.format(file=file, database=json.dumps(f"{stem}.sqlite"), port=port or 8080, usd=usd, why=why)
     if not found:
         return head + "\n" + _SIMULATED
     agents = _agents(found)

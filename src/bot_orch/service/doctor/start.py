@@ -1,0 +1,85 @@
+"""What would keep a service from starting, although its file is valid."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
+from bot_orch.eventlog.stores.open import is_url
+from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
+from bot_orch.eventlog.stores.postgres.connect import driver
+from bot_orch.service.config import Config
+from bot_orch.service.config.documents import ConfigFile, differences, differs
+from bot_orch.service.doctor.database import DatabaseSeen, see_database
+from bot_orch.service.doctor.findings import CheckFinding, failed, warning
+from bot_orch.service.doctor.port import check_port
+from bot_orch.service.operations.tracing import check_traces
+from bot_orch.service.reloading import check_exposed
+
+__all__ = ["obstacles", "port_findings", "setting_findings", "version_findings"]
+
+
+def obstacles(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
+    """All that would stop ``serve`` with a valid file, without asking endpoints."""
+    seen = [see_database(part.database) for part in config.split().values()]
+    found = [*setting_findings(config), *(each for database in seen for each in database.findings)]
+    found += port_findings(config, seen)
+    if not any(each.state == "failed" for each in found):
+        found += version_findings(config, file)
+    yield from dict.fromkeys(each for each in found if each.state == "failed")
+
+
+def setting_findings(config: Config) -> Iterator[CheckFinding]:
+    """Settings that a start refuses: an open port without tokens, files and extras that are missing."""
+    try:
+        check_exposed(config)
+    except InvalidInputError as error:
+        yield failed("listen", f"{error.field} {error.problem}", error.remedy)
+    if config.traces is not None:
+        try:
+            check_traces(config.traces)
+        except MissingExtraError as error:
+            problem, _, remedy = str(error).partition("; ")
+            yield failed("traces", problem, remedy or "remove config.traces")
+    if config.access_log is not None and (problem := _unwritable(Path(config.access_log))):
+        yield failed(
+            "access log", f"config.access_log: {config.access_log} {problem}", "name a file in a folder that exists"
+        )
+
+
+def port_findings(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[CheckFinding]:
+    """Whether the port is free, and who holds the log if nobody listens there."""
+    found = check_port(config.listen)
+    yield found
+    if any(each.held for each in seen) and not found.detail.endswith("answers"):
+        remedy = "end that process before starting another, or look at its --port"
+        yield warning("database", "a process holds the log, and none of ours answers at the port", remedy)
+
+
+def version_findings(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
+    """Whether the file is the configuration in force, where processes share one."""
+    if not is_url(config.database):
+        return
+    try:
+        with closing(PostgresConfigs(config.database)) as store:
+            version = store.current()
+    except (BotOrchError, driver().Error):
+        return  # no log yet
+    changed = [] if version is None else differences(version.document, file.text())
+    if version is not None and changed:
+        error = differs(file, version, changed)
+        yield failed("configuration", error.problem, error.remedy)
+
+
+def _unwritable(path: Path) -> str:
+    """Why a file cannot be appended to or made; empty if it can."""
+    if path.is_dir():
+        return "is a folder"
+    if path.exists():
+        return "" if os.access(path, os.W_OK) else "cannot be written"
+    if not path.parent.is_dir():
+        return "is in a folder that does not exist"
+    return "" if os.access(path.parent, os.W_OK) else "is in a folder that cannot be written"
