@@ -11,4 +11,4 @@ for number in range(60):
     decision = router.decide(Task(f"t-{number}"))
     answer = agents[decision.agent]("make me a headline")
     router.observe(decision.id, Outcome.completed(reward=float(answer.istitle())))
-print(router.decide(Task("one more")).explain())
+print(router.decide(Task("one-more")).explain())

@@ -25,5 +25,5 @@ print(f"{len(late)} of {len(calls)} calls timed out, all of them: {sorted({call.
 
 # Without a function of its own an agent is asked elsewhere. What is not reported within the horizon counts as
 # silence from a later decision on, or from expire(), and is no longer pending.
-forgotten = router.decide(Task("asked by mail"))
+forgotten = router.decide(Task("asked-by-mail"))
 print("pending:", len(router.pending), "expired now:", len(router.expire()))

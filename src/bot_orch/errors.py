@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 
 class BotOrchError(Exception):
     """Base class of all exceptions defined by this package."""
@@ -75,12 +78,55 @@ class MissingExtraError(BotOrchError, ImportError):
     """An optional dependency of the requested feature is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional dependency; pip install 'bot-orchestrator[{extra}]'")
+        super().__init__(f"{what} needs an optional dependency; {install_command(extra)}")
         self.extra = extra
 
 
 class ResultsExistError(BotOrchError):
     """Results would be overwritten."""
+
+
+class BotOrchWarning(UserWarning):
+    """Something is allowed, and probably not what was meant. Base class of all warnings of this package."""
+
+
+class TaskIdWarning(BotOrchWarning):
+    """The id of a task reads like its text, and the task has no text."""
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra from the current folder.
+
+    In the source tree that this package runs from it is ``pip install '.[service]'``. Elsewhere it names the
+    distribution, which pip finds installed, and the path of the source tree if that was never installed.
+
+    Examples
+    --------
+    >>> install_command("service").startswith("pip install '")
+    True
+    """
+    package = Path(__file__).resolve().parent
+    tree = package.parents[1]
+    where = "bot-orchestrator"
+    if package.parent.name == "src" and (tree / "pyproject.toml").is_file():
+        where = "." if _is_current(tree) else where if _is_installed(where) else str(tree)
+    return "pip install " + shlex.quote(f"{where}[{extra}]")
+
+
+def _is_installed(distribution: str) -> bool:
+    from importlib import metadata  # slow to import, and rarely needed
+
+    try:
+        return bool(metadata.version(distribution))
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def _is_current(folder: Path) -> bool:
+    try:
+        return Path.cwd() == folder
+    except OSError:  # the current folder was deleted
+        return False
 
 
 def require_type(field: str, value: object, kind: type, remedy: str) -> None:

@@ -81,5 +81,6 @@ def spend_frame(log: Log | str | Path, by: SpentKey = "token") -> Any:
 
 def _lines(found: Evaluation) -> Iterator[dict[str, Any]]:
     about = {"decisions": found.decisions, "missing": found.missing, "logged_mean": found.logged_mean}
+    learned = {"learned": found.learned, "logged_first": found.logged_first}
     for each in found.estimates:
-        yield {"target": found.target, **asdict(each), **about, "learned": found.learned, "refused": None}
+        yield {"target": found.target, **asdict(each), **about, **learned, "refused": None}

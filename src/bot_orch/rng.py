@@ -14,6 +14,7 @@ References
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import overload
@@ -87,6 +88,17 @@ def stream_of(key: int) -> Callable[[int], float]:
     True
     """
     return partial(uniform, key)
+
+
+def random_prefix() -> str:
+    """16 hexadecimal digits from the operating system, for names that must differ between processes.
+
+    Examples
+    --------
+    >>> random_prefix() == random_prefix()
+    False
+    """
+    return secrets.token_hex(8)
 
 
 def generator(*parts: str | int) -> np.random.Generator:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from types import MappingProxyType
@@ -13,11 +15,12 @@ import numpy as np
 from bot_orch.arrays import Floats, null_for_nan
 from bot_orch.checks import check_number, check_text, is_number
 from bot_orch.display import html_table
-from bot_orch.errors import InvalidInputError, require_type
+from bot_orch.errors import InvalidInputError, TaskIdWarning, require_type
 from bot_orch.records import builder
 
 __all__ = [
     "COLUMNS",
+    "REASONS",
     "TERMS",
     "Agent",
     "Decision",
@@ -27,9 +30,16 @@ __all__ = [
     "RandomKey",
     "Task",
     "Terms",
+    "check_reason",
     "check_reward",
 ]
 
+#: Why an outcome is not a completion: observation stopped before the end.
+_CENSORED = ("timeout", "deadline", "cancelled", "unanswered", "shutdown", "horizon", "not_applicable")
+#: Why an outcome is not a completion: it never will be.
+_FAILED = ("crashed", "out_of_memory", "failed")
+#: What ``Outcome.reason`` may be, words of other programs included; :mod:`bot_orch.survival.causes` has their meaning.
+REASONS = frozenset({*_CENSORED, *_FAILED, "crash", "error", "memout", "oom", "other", "ok", "completed"})
 _BOOLEANS = (bool, np.bool_)
 _NO_FEATURES: tuple[float, ...] = ()
 _NO_PROFILES: Mapping[str, Measure] = MappingProxyType({})
@@ -89,7 +99,7 @@ class Task:
     Parameters
     ----------
     id
-        The caller's identifier.
+        The caller's identifier. One with spaces and no ``text`` gives a :class:`~bot_orch.errors.TaskIdWarning`.
     kind
         Free-form description; policies ignore it.
     text
@@ -125,6 +135,8 @@ class Task:
             check_text("task.encoded", self.encoded, "pass the encoder of a logged decision")
         if self.text is not None:
             check_text("task.text", self.text, "pass a text or None")
+        elif " " in self.id and not self.encoded:
+            _warn_of_id()
         if self.claims is not _NO_CLAIMS:
             object.__setattr__(self, "claims", _checked_claims(self.claims))
         if self.features is not _NO_FEATURES:
@@ -140,7 +152,8 @@ class Outcome:
     """The outcome of a decision: completed, or right-censored with a reason.
 
     Use :meth:`completed` and :meth:`censored`. A censored outcome means "not finished after ``elapsed_s``"; it differs
-    from a reward of zero.
+    from a reward of zero. Its ``reason`` is one of ``timeout``, ``deadline``, ``cancelled``, ``unanswered``,
+    ``shutdown``, ``horizon``, ``not_applicable``, or for a failure ``crashed``, ``out_of_memory``, ``failed``.
 
     Examples
     --------
@@ -167,11 +180,11 @@ class Outcome:
         if self.elapsed_s is not None:
             check_number("outcome.elapsed_s", self.elapsed_s, "pass seconds, zero or more")
         if self.reason is not None:
-            check_text("outcome.reason", self.reason, "say why it was cut off: timeout, cancelled, ...")
+            check_text("outcome.reason", self.reason, _REASON_REMEDY)
         if self.output is not None:
             _check_measure("outcome.output", self.output)
-        if not self.event and not self.reason:
-            raise InvalidInputError("outcome.reason", "is missing", "say why it was cut off: timeout, cancelled, ...")
+        if not self.event:
+            check_reason(self.reason)
         if self.event and self.reward is None and self.elapsed_s is None:
             raise InvalidInputError("outcome.reward", "is missing", "pass reward, or elapsed_s for a survival reward")
 
@@ -200,6 +213,7 @@ class Outcome:
 
 
 _outcome: Callable[..., Any] = builder(Outcome)
+_REASON_REMEDY = f"use {', '.join(_CENSORED)}, or for a failure {', '.join(_FAILED)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +372,30 @@ def check_reward(reward: float, name: str = "outcome.reward") -> float:
         remedy = "rescale rewards to [0, 1]" if number else "pass a number in [0, 1]"
         raise InvalidInputError(name, f"is {reward!r}", remedy)
     return reward
+
+
+def check_reason(reason: str | None, name: str = "outcome.reason") -> None:
+    """Refuse a reason of a censored outcome that is missing or unknown.
+
+    Examples
+    --------
+    >>> check_reason("timeout")
+    """
+    if not reason:
+        raise InvalidInputError(name, "is missing", _REASON_REMEDY)
+    if reason.strip().lower() not in REASONS:
+        raise InvalidInputError(name, f"{reason!r} is not known", _REASON_REMEDY)
+
+
+def _warn_of_id() -> None:
+    """Warn the caller of ``Task(...)``, once per line of code; our own tasks are made of those of callers."""
+    frame = inspect.currentframe()
+    for _ in range(3):  # this function, __post_init__, __init__
+        frame = None if frame is None else frame.f_back
+    if frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("bot_orch", "dataclasses"):
+        return
+    what = "task.id: has spaces, and the task has no text, which is what agents and encoders read; pass Task(text=...)"
+    warnings.warn(what, TaskIdWarning, stacklevel=4)
 
 
 def _checked_claims(claims: Any) -> Mapping[str, float]:

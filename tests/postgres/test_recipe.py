@@ -145,7 +145,7 @@ def test_a_missing_driver_is_named(monkeypatch):
         return real(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"bot-orchestrator\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"\[postgres\]"):
         open_log("postgresql://h/d", writing=True)
 
 

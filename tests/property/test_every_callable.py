@@ -104,6 +104,7 @@ SETTINGS = {
     "on_alarm": "count",
     "objective": None,
     "constraints": (),
+    "ids": "derived",
 }
 #: By class: arguments of the constructor that fit, and methods with arguments that fit.
 CASES = {

@@ -79,7 +79,7 @@ ARGUMENTS = {
     "Outcome.event": (lambda v: Outcome(v, 0.5, reason="x"), "outcome.event", {"true"}),
     "Outcome.reward": (Outcome.completed, "outcome.reward", {"half", "true"}),
     "Outcome.elapsed_s": (lambda v: Outcome.completed(1.0, elapsed_s=v), "outcome.elapsed_s", {"half", "two", "none"}),
-    "Outcome.reason": (lambda v: Outcome.censored(elapsed_s=1.0, reason=v), "outcome.reason", {"text"}),
+    "Outcome.reason": (lambda v: Outcome.censored(elapsed_s=1.0, reason=v), "outcome.reason", set()),
     "Outcome.output": (lambda v: Outcome.completed(1.0, output=v), "outcome.output", {"none"}),
     "Outcome.cost_usd": (lambda v: Outcome.completed(1.0, cost_usd=v), "outcome.cost_usd", {"half", "two", "none"}),
     "Orchestrator.agents": (Orchestrator, "agent", {"dict"}),

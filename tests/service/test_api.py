@@ -183,6 +183,7 @@ def test_early_feedback_waits_for_its_decision(service):
         {"reward": 2},
         {"reward": -0.1},
         {"completed": False},
+        {"completed": False, "reason": "timed out"},
         {},
         {"elapsed_s": -1.0, "reward": 1},
         {"reward": 0.5, "output": {"kind": "nonsense"}},

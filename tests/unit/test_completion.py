@@ -130,7 +130,6 @@ def test_untimed_completions_have_the_times_of_the_others():
         (silent(1.0, "crash"), "zero"),
         (silent(10.0, "deadline"), "zero"),
         (silent(9.9, "deadline"), "silence"),
-        (silent(9.9, "no such reason"), "silence"),
         (Outcome(False, 0.3, 99.0, "timeout"), "reward"),
     ],
 )

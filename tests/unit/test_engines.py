@@ -44,7 +44,7 @@ def test_an_address_is_for_ray_only(tmp_path, capsys):
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"bot-orchestrator\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"\[ray\]"):
         list(engines_ray.run_ray([(TRIAGE, Unit("x"))], 1))
     assert list(engines_ray.run_ray([], 1)) == [], "nothing to do needs no Ray"
 

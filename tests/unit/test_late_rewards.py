@@ -38,7 +38,10 @@ UNJUDGED = Outcome.completed(elapsed_s=2.0)
 
 def warm(policy, **settings):
     """A router with some experience of timed completions; silence at 1.2 s says something."""
-    router, rng = Orchestrator(["a", "b", "c"], policy, seed=5, n_features=2, **settings), generator("warm")
+    router, rng = (
+        Orchestrator(["a", "b", "c"], policy, seed=5, n_features=2, ids="derived", **settings),
+        generator("warm"),
+    )
     for number in range(60):
         decision = router.decide(Task(f"t{number}", features=tuple(rng.normal(size=2))))
         late = number % 4 == 0

@@ -12,7 +12,10 @@ POLICIES = ("bot", "no-ot", "ucb1", "thompson-beta", "linucb", "lints", "exp3", 
 
 
 def warm(policy, **settings):
-    router, rng = Orchestrator(["a", "b"], policy, seed=5, n_features=2, **settings), generator("provisional")
+    router, rng = (
+        Orchestrator(["a", "b"], policy, seed=5, n_features=2, ids="derived", **settings),
+        generator("provisional"),
+    )
     for number in range(40):
         decision = router.decide(Task(f"t{number}", features=tuple(rng.normal(size=2))))
         router.observe(decision.id, Outcome.completed(rng.random(), elapsed_s=rng.exponential()))

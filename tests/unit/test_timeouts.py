@@ -18,12 +18,11 @@ from bot_orch.policies.schedules import Constant
 from bot_orch.rng import generator
 
 POLICIES = ("auto", "ucb1", "linucb", "lints", "thompson-beta", "thompson-gaussian", "epsilon-greedy", "bot", "exp3")
-SILENT = ("deadline", "cancelled", "unanswered", "shutdown", "horizon", "nobody answered")
+SILENT = ("deadline", "cancelled", "unanswered", "shutdown", "horizon")
 HORIZON = 10
 ENDINGS = {
     "timeout": Outcome.censored(elapsed_s=30.0, reason="timeout"),
     "unanswered": Outcome.censored(elapsed_s=30.0, reason="unanswered"),
-    "a typo": Outcome.censored(elapsed_s=30.0, reason="tiemout"),
     "a caller in haste": Outcome.censored(elapsed_s=0.1, reason="cancelled"),
     "rate limited": Outcome.censored(elapsed_s=0.1, reason="not_applicable"),
     "never": None,
@@ -65,10 +64,10 @@ def test_an_agent_that_always_times_out_loses_its_traffic(policy, agents):
     assert total == paid
 
 
-UNHEARD = ("unanswered", "a typo", "a caller in haste", "rate limited", "never")
+UNHEARD = ("unanswered", "a caller in haste", "rate limited", "never")
 UNHEARD_CASES = [
     *((policy, ending, timed) for policy in ("ucb1", "linucb") for ending in UNHEARD for timed in (False, True)),
-    *((policy, ending, False) for policy in ("thompson-beta", "epsilon-greedy") for ending in ("a typo", "never")),
+    *((policy, ending, False) for policy in ("thompson-beta", "epsilon-greedy") for ending in ("unanswered", "never")),
     ("auto", "unanswered", False),
     ("auto", "never", True),
     ("exp3", "unanswered", True),

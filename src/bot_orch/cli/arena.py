@@ -12,7 +12,7 @@ from typing import Any
 
 from bot_orch.cli.progress import ProgressBar
 from bot_orch.cli.running import add_run_options, check_counts
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, install_command
 
 _DESCRIPTION = """\
 Replay matrices of real outcomes with bandit feedback: a policy sees a task's features, chooses an agent, and sees only
@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
         signal=plan.signal,
     )
     if not can_draw():
-        notes.append("no page: drawing needs pip install 'bot-orchestrator[reproduce]'; the tables are written")
+        notes.append(f"no page: drawing needs {install_command('reproduce')}; the tables are written")
     for note in notes:
         _note(note)
     _report(arguments.out, run_arena(plan, ProgressBar(quiet=arguments.quiet)))

@@ -11,6 +11,7 @@ from bot_orch.cli.progress import ProgressBar
 from bot_orch.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from bot_orch.evaluation.evaluate import Evaluation
     from bot_orch.evaluation.shadow import Lambda
     from bot_orch.eventlog.log import Log
 
@@ -114,15 +115,25 @@ def _policy(log: Log, target: str, arguments: argparse.Namespace) -> Callable[[]
             return _logged(log, arguments.confidence), True
         found = evaluate_log(log, target, **_settings(arguments))
         known = f"{found.decisions} decisions, {found.missing} without reward, logged mean {found.logged_mean:.4f}"
-        learned = "" if found.learned is None else f", learned from {found.learned}"
         earlier = f"; {found.earlier} earlier ones were made among other agents" if found.earlier else ""
-        lines = [f"{target} ({known}{learned}{earlier})"]
+        learned = "" if found.learned is None else f", learned from {found.learned}"
+        lines = [f"{target} ({known}{learned}{earlier})", *_compared(found)]
         for e in found.estimates:
             interval = f"[{e.low:.4f}, {e.high:.4f}]"
             lines.append(f"  {e.method:<6}{e.value:>8.4f}  {interval}  effective n {e.effective_n:.0f}")
         return "\n".join(lines), True
 
     return show
+
+
+def _compared(found: Evaluation) -> list[str]:
+    """What the values of a policy that learns are about, and what the log earned in as many rounds."""
+    if found.learned is None:
+        return []
+    mine = f"  values are those of its first {found.learned} rounds"
+    if found.logged_first is None:
+        return [mine]
+    return [f"{mine}; in its own first {found.learned} rounds the log earned {found.logged_first:.4f}"]
 
 
 def _logged(log: Log, confidence: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot_orch.cli.progress import ProgressBar
 from bot_orch.cli.running import add_run_options, check_counts
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, install_command
 
 _DESCRIPTION = """\
 Run a grid: every policy in every environment with every lambda, over seeds. Writes DIR/tables.csv (one row per number,
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     written = run_sweep(
         sweep, arguments.out, engine, progress=ProgressBar(quiet=arguments.quiet), force=arguments.force
     )
-    figure = written.figure or "not drawn; pip install 'bot-orchestrator[reproduce]'"
+    figure = written.figure or f"not drawn; {install_command('reproduce')}"
     print(f"{written.text}\ntables:  {written.tables}\nsummary: {written.summary}\nfigure:  {figure}")  # noqa: T201
     return 0
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.choice import draw
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
-from bot_orch.rng import derive_key, stream_of, uniform
+from bot_orch.rng import derive_key, random_prefix, stream_of, uniform
 from bot_orch.types import Agent, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
@@ -63,7 +63,7 @@ class Orchestrator:
         Weight of the alignment cost in the score, or ``auto``: an adaptive weight under which only agents much farther
         away than the others have a cost (:mod:`bot_orch.core.alignment.dual`).
     seed
-        Seed of the random stream; equal seeds, tasks and outcomes give equal decisions.
+        Seed of the random stream; equal seeds, tasks and outcomes give equal decisions, apart from their ids.
     n_features
         Length of ``task.features`` for contextual policies. Unless given, the first task decides, and later ones must
         bring as many features. 0 leaves features unused.
@@ -104,6 +104,10 @@ class Orchestrator:
         What a drift alarm of an agent's outputs does. ``count`` (the default): nothing else. ``restart``: the agent
         starts afresh, and rewards of its earlier decisions are not learned any more. Needs outputs; the drift test is
         that of the alignment, or the default one.
+    ids
+        How ids of decisions begin. ``random`` (the default): with 16 random digits, drawn once and saved with the
+        state, so that no other orchestrator takes an outcome of this one. ``derived``: with the key of the random
+        stream, so that equal seeds give equal ids, as tests need them. Draws depend on seed and round alone.
 
     Examples
     --------
@@ -132,7 +136,10 @@ class Orchestrator:
         on_alarm: OnAlarm = "count",
         objective: Objective | None = None,
         constraints: Constraint | Iterable[Constraint] = (),
+        ids: Literal["random", "derived"] = "random",
     ) -> None:
+        if ids not in ("random", "derived"):
+            raise InvalidInputError("ids", f"is {ids!r}", "pass 'random', or 'derived' for tests")
         if policy is None:
             raise InvalidInputError("policy", "is None", "leave it out for 'auto', or pass a policy or its name")
         settings = Settings(
@@ -153,12 +160,12 @@ class Orchestrator:
             objective=Objective() if objective is None else objective,
             constraints=as_constraints(constraints),
         )
-        self._start(settings, as_agents(agents))
+        self._start(settings, as_agents(agents), prefix=random_prefix() if ids == "random" else "")
         self._roster.check_budgets(settings)
 
     @classmethod
     def from_settings(cls, settings: Settings, agents: Iterable[Agent]) -> Self:
-        """A new orchestrator with these settings and no learned state."""
+        """A new orchestrator with these settings, no learned state and derived ids."""
         require_type("settings", settings, Settings, "pass the settings of an orchestrator")
         router = cls.__new__(cls)
         router._start(settings, as_agents(agents))
@@ -208,6 +215,11 @@ class Orchestrator:
     def stream(self) -> int:
         """Key of the random stream for decisions."""
         return self._stream
+
+    @property
+    def prefix(self) -> str:
+        """How ids of decisions begin; the number of the decision follows."""
+        return self._prefix
 
     @property
     def members(self) -> tuple[Agent, ...]:
@@ -364,7 +376,7 @@ class Orchestrator:
             p = with_caps(p, caps, names, eligible=observed.eligible)
             agent = draw(p, self._uniform(counter))
         return _decision(
-            f"{self._prefix}{counter:012x}",
+            f"{self._prefix}-{counter:012x}",
             task.id,
             names[int(agent)],
             names,
@@ -714,8 +726,8 @@ class Orchestrator:
         return int(self._state.parts["task_drift"]["alarms"]) if "task_drift" in self._state.parts else 0
 
     def fingerprint(self) -> str:
-        """A hash of the state, equal for equal states."""
-        return self._state.fingerprint()
+        """A hash of the state, equal for equal states; a random prefix of ids has no influence."""
+        return self._state.fingerprint(f"{self._stream:016x}")
 
     def __repr__(self) -> str:
         return self.described("Orchestrator")
@@ -776,11 +788,11 @@ class Orchestrator:
         """Read a file written by :meth:`save`; ``encoder`` is needed for more texts if it was a callable."""
         return cls.from_json(read_state(path), encoder=encoder)
 
-    def _start(self, settings: Settings, agents: Iterable[Agent]) -> None:
+    def _start(self, settings: Settings, agents: Iterable[Agent], prefix: str = "") -> None:
         roster = Roster(tuple(agents))
         roster.check(settings)
         engine = roster.comparing(Engine(settings))
-        self._begin(engine, State(roster.agents, engine.start(len(roster.agents))))
+        self._begin(engine, State(roster.agents, engine.start(len(roster.agents)), prefix=prefix))
 
     def _begin(self, engine: Engine, state: State) -> None:
         self._engine, self._state = engine, state
@@ -788,7 +800,7 @@ class Orchestrator:
         self._tally: Tally = getattr(self, "_tally", Tally())
         self._stream = derive_key("orchestrator", self.seed)
         self._uniform = stream_of(self._stream)
-        self._prefix = f"{self._stream:016x}-"
+        self._prefix = state.prefix or f"{self._stream:016x}"
         self._audit_stream = derive_key("audit", self.seed)
         self._name = policy_name(self.policy)
         self._refresh()

@@ -76,7 +76,7 @@ class State:
     ``parts`` holds the arrays of each learner: ``policy`` and ``reward`` always, the alignment's once it is chosen.
     ``verdicts`` holds the first of two verdicts on audited decisions, ``shown`` the ids of pending decisions whose
     output is known, ``provisional`` decisions whose reward may still be replaced, ``used`` what pending decisions are
-    known to have used.
+    known to have used. ``prefix`` begins the ids of decisions; empty: the key of the random stream does.
     """
 
     agents: tuple[Agent, ...]
@@ -90,6 +90,7 @@ class State:
     shown: dict[str, None] = field(default_factory=dict)
     provisional: dict[str, Silence] = field(default_factory=dict)
     used: dict[str, MeasuredUsage] = field(default_factory=dict)
+    prefix: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; :meth:`from_dict` is the inverse."""
@@ -112,7 +113,12 @@ class State:
                 {"provisional": [silence_to_dict(each) for each in kept.values()]} if (kept := self.provisional) else {}
             ),
             **({"used": [[key, *astuple(entry)] for key, entry in self.used.items()]} if self.used else {}),
+            **self.identity(),
         }
+
+    def identity(self) -> dict[str, Any]:
+        """JSON value of the prefix, if there is one."""
+        return {"prefix": self.prefix} if self.prefix else {}
 
     def encoded_part(self, name: str) -> dict[str, Any]:
         """The arrays of one learner as JSON values."""
@@ -131,6 +137,7 @@ class State:
             shown=dict(self.shown),
             provisional=dict(self.provisional),
             used=dict(self.used),
+            prefix=self.prefix,
         )
 
     @classmethod
@@ -151,11 +158,14 @@ class State:
             shown=dict.fromkeys(document.get("shown", [])),
             provisional={entry["id"]: silence_from_dict(entry) for entry in document.get("provisional", ())},
             used={key: MeasuredUsage(*values) for key, *values in document.get("used", [])},
+            prefix=document.get("prefix", ""),
         )
 
-    def fingerprint(self) -> str:
-        """A hash of the whole state, equal for equal states."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+    def fingerprint(self, derived: str) -> str:
+        """A hash of the whole state, as if ``derived`` was the prefix of ids: equal for states that learned alike."""
+        document = self.to_dict()
+        prefix = document.pop("prefix", derived)
+        text = json.dumps(document, sort_keys=True, separators=(",", ":")).replace(f'"{prefix}-', f'"{derived}-')
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
@@ -24,6 +25,7 @@ __all__ = [
     "collect",
     "evaluate_log",
     "learning_target",
+    "mean_of_first",
     "scores",
 ]
 
@@ -37,7 +39,8 @@ Progress = Callable[[int, int, str], None]
 class Evaluation:
     """Estimates for a target, beside what the log itself earned.
 
-    ``learned``: from how many decisions, if it learns; ``earlier``: how many were left out, made among other agents.
+    ``learned``: from how many decisions, if it learns: the estimates are of so many first rounds, ``logged_first`` is
+    what the log earned in its own. ``earlier``: how many were left out, made among other agents.
     """
 
     target: str
@@ -47,6 +50,7 @@ class Evaluation:
     logged_mean: float
     estimates: tuple[Estimate, ...]
     learned: int | None = None
+    logged_first: float | None = None
     earlier: int = 0
 
 
@@ -99,8 +103,15 @@ def evaluate_log(
         logged_mean=mean,
         estimates=estimates,
         learned=found.learned,
+        logged_first=mean_of_first(keep, logged, found.learned),
         earlier=rounds.earlier,
     )
+
+
+def mean_of_first(keep: list[int], logged: Logged, rounds: int | None) -> float | None:
+    """Mean reward that the log itself earned in so many first rounds; None if none of them has a score."""
+    scored = bisect_left(keep, rounds or 0)
+    return float(logged.reward[:scored].mean()) if scored else None
 
 
 def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:

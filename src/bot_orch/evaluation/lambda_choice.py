@@ -13,7 +13,15 @@ from dataclasses import KW_ONLY, dataclass
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.evaluate import PATHS, Progress, TargetPropensities, collect, learning_target, scores
+from bot_orch.evaluation.evaluate import (
+    PATHS,
+    Progress,
+    TargetPropensities,
+    collect,
+    learning_target,
+    mean_of_first,
+    scores,
+)
 from bot_orch.evaluation.offpolicy import Difference, Estimate, Logged, ThinSupportError, difference, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.evaluation.shadow import Lambda, shadow
@@ -55,7 +63,8 @@ class LambdaChoice:
     """What :func:`pick_lambda` found in a log.
 
     ``decisions`` were scored, ``missing`` left out, ``revised`` had a reward that was given again. ``learned``: from
-    how many decisions the policy learned with each lambda, on average over its paths.
+    how many decisions the policy learned with each lambda, on average over its paths; its value is that of so many
+    first rounds. ``logged_first`` is what the log earned in as many as the configured lambda learned from.
     """
 
     policy: str
@@ -67,6 +76,7 @@ class LambdaChoice:
     logged_mean: float
     learned: Mapping[Lambda, int]
     confidence: float
+    logged_first: float | None = None
 
     def text(self) -> str:
         """A table and the recommendation."""
@@ -76,8 +86,13 @@ class LambdaChoice:
         )
         interval = f"{100 * self.confidence:g} % interval"
         heads = ("lambda", "DR", interval, "effective n", "learned from", f"against {_name(c.configured)}")
-        lines = [f"{self.policy} ({known}; logged mean {self.logged_mean:.4f})", _line(heads)]
+        lines = [f"{self.policy} ({known}; {self._logged()})", _line(heads)]
         return "\n".join([*lines, *map(self._row, c.candidates), f"recommendation: {c.reason}"])
+
+    def _logged(self) -> str:
+        """What the log earned: in all, and in as many first rounds as the values below are about."""
+        mean, rounds = f"logged mean {self.logged_mean:.4f}", self.learned[self.choice.configured]
+        return mean if self.logged_first is None else f"{mean}, in its first {rounds} rounds {self.logged_first:.4f}"
 
     def _row(self, candidate: Candidate) -> str:
         name, e, d = _name(candidate.lambda_), candidate.value, candidate.gain
@@ -138,6 +153,7 @@ def pick_lambda(
         logged_mean=mean,
         learned=learned,
         confidence=confidence,
+        logged_first=mean_of_first(keep, logged, learned[configured]),
     )
 
 

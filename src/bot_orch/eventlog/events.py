@@ -20,7 +20,7 @@ from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import COLUMNS, TERMS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
+from bot_orch.types import COLUMNS, REASONS, TERMS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "CLAIM",
@@ -190,11 +190,14 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
         stated = {name: claim for name, claim in zip(self.agents, claims, strict=False) if not math.isnan(claim)}
         return replace(task, claims=stated) if stated else task
 
-    def decision(self) -> Decision:
-        """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id."""
+    def decision(self, prefix: str = "") -> Decision:
+        """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id.
+
+        That begins with ``prefix``; without one with the key of the random stream.
+        """
         p, *terms = self.table() if self.columns == COLUMNS else map(self.column, self._numbers())
         return _decision(
-            f"{self.stream:016x}-{self.counter:012x}",
+            f"{prefix or f'{self.stream:016x}'}-{self.counter:012x}",
             self.task.id,
             self.agent,
             self.agents,
@@ -273,7 +276,9 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
         cost_usd = self.cost_usd if self.priced or self.cost_usd else None
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, cost_usd)
+        known = self.completed or not self.reason or self.reason.strip().lower() in REASONS
+        reason = self.reason if known else "cancelled"  # earlier releases took any, with this meaning
+        return Outcome(self.completed, self.reward, self.elapsed_s, reason, output, cost_usd)
 
 
 class Censored(_Event, tag="censored@1", frozen=True):

@@ -279,7 +279,7 @@ class Ledger:
         return ledger
 
     def _decide(self, time_us: int, event: DecisionMade, made: Decision | None) -> None:
-        decision = made or event.decision()
+        decision = made or event.decision(self.router.prefix)
         if made is None:
             _check_draw(event, self.router)
         try:

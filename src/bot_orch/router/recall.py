@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
 from bot_orch.eventlog.log import Log
 from bot_orch.types import Decision, Outcome
@@ -32,7 +34,7 @@ def _rounds(log: Log, after: int) -> dict[str, tuple[Decision, Outcome | None]]:
         if row.holds(DecisionMade):
             event = row.event()
             if isinstance(event, DecisionMade):
-                found[event.id] = (event.decision(), None)
+                found[event.id] = (replace(event.decision(), id=event.id), None)
         elif row.ref in found and (row.holds(FeedbackGiven) or row.holds(Censored)):
             event = row.event()
             if isinstance(event, Censored) or (isinstance(event, FeedbackGiven) and event.effect in _OUTCOMES):

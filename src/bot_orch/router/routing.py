@@ -19,6 +19,7 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.functions import (
     Function,
     Judge,
+    argument_of,
     ask,
     ask_within,
     check_function,
@@ -26,6 +27,8 @@ from bot_orch.agents.kinds.functions import (
     ending_of,
     noting,
     outcome_of,
+    takes_text,
+    unfit_argument,
 )
 from bot_orch.checks import check_callable, check_seconds, is_number
 from bot_orch.clock import Clock, SteadyClock
@@ -58,8 +61,10 @@ class Router:
     Parameters
     ----------
     agents
-        Functions of a :class:`~bot_orch.Task` by agent name; or names and :class:`~bot_orch.Agent` objects, as for an
-        orchestrator; or an orchestrator, which must not be used directly afterwards.
+        Functions by agent name; or names and :class:`~bot_orch.Agent` objects, as for an orchestrator; or an
+        orchestrator, which must not be used directly afterwards. A function gets the text of a task if its first
+        parameter is annotated as ``str``, or is called ``text`` or ``prompt`` and not annotated, or if it is a method
+        of ``str``; every other one gets the :class:`~bot_orch.Task`.
     policy, **settings
         As for :class:`~bot_orch.Orchestrator`; not allowed if ``agents`` is an orchestrator.
     functions
@@ -90,7 +95,7 @@ class Router:
 
     Examples
     --------
-    >>> functions = {"upper": lambda task: task.text.upper(), "title": lambda task: task.text.title()}
+    >>> functions = {"upper": str.upper, "title": lambda task: task.text.title()}
     >>> router = Router(functions, "ucb1", seed=1, judge=lambda task, answer: float(answer.istitle()))
     >>> answers = [router.call(Task(text="a headline")).answer for _ in range(50)]
     >>> answers.count("A Headline") > answers.count("A HEADLINE")
@@ -138,11 +143,13 @@ class Router:
         orchestrator = agents if isinstance(agents, Orchestrator) else Orchestrator(agents, **settings)
         for name, function in self._functions.items():
             check_function(name, function, orchestrator.agents)
+        self._of_text = {name for name, function in self._functions.items() if takes_text(function)}
         self._access = Access(durable=path is not None)
         self._book = open_book(path, orchestrator, self._clock, fresh=orchestrator is not agents)
         self._ring.restore(self._book.recent(self._ring.size))
         self._asked = self._book.waiting(self._clock.now_us())
         self._in_progress: set[str] = set()
+        self._failed: set[str] = set()  # agents that a failure was logged of
         self._answers: dict[str, float] = {}  # seconds until an answer that was not judged
         self._alarms = self._orchestrator.drift_alarms()
         _check_watched(on_alarm, self._orchestrator)
@@ -282,12 +289,14 @@ class Router:
             self._book.add_agent(new)
             if function is not None:
                 self._functions[new.id] = function
+                self._of_text |= {new.id} if takes_text(function) else set()
 
     def remove_agent(self, agent_id: str) -> None:
         """Remove an agent; calls in progress finish and their outcomes are ignored."""
         with self._changing():
             self._book.remove_agent(agent_id)
             self._functions.pop(agent_id, None)
+            self._of_text.discard(agent_id)
 
     def drift_alarms(self) -> dict[str, int]:
         """See :meth:`bot_orch.Orchestrator.drift_alarms`."""
@@ -295,7 +304,7 @@ class Router:
             return self._orchestrator.drift_alarms()
 
     def fingerprint(self) -> str:
-        """A hash of the state, equal for equal states."""
+        """See :meth:`bot_orch.Orchestrator.fingerprint`."""
         with self._lock:
             return self._orchestrator.fingerprint()
 
@@ -360,10 +369,12 @@ class Router:
     ) -> Call:
         """Decide, call the agent's function, judge the answer and observe the outcome.
 
-        An exception in the agent's function counts as a failure with reward 0 and is stored in the :class:`Call`. An
-        exception in the judge is raised, and the decision stays pending. With ``timeout_s`` the function runs in a
-        thread of its own, and the outcome is censored at that time; the thread keeps running because threads cannot be
-        cancelled.
+        An exception in the agent's function counts as a failure with reward 0 and is stored in the :class:`Call`; the
+        first of every agent is also logged. An exception in the judge is raised, and the decision stays pending; so is
+        one that shows that the function takes a text and got a task, or the reverse.
+
+        With ``timeout_s`` the function runs in a thread of its own, and the outcome is censored at that time; the
+        thread keeps running because threads cannot be cancelled.
 
         With ``attempts``, an agent that fails, or does not answer within :meth:`patience`, is given up and another one
         is asked, all within ``timeout_s``. Every attempt is a decision with its own propensities and outcome; those
@@ -378,14 +389,14 @@ class Router:
         return call
 
     def _call_once(self, task: Task, turns: CallAttempts) -> Call:
-        decision, function = self._begin(task, turns.eligible, sync=True)
+        decision, function, given = self._begin(task, turns.eligible, sync=True)
         started_us, wait_s = self._clock.now_us(), turns.wait_for(decision, self.patience)
         expired = TimeoutError(f"{decision.agent} did not answer in {wait_s} s")
         try:
             try:
-                answer = function(task) if wait_s is None else ask_within(function, task, wait_s, late=expired)
+                answer = function(given) if wait_s is None else ask_within(function, given, wait_s, late=expired)
             except BaseException as error:
-                ending = turns.expiry if error is expired else ending_of(error)
+                ending = turns.expiry if error is expired else self._ending(decision, error, given)
                 return self._unanswered(decision, started_us, error, ending)
             elapsed_s = self._since(started_us)
             with noting(decision):
@@ -416,15 +427,16 @@ class Router:
         return call
 
     async def _acall_once(self, task: Task, turns: CallAttempts) -> Call:
-        decision, function = self._begin(task, turns.eligible, sync=False)
+        decision, function, given = self._begin(task, turns.eligible, sync=False)
         started_us, timer = self._clock.now_us(), asyncio.timeout(turns.wait_for(decision, self.patience))
         try:
             try:
                 async with timer:
-                    answer = await ask(function, task)
+                    answer = await ask(function, given)
             except BaseException as error:
                 ours = isinstance(error, TimeoutError) and timer.expired()  # otherwise the agent raised it: a failure
-                return self._unanswered(decision, started_us, error, turns.expiry if ours else ending_of(error))
+                ending = turns.expiry if ours else self._ending(decision, error, given)
+                return self._unanswered(decision, started_us, error, ending)
             elapsed_s = self._since(started_us)
             with noting(decision):
                 verdict = None if self._judge is None else self._judge(task, answer)
@@ -433,18 +445,35 @@ class Router:
         finally:
             self._in_progress.discard(decision.id)
 
-    def _begin(self, task: Task, eligible: Collection[str] | None, *, sync: bool) -> tuple[Decision, Function]:
-        """Decide, after checking that every candidate has a callable function; return the chosen one's function."""
-        task = self._orchestrator.encoded(task)
+    def _begin(
+        self, task: Task, eligible: Collection[str] | None, *, sync: bool
+    ) -> tuple[Decision, Callable[..., Any], Task | str]:
+        """Decide, after checking that every candidate can be called; the chosen one's function and its argument."""
+        encoded = self._orchestrator.encoded(task)
         with self._changing():
+            given: dict[str, Task | str] = {}
             for name in self._candidates(eligible):
                 if name not in self._functions:
                     raise InvalidInputError(f"functions.{name}", "is missing", "pass functions=, or decide and observe")
                 if sync:
                     check_sync(f"functions.{name}", self._functions[name])
-            decision = self.decide(task, eligible)
+                given[name] = argument_of(task, name, text=name in self._of_text)
+            decision = self.decide(encoded, eligible)
             self._in_progress.add(decision.id)
-            return decision, self._functions[decision.agent]
+            return decision, self._functions[decision.agent], given[decision.agent]
+
+    def _ending(self, decision: Decision, error: BaseException, given: Task | str) -> Ending:
+        """How a call ended that raised; a function that takes something else than it was given is not an outcome."""
+        agent = decision.agent
+        with noting(decision):
+            unfit = unfit_argument(agent, error, given)
+            if unfit is not None:
+                raise unfit from error
+        if isinstance(error, Exception) and agent not in self._failed:
+            self._failed.add(agent)
+            what = f"{type(error).__name__}: {error}"
+            logging.getLogger("bot_orch").warning("agent %r failed for the first time, with reward 0: %s", agent, what)
+        return ending_of(error)
 
     def _candidates(self, eligible: Collection[str] | None) -> Collection[str]:
         if not isinstance(eligible, Iterable):

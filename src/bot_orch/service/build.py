@@ -59,6 +59,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
         on_alarm=r.on_alarm,
         objective=wanted_weights(r),
         constraints=wanted_constraints(r),
+        ids="derived",  # the log has ids of its own, and replicas hold equal states
     )
     # the first request may lack a text: its encoder counts from the start
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router

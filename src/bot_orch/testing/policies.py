@@ -250,7 +250,8 @@ def _batch_ndim(policy: Policy, state: Arrays) -> int:
 
 def _router(policy: Policy) -> Orchestrator:
     """Without a floor, which would try agents that the policy never does."""
-    return Orchestrator(["a", "b", "c", "d"], policy, lambda_=1.0, seed=5, n_features=_FEATURES, floor=0.0)
+    agents = ["a", "b", "c", "d"]
+    return Orchestrator(agents, policy, lambda_=1.0, seed=5, n_features=_FEATURES, floor=0.0, ids="derived")
 
 
 def _task() -> Task:

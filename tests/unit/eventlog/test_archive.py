@@ -282,7 +282,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch, folder):
     database = str(tmp_path / "log.sqlite")
     _, before_us = written(database)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingExtraError, match=r"bot-orchestrator\[parquet\]"):
+    with pytest.raises(MissingExtraError, match=r"\[parquet\]"):
         archive(database, folder, before_us)
 
 

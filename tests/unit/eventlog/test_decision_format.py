@@ -30,7 +30,7 @@ TASK = Task("t", "kind", None, (0.1, -2.5), Labels([0.3, 0.7]))
 
 
 def prepared(task):
-    return Orchestrator(["a", "b", "c"], "linucb", n_features=len(task.features), seed=4).prepare(task)
+    return Orchestrator(["a", "b", "c"], "linucb", n_features=len(task.features), seed=4, ids="derived").prepare(task)
 
 
 def same(one, two):

@@ -308,6 +308,8 @@ def test_the_command_prints_a_table_and_a_recommendation(database, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["bot", "lambda", "0", "3", "auto", "recommendation:"]
     assert "better than the configured 0 by" in lines[-1]
+    learned = lines[2].split()[-1]
+    assert re.search(rf"logged mean 0\.\d+, in its first {learned} rounds 0\.\d+\)", lines[0])
     assert main(["evaluate", database, "--policy", "bot", "--lambdas", "3", "--min-effective", "499"]) == 1
     assert "refused; support:" in capsys.readouterr().out
 

@@ -3,15 +3,22 @@
 import csv
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bot_orch import InvalidInputError, Task
+sys.path.insert(0, str(Path(__file__).parent))
+
+from scribing import Scribe
+
+from bot_orch import InvalidInputError, Orchestrator, Task
+from bot_orch.cli import main
 from bot_orch.errors import MissingExtraError
 from bot_orch.evaluation.evaluate import collect, evaluate_log
 from bot_orch.evaluation.export import COLUMNS, export
 from bot_orch.evaluation.offpolicy import Logged, ThinSupportError, evaluate, support
+from bot_orch.eventlog import SqliteLog
 
 
 def world(seed, n=600, m=3):
@@ -115,6 +122,29 @@ def test_a_log_is_evaluated(scribe):
         evaluate_log(scribe.log, "agent:zed")
     with pytest.raises(InvalidInputError, match="have no reward"):
         evaluate_log(scribe.log, "uniform", max_missing=0.05)
+
+
+def test_a_policy_that_learns_is_compared_with_as_many_first_rounds(tmp_path, capsys):
+    """The log earns more and more; a policy that learned from a few rounds is not held against its last ones."""
+    log = SqliteLog(tmp_path / "log.sqlite")
+    writer = Scribe(log, Orchestrator(["a", "b", "c"], "random", floor=0.0, seed=2))
+    for number in range(600):
+        decision_id, _ = writer.decide(Task(f"t{number}"))
+        if number % 3:
+            writer.feedback(decision_id, number / 600)
+    log.commit()
+    found = evaluate_log(log, "ucb1", min_effective=10)
+    assert 100 < found.learned < 300 and found.logged_mean == pytest.approx(0.5, abs=0.01)
+    scored = [number / 600 for number in range(found.learned) if number % 3]
+    assert found.logged_first == pytest.approx(np.mean(scored))
+    assert evaluate_log(log, "uniform", min_effective=10).logged_first is None
+    log.close()
+    assert main(["evaluate", str(tmp_path / "log.sqlite"), "--policy", "ucb1", "uniform", "--min-effective", "10"]) == 0
+    told = (
+        f"values are those of its first {found.learned} rounds; in its own first {found.learned} rounds the log earned"
+    )
+    out = capsys.readouterr().out
+    assert f"{told} {found.logged_first:.4f}" in out and out.count("values are those") == 1
 
 
 def test_a_revised_reward_replaces_the_first(scribe):

@@ -118,7 +118,7 @@ def test_rows_come_back_byte_for_byte(data):
 
 def traffic(log, rounds=120):
     """The same of each log: decisions, outcomes, dollars, another number of agents."""
-    scribe = Scribe(log, Orchestrator(["a", "b", "c"], "bot", floor=0.05, seed=3))
+    scribe = Scribe(log, Orchestrator(["a", "b", "c"], "bot", floor=0.05, seed=3, ids="derived"))
     rng = np.random.default_rng(5)
     for number in range(rounds):
         made = scribe.ledger.router.prepare(Task(f"t{number}"), ("a", "b") if number % 9 == 0 else None)

@@ -30,8 +30,8 @@ def play(router, rounds=40, begin=0):
 
 @pytest.mark.parametrize("policy", ["auto", "linucb", "thompson-beta"])
 def test_it_decides_and_learns_as_in_memory_and_resumes(policy, tmp_path):
-    plain = play(Orchestrator(["a", "b"], policy, seed=3))
-    with Router(["a", "b"], policy, seed=3, path=tmp_path / "router.db") as router:
+    plain = play(Orchestrator(["a", "b"], policy, seed=3, ids="derived"))
+    with Router(["a", "b"], policy, seed=3, ids="derived", path=tmp_path / "router.db") as router:
         assert play(router).fingerprint() == plain.fingerprint()
     with Router(["a", "b"], policy, seed=3, path=tmp_path / "router.db") as router:
         assert router.fingerprint() == plain.fingerprint() and router.pending == plain.pending
@@ -105,7 +105,7 @@ def test_a_reward_replaces_silence_as_in_memory(tmp_path):
         router.observe(made[9].id, Outcome.completed(0.25, elapsed_s=1.0))
         return made
 
-    settings = {"policy": "bot", "seed": 2, "horizon": 6}
+    settings = {"policy": "bot", "seed": 2, "horizon": 6, "ids": "derived"}
     plain = Orchestrator(["a", "b"], **settings)
     late(plain)
     with Router(["a", "b"], path=tmp_path / "log", **settings) as router:
@@ -285,7 +285,7 @@ def test_the_extra_is_named(tmp_path, monkeypatch):
         f"Router(['a'], path={str(tmp_path / 'log')!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert re.search(r"MissingExtraError: .*bot-orchestrator\[service\]", done.stderr)
+    assert re.search(r"MissingExtraError: .*pip install '.*\[service\]'", done.stderr)
 
 
 def test_history_holds_what_the_file_knows(tmp_path):
@@ -303,7 +303,7 @@ def test_history_holds_what_the_file_knows(tmp_path):
         assert router.history()[-1]["decision"] == made.id and len(router.history()) == 42
     with Router(["a", "b"], "ucb1", seed=3, path=path, history=5) as router:
         assert router.history()[:4] == shown[-4:] and len(router.history()) == 5
-        router.decide(Task("one more", features=(0.0, 0.0)))
+        router.decide(Task("another", features=(0.0, 0.0)))
         assert len(router.history()) == 5
     with Router(["a", "b"], "ucb1", seed=3, path=path, history=0) as router:
         assert router.history() == []

@@ -31,8 +31,8 @@ class Recording(Orchestrator):
         self.calls.append(("decide", task, decision))
         return decision
 
-    def observe(self, decision_id, outcome, *, audit=False):
-        super().observe(decision_id, outcome, audit=audit)
+    def observe(self, decision_id, outcome, **how):
+        super().observe(decision_id, outcome, **how)
         self.calls.append(("observe", decision_id, outcome))
 
 
@@ -72,7 +72,7 @@ def in_threads(work, threads=THREADS):
 
 @pytest.mark.parametrize("policy", ["bot", "thompson-beta"])
 def test_threads_get_what_some_serial_order_gives(policy):
-    inner = Recording(["a", "b", "c"], policy, seed=3)
+    inner = Recording(["a", "b", "c"], policy, seed=3, ids="derived")
     router = Router(inner)
     made = [decision for each in in_threads(lambda thread: play(router, thread)) for decision in each]
     assert len({decision.id for decision in made}) == THREADS * EACH
@@ -80,7 +80,7 @@ def test_threads_get_what_some_serial_order_gives(policy):
     assert len({decision.state_seq for decision in made}) == THREADS * EACH
     assert router.pending == () and len(inner.calls) == 2 * THREADS * EACH
 
-    serial = Orchestrator(["a", "b", "c"], policy, seed=3)
+    serial = Orchestrator(["a", "b", "c"], policy, seed=3, ids="derived")
     for kind, what, came in inner.calls:
         if kind == "decide":
             assert serial.decide(what).to_dict() == came.to_dict()
@@ -116,7 +116,7 @@ def test_saving_and_changing_agents_while_others_decide(tmp_path):
 
 @pytest.mark.parametrize("policy", ["bot", "ucb1", "auto"])
 def test_one_thread_decides_as_the_orchestrator_does(policy, tmp_path):
-    settings = {"seed": 7, "lambda_": 0.5, "floor": 0.05}
+    settings = {"seed": 7, "lambda_": 0.5, "floor": 0.05, "ids": "derived"}
     agents = [Agent("a", cost=0.1), Agent("b", profile=Labels([0.2, 0.8])), "c"]
     router, plain = Router(agents, policy, **settings), Orchestrator(agents, policy, **settings)
     for number in range(60):
@@ -163,8 +163,9 @@ def test_calls_learn_what_decide_and_observe_would():
         seed=2,
         judge=lambda task, answer: answer != task.text,
         clock=clock,
+        ids="derived",
     )
-    plain = Orchestrator(["slow", "quick"], "ucb1", seed=2)
+    plain = Orchestrator(["slow", "quick"], "ucb1", seed=2, ids="derived")
     for number in range(30):
         call, decision = router.call(Task(f"t-{number}", text="x")), plain.decide(Task(f"t-{number}", text="x"))
         assert call.decision.to_dict() == decision.to_dict()

@@ -88,7 +88,7 @@ def test_the_extra_is_named(module, call):
     hidden = f"import sys; sys.modules[{module!r}] = None; sys.modules['{module}.figure'] = None"
     code = f"{hidden}\nfrom bot_orch import Router\nRouter(['a']).{call}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MissingExtraError" in done.stderr and "bot-orchestrator[notebook]" in done.stderr
+    assert "MissingExtraError" in done.stderr and "[notebook]'" in done.stderr
 
 
 def test_neither_is_imported_before(tmp_path):

@@ -30,7 +30,6 @@ MODEL = Weibull([5.0, 20.0], [0.7, 2.5])
 def test_causes():
     assert cause_of(Outcome.completed(elapsed_s=1.0)) is Cause.COMPLETED
     assert cause_of(Outcome.censored(elapsed_s=1.0, reason="OOM")) is Cause.OUT_OF_MEMORY
-    assert cause_of(Outcome.censored(elapsed_s=1.0, reason="the dog ate it")) is Cause.CENSORED
     assert cause_of(Outcome.censored(elapsed_s=1.0, reason="ok")) is Cause.CENSORED  # it says it was cut off
 
 

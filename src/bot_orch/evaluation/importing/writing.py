@@ -124,7 +124,7 @@ def _rows(decisions: list[Foreign], agents: tuple[str, ...], options: ImportOpti
         later = max(time_us, rows[-1].time_us + 1 if rows else 1)
         rows.append(Row(len(rows) + 1, later, kind_of(event), ref, encode_event(event)))
 
-    add(Configured(Orchestrator(agents).to_json(), engine=IMPORTED), "", (decisions[0].time_us or 1) - 1)
+    add(Configured(Orchestrator(agents, ids="derived").to_json(), engine=IMPORTED), "", (decisions[0].time_us or 1) - 1)
     vectors, ids, known = _vectors(decisions), _ids(decisions), 0
     for number, (each, id_, features) in enumerate(zip(decisions, ids, vectors, strict=True)):
         p = _propensities(each, agents, options)

@@ -223,6 +223,7 @@ def _head(captured: CapturedLedger) -> bytes:
             "agents": [agent_to_dict(agent) for agent in state.agents],
             "rounds": state.rounds,
             "seq": state.seq,
+            **state.identity(),
         },
     }
     return _encode({**captured.before, **small, "router": json.dumps(router, allow_nan=False)})

@@ -21,6 +21,7 @@ from bot_orch.service.routing.measures import check_measure
 from bot_orch.service.runtime import Runtime, digest_of
 from bot_orch.service.storage.groups import Group, Known
 from bot_orch.service.web.endpoint import Request
+from bot_orch.types import check_reason
 
 __all__ = ["create", "learn"]
 
@@ -150,6 +151,8 @@ class _Judgement(NamedTuple):
 
 
 def _event(body: OutcomeReport, known_as: str, effect: str, *, judge: str = "", agent: str = "") -> FeedbackGiven:
+    if not (body.completed or body.shown):
+        check_reason(body.reason)
     return FeedbackGiven(
         known_as,
         body.decision_id,
