@@ -28,6 +28,12 @@ def test_a_whole_answer_is_not_cut_at_the_first_byte_timeout(endpoint, serve, ag
     assert answer.choices[0].message.content == "The answer"
 
 
+def test_a_function_that_does_not_stream_is_not_cut_either(serve, client):
+    """A client that asks it for a stream gets one piece, at its end."""
+    own = "{id: own, kind: python, limits: {first_byte_s: 0.1}, settings: {path: 'answering:slow'}}"
+    assert text_of(stream(client(serve(own)))) == "done"
+
+
 def test_default_limits_are_generous_where_a_call_holds_no_thread():
     where = OpenAISettings("http://127.0.0.1:1/v1", "m", allow_private=True)
     assert Limits().total_s == 600 and make_agent("a", where).limits.total_s == 600

@@ -260,6 +260,7 @@ class AgentRunner(Protocol):
     """Calls one agent. Raises :class:`CallFailure`, and ``asyncio.CancelledError`` if the caller cancels.
 
     Close a stream that is not read to its end (``contextlib.aclosing``), so that the agent is cancelled at once.
+    An attribute ``streams = False`` says that answers always come in one piece: no first byte is expected early.
     """
 
     async def call(self, request: CallRequest) -> CallReply:

@@ -86,6 +86,7 @@ class Guard:
         self._admission = Admission(self.limits, clock)
         self._active: set[_Try] = set()
         self._closing = False
+        self._streams = bool(getattr(runner, "streams", True))  # else an answer has its first byte at its end
         if isinstance(runner, DeploymentsRunner):
             runner.passed_over = self._passed_over
 
@@ -205,7 +206,7 @@ class Guard:
 
     async def _next(self, watch: AttemptTimer, source: AsyncGenerator[Chunk, None]) -> Chunk:
         try:
-            chunk = await watch.wait(source.__anext__, streams=True)
+            chunk = await watch.wait(source.__anext__, streams=self._streams)
         except StopAsyncIteration:
             raise CallFailure(Ending.TRUNCATED_STREAM) from None
         if chunk.begins:

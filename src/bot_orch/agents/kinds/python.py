@@ -76,10 +76,11 @@ class PythonRunner:
         )
         self._limits = limits or Limits()
         self._threads = 0
+        self.streams = _is(inspect.isasyncgenfunction, self._function)
 
     async def call(self, request: CallRequest) -> CallReply:
         """Call the function and convert its result to a reply."""
-        if _is(inspect.isasyncgenfunction, self._function):
+        if self.streams:
             async with aclosing(self.stream(request)) as chunks:
                 return [chunk.reply async for chunk in chunks if chunk.reply][-1]
         try:
@@ -91,7 +92,7 @@ class PythonRunner:
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """Stream the strings of an ``async`` generator; other functions give a single chunk."""
-        if not _is(inspect.isasyncgenfunction, self._function):
+        if not self.streams:
             async for chunk in in_one_piece(await self.call(request)):
                 yield chunk
             return

@@ -50,6 +50,8 @@ class SubprocessRunner:
     after a normal exit. A child that starts its own session escapes; only a container prevents that.
     """
 
+    streams = False
+
     def __init__(self, settings: SubprocessSettings, limits: Limits | None = None) -> None:
         self._settings = settings
         self._limits = limits or Limits()
