@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Outcome, Router, Task
+from bot_orch.core import settling
 from bot_orch.errors import UnknownDecisionError
 from bot_orch.rng import generator
 
@@ -146,3 +147,44 @@ def test_a_router_with_a_file_goes_on_and_replays(tmp_path):
         router.observe(made[0].id, Outcome.completed(0.5, elapsed_s=0.5))
         with pytest.raises(UnknownDecisionError):
             router.observe(made[0].id, Outcome.completed(0.5, elapsed_s=0.5))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_auto_takes_a_lesson_back(text):
+    """As if it had never been learned, in the members that do not forget by themselves."""
+    rng = generator("withdrawn")
+    router, other = (Orchestrator(["a", "b"], seed=1) for _ in range(2))
+    for number in range(40):
+        task = Task(text=KINDS[number % 2].format(SUBJECTS[number % 8], number)) if text else Task()
+        reward = float(rng.random() < 0.5)
+        for each in (router, other):
+            made = each.decide(task, ["ab"[number % 2]])
+            each.observe(made.id, Outcome.completed(reward, elapsed_s=0.5))
+    for number in range(5):
+        task = Task(text=KINDS[0].format("river", 99 + number)) if text else Task()
+        decision = router.decide(task, ["a"])
+        router.observe(decision.id, DONE)
+        state, engine = router._state, router._engine
+        given = settling.feedback(engine, router._roster, decision, reward=np.array(1.0))
+        engine.policy.withdraw(state.parts["policy"], given)
+    mine, theirs = router._state.parts["policy"], other._state.parts["policy"]
+    names = ["count", "total", *(["kind_count", "kind_total", "theta", "inverse"] if text else [])]
+    for name in names:
+        assert np.allclose(mine[name], theirs[name], atol=0.02 if name == "theta" else 1e-3), name
+
+
+def test_what_silence_taught_is_taken_back_when_reports_come():
+    router, waiting = Orchestrator(["a", "b"], seed=1), []
+    for number in range(200):
+        decision = router.decide(Task(f"t{number}"))
+        router.observe(decision.id, DONE, default=True)
+        waiting.append(decision)
+    assert lessons(router) == 200
+    for decision in waiting[1::4]:
+        router.observe(decision.id, Outcome.completed(0.25, elapsed_s=0.5))
+    total = router._state.parts["policy"]["total"].sum()
+    assert lessons(router) < 70 and total / lessons(router) < 0.4, "fifty reports, and a few silent answers"
+    again = Orchestrator.from_json(router.to_json())
+    for each in (router, again):
+        each.observe(waiting[0].id, Outcome.completed(0.25, elapsed_s=0.5))
+    assert again.fingerprint() == router.fingerprint()

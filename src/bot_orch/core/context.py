@@ -164,6 +164,17 @@ class WithContext(Policy):
         own = (state["context_round"] == new.t) & (state["context_owner"] == state["context_id"][int(new.agent)])
         state["context_reward"][own] = new.reward[int(new.agent)]
 
+    @property
+    def can_withdraw(self) -> bool:
+        """Whether the policy can."""
+        return self.policy.can_withdraw
+
+    def withdraw(self, state: Arrays, old: Feedback) -> None:
+        """Take a lesson back; its row stays for the projection alone."""
+        self.policy.withdraw(state, _on(old, self.features(state, old.context)))
+        own = (state["context_round"] == old.t) & (state["context_owner"] == state["context_id"][int(old.agent)])
+        state["context_owner"][own] = -1
+
     def _due(self, s: Arrays) -> bool:
         """Powers of two; beyond the rows kept only if tasks of late have words that the last fit did not know."""
         seen = int(s["context_seen"])

@@ -27,6 +27,7 @@ __all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
 _NOTHING = Learned()
+_WITHDRAWN = 32  # lessons that one report takes back at most
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +91,8 @@ def learn(
         learned=learned,
         replaces=replaces,
     )
+    if undone is not None and undone.default is not None and not read.default:
+        _withdraw(engine, state, roster)
     silent = outcome.reward is None and taken.exit.cause != FAILED
     if silent or (read.provisional and outcome.reward is not None):
         policy = engine.policy
@@ -103,6 +106,26 @@ def learn(
         else:
             remember(state.provisional, silence, PROVISIONAL)
     return restarted
+
+
+def _withdraw(engine: Engine, state: State, roster: Roster) -> None:
+    """Take back lessons of silent answers, the oldest first, as far as they are no longer believed."""
+    if not engine.policy.can_withdraw:
+        return
+    completion, part = engine.completion, state.parts["completion"]
+    excess, left = completion.excess(part), _WITHDRAWN
+    for key, kept in state.provisional.items() if excess.max() >= 1.0 else ():
+        index = roster.index.get(kept.decision.agent, -1)
+        if index < 0 or excess[index] < 1.0 or kept.taken.default is None or kept.taken.lesson is None:
+            continue
+        if is_fresh(engine, state, index, decision=kept.decision):
+            lesson = feedback(engine, roster, kept.decision, reward=_number(kept.taken.lesson))
+            if isfinite(lesson.reward[index]):  # else it was made with other features
+                engine.policy.withdraw(state.parts["policy"], lesson)
+        state.provisional[key] = replace(kept, taken=completion.withdrawn(part, index, kept.taken))
+        excess[index], left = excess[index] - 1.0, left - 1
+        if left == 0 or excess.max() < 1.0:
+            return
 
 
 def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decision, used: MeasuredUsage) -> None:

@@ -62,6 +62,7 @@ TRUST = 8.0  # pseudo-outcomes that an agent is expected to be worth its cost fo
 
 START = (0.15, 0.15, 0.15, 0.05)  # levels before the first outcome: noise, short, long, square
 NOISE_RATE, SHORT, LONG = 0.005, 0.02, 0.001  # rates of the moving averages
+LEAST_LEFT = 1e-3  # 1 - leverage up to which a lesson is taken out of ``linear``
 LEAST_NOISE, ALARM, KEPT, WARM_UP = 1e-4, 4.5, 0.97, 100
 
 _sum, _max = np.add.reduce, np.maximum.reduce  # a third of the time of np.sum and np.max
@@ -251,6 +252,37 @@ class Auto(Policy):
             s.near_rest[0][(s.near_round[0] == new.t) & (s.near_owner[0] == s.uid[0, agent])] += change
         if new.claims is not None and np.isfinite(new.claims).any():
             s.claim_theta[0, agent] += s.claim_inverse[0, agent] @ _claim_basis(new.claims[None])[0, agent] * change
+
+    @property
+    def can_withdraw(self) -> bool:
+        """As :attr:`can_revise`; in ``recent`` and ``claims`` a lesson stays until it fades."""
+        return True
+
+    def withdraw(self, state: Arrays, old: Feedback) -> None:
+        """Take a past reward of one agent out of the members that do not forget by themselves."""
+        s, agent = _View(state), int(old.agent)
+        reward = float(old.reward[agent])
+        x = _features(s, old.context)
+        if x is not None:
+            self._withdraw_features(s, agent, reward, x, t=old.t)
+        s.count[0, agent] = max(0.0, s.count[0, agent] - 1.0)
+        s.total[0, agent] = max(0.0, s.total[0, agent] - reward)
+
+    def _withdraw_features(self, s: _View, agent: int, reward: float, x: Floats, *, t: int) -> None:
+        own = (s.near_round[0] == t) & (s.near_owner[0] == s.uid[0, agent])
+        if not own.any():
+            return  # it is no longer among the outcomes that were learned again
+        kind, z = _kinds(x[0], s.centers[0]), _design(x)[0]
+        rest = reward - MIDDLE - s.difficulty[0][kind] * _slope(s)[0][agent]
+        gain = s.inverse[0, agent] @ z
+        left = 1.0 - float(gain @ z)
+        if left > LEAST_LEFT:
+            s.theta[0, agent] -= gain * ((rest - s.theta[0, agent] @ z) / left)
+            s.inverse[0, agent] += np.outer(gain, gain) / left
+        if s.based[0] > 0.0:
+            s.kind_count[0, agent, kind] = max(0.0, s.kind_count[0, agent, kind] - 1.0)
+            s.kind_total[0, agent, kind] = max(0.0, s.kind_total[0, agent, kind] - reward)
+        s.near_owner[0][own] = -1
 
     def _scale(self, m: int) -> float:
         return self.scale * float(min(1.0, (SMALL_TEAM / m) ** TEAM_POWER))

@@ -234,6 +234,15 @@ class Policy(ABC):
         """
         raise NotImplementedError(f"{self.id} cannot take a lesson back")
 
+    @property
+    def can_withdraw(self) -> bool:
+        """Whether :meth:`withdraw` is implemented: a lesson can be taken back without another one."""
+        return False
+
+    def withdraw(self, state: Arrays, old: Feedback) -> None:
+        """Take the lesson ``old`` back; updates ``state``, that of one batch element, in place."""
+        raise NotImplementedError(f"{self.id} cannot withdraw a lesson")
+
 
 def reads_features(policy: Policy) -> bool:
     """Whether a policy keeps anything of the features."""

@@ -54,7 +54,7 @@ _MEMORY = 4096.0
 _ALONE, _BESIDE = 100.0, 0.2  # power of 1 - q, and weight of q, in the belief in silent answers
 _STEP = 2.0**-20  # shares are rounded to it, so that sums of them are exact and can be taken back
 _DONE, FAILED, _GONE = range(3)
-_ANSWERS, _REPORTS, _TOTAL, _FAILURES, _OPEN = range(5)
+_ANSWERS, _REPORTS, _TOTAL, _FAILURES, _LESSONS, _OPEN = range(6)
 
 
 class Exit(NamedTuple):
@@ -126,8 +126,8 @@ class Completion:
     def schema(self) -> Schema:
         """Exits by cause and bin, rewards by bin, untimed completions, silences beside all outcomes, the open share.
 
-        ``reports``: answers with a default reward, reports in place of it, their sum, lessons of failures, the open
-        share of silent answers.
+        ``reports``: answers with a default reward, reports in place of it, their sum, lessons of failures and of
+        silent answers, the open share of silent answers.
         """
         return {
             "exits": Field(shape=(3, BINS), dtype="uint16"),
@@ -136,7 +136,7 @@ class Completion:
             "outcomes": Field(),
             "silent": Field(),
             "share": Field(),
-            "reports": Field(shape=(5,)),
+            "reports": Field(shape=(6,)),
         }
 
     def meaning(self, outcome: Outcome, reward: float | None) -> OutcomeMeaning:
@@ -194,6 +194,7 @@ class Completion:
             state["share"][agent] -= taken.share
         else:
             state["reports"][agent, _OPEN] -= taken.share
+            self.withdrawn(state, agent, taken)
         if not taken.exit.completed and taken.lesson is not None:
             state["reports"][agent, _FAILURES] = max(0.0, state["reports"][agent, _FAILURES] - 1.0)
         if at >= 0 and state["exits"][agent, cause, at]:
@@ -204,6 +205,21 @@ class Completion:
                 state["reward"][agent, at] = max(0.0, state["reward"][agent, at] - reward)
             else:
                 state["untimed"][agent] = np.maximum(0.0, state["untimed"][agent] - (1.0, reward))
+
+    def excess(self, state: Arrays) -> Floats:
+        """Lessons of silent answers that are no longer believed, per agent."""
+        reports = state["reports"]
+        found = np.zeros(len(reports))
+        for agent in np.flatnonzero(reports[:, _LESSONS] >= 1.0).tolist():
+            silent = max(0.0, float(reports[agent, _ANSWERS] - reports[agent, _REPORTS]))
+            found[agent] = reports[agent, _LESSONS] - 1.0 - silent * _belief(reports, agent, 1.0)
+        return found
+
+    def withdrawn(self, state: Arrays, agent: int, taken: Taken) -> Taken:
+        """Count the lesson of a silent answer as taken back; what is left of the answer."""
+        if taken.lesson is not None:
+            state["reports"][agent, _LESSONS] = max(0.0, state["reports"][agent, _LESSONS] - 1.0)
+        return taken._replace(lesson=None, share=0.0)
 
     def take_rows(self, state: Arrays, agent: Ints, outcomes: Sequence[Outcome], *, reward: Floats) -> Floats:
         """Lessons of one outcome per row of a batch; NaN where there is none, as in ``reward``."""
@@ -312,6 +328,7 @@ def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: 
             reports[:, :_OPEN] *= 0.5
     before = float(reports[agent, _OPEN])
     due, reports[agent, _OPEN] = _added(before, _belief(reports, agent, reward))
+    reports[agent, _LESSONS] += due
     return Taken(reward if due else None, float(reports[agent, _OPEN]) - before, ending, default=reward)
 
 
@@ -325,7 +342,7 @@ def _belief(reports: Floats, agent: int, reward: float) -> float:
     answers, given, total = np.add.reduce(reports[:, : _TOTAL + 1]).tolist()
     if given <= 0.0:
         return 1.0
-    own, own_given, own_total, failures, _ = reports[agent].tolist()
+    own, own_given, own_total, failures = reports[agent, : _FAILURES + 1].tolist()
     share = min(1.0, given / max(answers, 1.0))
     mean = (own_total + total / given) / (own_given + 1.0)
     value = mean * own / (own + failures)
