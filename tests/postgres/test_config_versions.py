@@ -112,6 +112,12 @@ def test_all_adopt_a_version_together_and_a_roll_back_heals_all(cluster, capsys)
         assert replay(log).ok
 
 
+def test_a_database_without_a_log_is_no_obstacle(cluster, capsys):
+    path = cluster.write("first")
+    assert main(["validate", str(path)]) == 0 and main(["doctor", str(path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_replica_with_another_file_refuses_to_start_and_disturbs_nobody(cluster, capsys):
     old = cluster.write("old")
     one = cluster.start(old)
@@ -120,6 +126,11 @@ def test_a_replica_with_another_file_refuses_to_start_and_disturbs_nobody(cluste
     assert main(["serve", str(other)]) == 2
     line = one_line(capsys)
     assert "agents.extra (new)" in line and f"bot-orch apply {other}" in line and "--stored" in line
+    assert main(["validate", str(other)]) == 0, "apply would take it"
+    assert f"bot-orch apply {other}" in capsys.readouterr().err
+    main(["doctor", str(other)])
+    assert "warning  configuration" in capsys.readouterr().out
+    assert main(["validate", str(old)]) == 0 and "apply" not in capsys.readouterr().err
     assert cluster.rows("SELECT count(*), max(seq) FROM bot_orch.events") == before
     assert len(cluster.rows("SELECT FROM bot_orch.configured")) == 1
     assert decided_by(one) == {"a", "b"}

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = list(obstacles(config, file))
     for each in found:
         print(f"bot-orch: {each.check}: {each.detail}; {each.remedy}", file=sys.stderr)  # noqa: T201
-    if found:
+    if any(each.state == "failed" for each in found):
         return 2
     for name, part in config.split().items():
         names = ", ".join(f"{agent.id} ({agent.kind})" for agent in part.agents)

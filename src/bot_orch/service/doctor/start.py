@@ -23,13 +23,17 @@ __all__ = ["obstacles", "port_findings", "setting_findings", "version_findings"]
 
 
 def obstacles(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
-    """All that would stop ``serve`` with a valid file, without asking endpoints."""
+    """All that would stop ``serve`` with a valid file, without asking endpoints.
+
+    That another configuration is in force is a warning: ``apply`` takes the file all the same.
+    """
     seen = [see_database(part.database) for part in config.split().values()]
     found = [*setting_findings(config), *(each for database in seen for each in database.findings)]
     found += port_findings(config, seen)
-    if not any(each.state == "failed" for each in found):
-        found += version_findings(config, file)
-    yield from dict.fromkeys(each for each in found if each.state == "failed")
+    stopping = list(dict.fromkeys(each for each in found if each.state == "failed"))
+    yield from stopping
+    if not stopping:
+        yield from version_findings(config, file)
 
 
 def setting_findings(config: Config) -> Iterator[CheckFinding]:
@@ -71,7 +75,7 @@ def version_findings(config: Config, file: ConfigFile) -> Iterator[CheckFinding]
     changed = [] if version is None else differences(version.document, file.text())
     if version is not None and changed:
         error = differs(file, version, changed)
-        yield failed("configuration", error.problem, error.remedy)
+        yield warning("configuration", error.problem, error.remedy)
 
 
 def _unwritable(path: Path) -> str:
