@@ -113,6 +113,15 @@ def test_nothing_happens_and_the_answer_was_good():
     assert chats.said == [("d1", 1.0)] and len(chats.judge) == 0
 
 
+def test_texts_are_not_kept():
+    kept = []
+    judge = ImplicitJudge(ImplicitSettings(window_s=10), lambda answer, value, silent: kept.append(answer))
+    judge.watch(AnswerGiven("d1", "a", question="hi", messages=(USER,), params={"user": "me"}, text="answer"), 0.0)
+    judge.pass_time(11.0)
+    (answer,) = kept
+    assert answer == AnswerGiven("d1", "a"), "a conversation is kept as a digest"
+
+
 def test_asked_again():
     chats = Chats(window_s=10)
     chats.turn("d1", USER)

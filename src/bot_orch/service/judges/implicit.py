@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -73,7 +73,7 @@ class ImplicitJudge:
     settings
         The values.
     sink
-        Takes the value of an answer, and whether it stands for the absence of signals.
+        Takes an answer without its texts, its value, and whether that stands for the absence of signals.
     most
         How many answers are watched at once; beyond, the oldest is judged as if its window had passed.
     """
@@ -103,7 +103,8 @@ class ImplicitJudge:
         """Judge an answer by itself, and watch for signals about it."""
         if not answer.messages:
             return
-        waiting = _Waiting(answer, now_s + self.settings.window_s)
+        kept = replace(answer, question="", messages=(), params={}, text="")  # the digest below stands for them
+        waiting = _Waiting(kept, now_s + self.settings.window_s)
         if not answer.text.strip() and answer.finish_reason not in ("tool_calls", "function_call"):
             self._say(waiting, self.settings.empty)
         elif answer.finish_reason == "length":
