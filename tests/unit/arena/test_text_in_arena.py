@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Task
-from bot_orch.encoders import HashedWords
+from bot_orch.arrays import Floats
+from bot_orch.encoders import HashedWords, spread_words
 from bot_orch.environments.matrix import context
 from bot_orch.environments.matrix.context import context_of, encoded_texts, inputs_of
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.errors import InvalidInputError
+from bot_orch.environments.replay.bandit import Arrival, Replay
+from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.experiments.arena.entrants.peer_vw import VowpalWabbit
+from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer
 from bot_orch.experiments.arena.registry import discover_entrants
 from bot_orch.experiments.harness.players import PolicyPlayer, play
 from bot_orch.policies.registry import make_policy
@@ -101,6 +105,55 @@ def test_vowpal_wabbit_gets_the_words_of_its_own_task(monkeypatch: pytest.Monkey
         codes = [f"c_{code:g}" for code in HashedWords()(str(text))[6:] if code]
         assert codes and lines[2 * t] == lines[2 * t + 1]
         assert lines[2 * t].split()[-len(codes) :] == codes and lines[2 * t].count("c_") == len(codes)
+
+
+class _Watching(Learner):
+    """Notes what it is given with every call."""
+
+    dense_words = True
+    seen: ClassVar[list[tuple[str, int, list[float], list[int]]]] = []
+
+    def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
+        self.seen.append(("pull", self.t, x.tolist(), list(self.words)))
+        return arms[0]
+
+    def update(self, x: Floats, arm: int, reward: float) -> None:
+        self.seen.append(("update", self.t, x.tolist(), list(self.words)))
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_peers_get_the_words_of_the_task_that_a_call_is_about(late: int) -> None:
+    arrival = Arrival(late=np.full(3, late))
+    replay = Replay(Matrix("toy", ("a", "b"), R, text=TEXT), "given", seeds=[0], arrival=arrival)
+    _Watching.seen.clear()
+    play(PerSeedPlayer(replay.setup, lambda setup, seed: _Watching()), replay)
+    assert replay.context is not None and [each[0] for each in _Watching.seen].count("update") == 3 - late
+    for _, t, x, words in _Watching.seen:
+        numbers = np.array(HashedWords()(str(TEXT[t - 1])))
+        assert words == [int(code) for code in numbers[6:] if code]
+        np.testing.assert_allclose(x, [*replay.context[t - 1], *spread_words(numbers[6:], 64)])
+
+
+@pytest.mark.parametrize("name", ["mabwiser-linucb", "mabwiser-lints", "vw-regcb"])
+def test_contextual_peers_read_words(name: str) -> None:
+    pytest.importorskip("mabwiser" if "mab" in name else "vowpal_wabbit_next")
+    assert _earned(name, _routed()) > 0.9
+
+
+def test_every_contextual_peer_reads_words_or_says_that_it_does_not() -> None:
+    setup = Replay(Matrix("toy", ("a", "b"), R, text=TEXT), seeds=[0]).setup
+    peers = [each for each in discover_entrants().values() if each.kind == "peer"]
+    found = {}
+    for each in peers:
+        try:
+            player = each.build(setup)
+        except MissingExtraError:
+            continue
+        if player.uses_features:
+            reads = isinstance(player, PerSeedPlayer) and player.reads_words
+            found[each.name] = reads
+            assert reads != ("no words" in each.about), each.name
+    assert found["km-thompson"] is False and found.get("mabwiser-linucb", True)
 
 
 def test_a_set_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:

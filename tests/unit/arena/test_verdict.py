@@ -6,12 +6,14 @@ import sys
 import numpy as np
 import pytest
 
+from bot_orch import Orchestrator
 from bot_orch.cli import main
 from bot_orch.environments.matrix.model import Matrix
 from bot_orch.environments.replay.bandit import Replay
 from bot_orch.experiments.arena.plane import has_plane, plane_points
 from bot_orch.experiments.arena.run import ArenaPlan, run_arena
 from bot_orch.experiments.arena.verdict import difference, pays_from, verdicts
+from bot_orch.experiments.arena.warm import warm_start
 from bot_orch.experiments.harness.paired import fixed_agent, net_weight, scored
 
 
@@ -201,3 +203,57 @@ def test_tables_are_written_without_the_extra_that_draws(tmp_path, monkeypatch, 
     assert "note: no page: drawing needs pip install" in told.err and "report:" not in told.out
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"arena.csv", "verdict.json"}
     assert not (tmp_path / "out" / "index.html").exists()
+
+
+def test_a_user_who_holds_the_table_is_offered_a_warm_start(arena):
+    """The feature tells which agent is right; half of the tasks teach it, the other half is earned with it."""
+    rng = np.random.default_rng(5)
+    hard = rng.random(400) < 0.5
+    reward = np.column_stack([~hard, hard]).astype(float)
+    features, usd = hard[:, None].astype(float), np.ones((400, 2))
+    given = Matrix("toy", ("small", "large"), reward, features=features, cost_usd=usd)
+    found, told = arena(matrix=given, policies=("ucb1",))
+    told, warm = " ".join(told.split()), found["warm"]
+    gain = warm["differences"]["reward"]
+    assert (warm["taught"], warm["played"], warm["metric"]) == (200, 200, "reward") and gain["low"] > 0.2
+    assert gain["policy"] > 0.9 and 0.4 < gain["baseline"] < 0.6
+    assert "You hold the table: with a warm start (learn_from) on 200 of these tasks, auto against" in told
+    assert "use it." in told and "out of reach" not in told
+
+
+def test_a_warm_start_plays_tasks_that_it_was_not_taught(monkeypatch):
+    seen = []
+    learn, decide = Orchestrator.learn_from, Orchestrator.decide
+    monkeypatch.setattr(Orchestrator, "learn_from", lambda self, e, **k: (seen.append(k["tasks"]), learn(self, e, **k)))
+    monkeypatch.setattr(Orchestrator, "decide", lambda self, t, e: (seen.append(t), decide(self, t, e))[1])
+    reward = np.random.default_rng(0).random((60, 2))
+    reward[:30, 0] = 1.0
+    matrix = Matrix("toy", ("a", "b"), reward, features=np.arange(60.0)[:, None])
+    found = warm_start(Replay(matrix, "given", seeds=[0]))
+    taught = {task.features for task in seen[0]}
+    assert taught == {(float(row),) for row in range(30)} and taught.isdisjoint(task.features for task in seen[1:])
+    assert len(seen) == 31 and found["agent"] == "a", "the best agent of what was taught, not of what is played"
+    assert found["single"]["metrics"]["reward"] == [pytest.approx(reward[30:, 0].mean())]
+
+
+def test_few_tasks_runtimes_and_budgets_have_no_warm_start(arena):
+    assert warm_start(Replay(toy(39), seeds=[0])) is None
+    assert warm_start(Replay(toy(40), rounds=80, seeds=[0])) is None, "tasks that are played twice would be taught"
+    assert arena("--budget", "0.006", policies=("lints",))[0]["warm"] is None
+
+
+def test_agents_that_cannot_take_every_task_are_taught_and_played():
+    reward = np.random.default_rng(1).random((80, 3))
+    reward[::3, 1] = np.nan
+    found = warm_start(Replay(Matrix("toy", ("a", "b", "c"), reward), seeds=range(2)))
+    assert all(np.isfinite(found[who]["metrics"]["reward"]).all() for who in ("policy", "single"))
+
+
+def test_one_set_has_no_count_of_sets(tmp_path):
+    pytest.importorskip("matplotlib")
+    table(tmp_path / "one.csv", toy(40)), table(tmp_path / "two.csv", toy(50))
+    for names, shown in ((["one"], False), (["one", "two"], True)):
+        out = tmp_path / "-".join(names)
+        run_arena(ArenaPlan([tmp_path / f"{name}.csv" for name in names], ["ucb1"], out, seeds=2), lambda *_: None)
+        page = (out / "index.html").read_text()
+        assert ("best or draw" in page, "1 of 1" in page) == (shown, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
 
-__all__ = ["ArenaVerdict", "GainInterval"]
+__all__ = ["ArenaVerdict", "GainInterval", "WarmStartGain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,22 @@ class GainInterval:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmStartGain:
+    """The default router, taught one half of the tasks, on the other half, against the best single agent of the first.
+
+    ``agent`` is that one, in most of the orders if they differ; ``differences`` are by metric.
+    """
+
+    taught: int
+    played: int
+    seeds: int
+    _: KW_ONLY
+    agent: str
+    metric: str
+    differences: dict[str, GainInterval]
+
+
+@dataclass(frozen=True, slots=True)
 class ArenaVerdict:
     """One data set in one order.
 
@@ -40,7 +56,10 @@ class ArenaVerdict:
     pays_from
         The round from which the running total of ``metric`` stays above the baseline's; None if it never does.
     best_single, mix
-        Reward of the best single agent, and of the best fixed mix at the policy's own cost; both known only afterwards.
+        Reward of the best single agent, and of the best fixed mix at the policy's own cost; both in hindsight.
+    warm
+        The same question for a user who holds the table; None where it was not asked (runtimes, budgets, fewer than 40
+        tasks).
     policies
         The same comparison for every policy: differences by metric.
     """
@@ -63,5 +82,6 @@ class ArenaVerdict:
     mix: float | None
     net_weight: float | None
     budget_usd: float | None
+    warm: WarmStartGain | None = None
     policies: dict[str, dict[str, GainInterval]] = field(default_factory=dict)
     text: str = ""

@@ -31,7 +31,8 @@ _TITLE = "<h1>BOT-Orch: the arena</h1>"
 _INTRO = (
     "<h2>How to read it</h2><p>Bandit replay: a policy sees a task's features, chooses an agent and sees only "
     "that agent's outcome. Our policies get features and text as they are and prepare them online; peers bring no "
-    "preparation and get features prepared in hindsight, a control that favours them. "
+    "preparation and get features prepared in hindsight, a control that favours them, and the words of texts unless "
+    "their settings say that they do not. "
     "<b>normalised</b> = (reward − random) / (best single agent in hindsight − random): 0 is a "
     "random choice, 1 the best single agent, more than 1 is earned by choosing task by task. Every policy meets the "
     'same tasks in the same order, seed by seed. <span class="in">Green</span>: best of the data set, or within one '
@@ -131,17 +132,22 @@ def _plane(results: Results, dataset: str, order: str, *, index: int, draw: _Dra
 
 
 def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:
-    entrants = discover_entrants()
+    entrants, several = discover_entrants(), any(s.sets > 1 for s in standings)
     lines = []
     for place, s in enumerate(standings, 1):
         about = escape(entrants[s.policy].about) if s.policy in entrants else ""
         lines.append(
             f"<tr><td>{place}</td><th style=text-align:left>{escape(s.policy)}</th><td>{kinds[s.policy]}</td>"
             f"<td>{s.mean:.3f} ± {s.error:.3f}</td>"
-            f"<td>{s.best_or_draw} of {s.sets}</td><td>{_two_digits(s.worst)}</td><td>{about}</td></tr>"
+            f"{_among_sets(s) if several else ''}<td>{about}</td></tr>"
         )
-    head = "<tr><th></th><th>policy</th><th></th><th>mean normalised ± s.e.</th><th>best or draw</th><th>worst set</th>"
+    head = "<tr><th></th><th>policy</th><th></th><th>mean normalised ± s.e.</th>"
+    head += "<th>best or draw</th><th>worst set</th>" if several else ""
     return f"<div class=scroll><table class=summary>{head}<th>settings</th></tr>{''.join(lines)}</table></div>"
+
+
+def _among_sets(s: Standing) -> str:
+    return f"<td>{s.best_or_draw} of {s.sets}</td><td>{_two_digits(s.worst)}</td>"
 
 
 def _set_table(results: Results, order: str, policies: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Other libraries in the same replay: one learner per seed, each in its own loop over the same tasks.
 
 They bring no preparation of features, so they get the context that is prepared in hindsight: a control that favours
-them, as our policies get raw inputs.
+them, as our policies get raw inputs. Where tasks have texts, those that read ``words`` get them, too; the others say in
+their description that they do not.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.text import TextFeatures
+from bot_orch.encoders import spread_words
 from bot_orch.environments.replay.attempts import STOPPED
 from bot_orch.environments.replay.bandit import RoundContext, RoundOutcome, Setup
 from bot_orch.experiments.harness.players import Pick, Player
@@ -25,12 +27,15 @@ class Learner(ABC):
     """A bandit of another library, for one seed.
 
     ``t`` is the round (from 1) that a call is about, and ``now`` the round under way: outcomes may come later.
-    ``words`` are the codes of the words of the task to pull for.
+    ``words`` are the codes of the words of the task that a call is about, for those with ``reads_words``; with
+    ``dense_words`` they are hashed to as many columns, of norm one, at the end of ``x``.
     """
 
     t: int = 0
     now: int = 0
     words: Sequence[int] = ()
+    reads_words = False
+    dense_words = False
 
     @abstractmethod
     def pull(self, x: Floats, arms: Sequence[int], u: float) -> int:
@@ -55,21 +60,25 @@ class PerSeedPlayer(Player):
         self._everyone = list(range(setup.agents))
         self._nothing = np.zeros((setup.seeds, 0))
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether the learners get the words of texts."""
+        return self._learners[0].reads_words or self._learners[0].dense_words
+
     def choose(self, before: RoundContext, u: Floats) -> Pick:
         """One pull per learner, among its eligible arms."""
-        x = self._nothing if before.context is None else before.context
+        x = self._features(before)
         chosen = np.empty(len(self._learners), dtype=np.int64)
         for b, learner in enumerate(self._learners):
             learner.t = learner.now = before.t
-            if self._words and before.inputs is not None:
-                learner.words = [int(code) for code in before.inputs[b, -self._words :] if code]
+            learner.words = self._words_of(before, b)
             arms = self._everyone if before.eligible is None else np.flatnonzero(before.eligible[b]).tolist()
             chosen[b] = learner.pull(x[b], arms, float(u[b]))
         return Pick(chosen)
 
     def learn(self, before: RoundContext, after: RoundOutcome) -> None:
         """One update per learner: with the truth where it is told, with zero for a timeout."""
-        x = self._nothing if before.context is None else before.context
+        x = self._features(before)
         for b, learner in enumerate(self._learners):
             reward = float(after.reward[b])
             if after.reason is not None and after.reason[b] in ("timeout", STOPPED):  # it did not complete in its time
@@ -78,7 +87,20 @@ class PerSeedPlayer(Player):
                 reward = float(after.truth[b])
             if np.isfinite(reward):
                 learner.t = before.t
+                learner.words = self._words_of(before, b)
                 learner.update(x[b], int(after.agent[b]), reward)
+
+    def _words_of(self, before: RoundContext, b: int) -> list[int]:
+        if not self._words or before.inputs is None:
+            return []
+        return [int(code) for code in before.inputs[b, -self._words :] if code]
+
+    def _features(self, before: RoundContext) -> Floats:
+        """The prepared context, and the words behind it for learners that want them as columns."""
+        x = self._nothing if before.context is None else before.context
+        if not (self._words and self._learners[0].dense_words) or before.inputs is None:
+            return x
+        return np.concatenate([x, spread_words(before.inputs[:, -self._words :], self._words)], axis=1)
 
     def restarted(self) -> Player:
         """Every learner restored from its saved state."""

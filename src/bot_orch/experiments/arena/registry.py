@@ -14,7 +14,16 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.experiments.harness.players import Player, PolicyPlayer
 from bot_orch.policies.registry import available_policies, make_policy
 
-__all__ = ["BASELINES", "BUDGET_BASELINES", "NOW_ABOUT", "Entrant", "discover_entrants", "find_entrants", "register"]
+__all__ = [
+    "BASELINES",
+    "BEST_SINGLE",
+    "BUDGET_BASELINES",
+    "NOW_ABOUT",
+    "Entrant",
+    "discover_entrants",
+    "find_entrants",
+    "register",
+]
 
 Kind = Literal["ours", "peer", "baseline"]
 
@@ -34,9 +43,10 @@ class Entrant:
     default: bool = True
 
 
+BEST_SINGLE = "best-single"
 #: Reported beside every result; computed, not played.
 BASELINES = {
-    "best-single": "the best single agent on the tasks played, known in hindsight: by mean reward, and by solved, "
+    BEST_SINGLE: "the best single agent on the tasks played, known in hindsight: by mean reward, and by solved, "
     "par10 and true_reward in the columns of these",
     "random": "the expected result of choosing evenly among eligible agents",
     "oracle": "the best agent of every task",

@@ -19,9 +19,10 @@ from bot_orch.experiments.arena.conditions.catalog import PLAIN
 from bot_orch.experiments.arena.conditions.play import rounds_under, score_staged, staged
 from bot_orch.experiments.arena.league import Results, csv_text, stage_name
 from bot_orch.experiments.arena.now import NOW, baseline_policy, current_agent
-from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, Entrant, discover_entrants
+from bot_orch.experiments.arena.registry import BASELINES, BEST_SINGLE, BUDGET_BASELINES, Entrant, discover_entrants
 from bot_orch.experiments.arena.verdict import verdicts, write_verdicts
 from bot_orch.experiments.arena.wanted import options_without_effect
+from bot_orch.experiments.arena.warm import warm_start
 from bot_orch.experiments.harness.attempts import attempt_readers, play_attempts_of
 from bot_orch.experiments.harness.engines import make_engine
 from bot_orch.experiments.harness.experiment import Unit
@@ -154,6 +155,8 @@ def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
         }
     if name in BASELINES:
         found = scored(replay, baseline(replay, name), own=baseline_readers(replay, name))
+        if name == BEST_SINGLE and condition == PLAIN and not unit.keys() & {"attempts", "budget_usd"}:
+            found["warm"] = warm_start(replay)
         return {**found, "kind": "baseline", **(agents_on_plane(replay) if name == "random" else {})}
     entrant = discover_entrants()[name]
     if unit.get("attempts", 1) > 1:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from bot_orch.experiments.arena.comparison import ArenaVerdict, GainInterval
+from bot_orch.experiments.arena.comparison import ArenaVerdict, GainInterval, WarmStartGain
 from bot_orch.experiments.arena.league import Results
 from bot_orch.experiments.arena.now import NOW
+from bot_orch.experiments.arena.registry import BEST_SINGLE
+from bot_orch.experiments.arena.warm import FEWEST
 from bot_orch.experiments.arena.wording import words
 from bot_orch.files import write_atomically
 
@@ -22,7 +24,6 @@ __all__ = ["FEWEST", "difference", "pays_from", "verdicts", "write_verdicts"]
 
 _CONFIDENCE = 0.95
 _WITHIN = 1.02  # of the budget: pacing is exact only in the long run
-FEWEST = 20  # tasks: with fewer, equal rewards by chance make intervals of no width
 FILE = "verdict.json"
 
 
@@ -75,13 +76,23 @@ def _verdict(results: Results, dataset: str, order: str, *, baseline: str) -> Ar
         seeds=len(base["metrics"]["reward"]),
         differences=mine,
         pays_from=pays_from(rivals[best], base, metric),
-        best_single=float(np.mean(here["best-single"]["metrics"]["reward"])) if "best-single" in here else math.nan,
+        best_single=float(np.mean(here[BEST_SINGLE]["metrics"]["reward"])) if BEST_SINGLE in here else math.nan,
         mix=_mix(here, mine),
+        warm=_warm(here.get(BEST_SINGLE, {}).get("warm")),
         net_weight=base.get("net_weight"),
         budget_usd=budget,
         policies=every,
     )
     return replace(verdict, text=words(verdict))
+
+
+def _warm(found: dict[str, Any] | None) -> WarmStartGain | None:
+    if not found:
+        return None
+    ours, theirs = found["policy"], found["single"]
+    gains = {metric: difference(ours, theirs, metric) for metric in ours["groups"]}
+    about = {name: found[name] for name in ("taught", "played", "seeds", "agent", "metric")}
+    return WarmStartGain(**about, differences=gains)
 
 
 def _tasks(base: dict[str, Any]) -> int:

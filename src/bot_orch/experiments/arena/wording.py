@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from bot_orch.experiments.arena.comparison import ArenaVerdict, GainInterval
+from bot_orch.experiments.arena.comparison import ArenaVerdict, GainInterval, WarmStartGain
 
 __all__ = ["words"]
 
@@ -89,14 +89,27 @@ def _payback(v: ArenaVerdict) -> str:
 def _yardsticks(v: ArenaVerdict) -> list[str]:
     found = []
     if math.isfinite(v.best_single):
-        found.append(f"Known only afterwards, so out of reach: the best single agent earns {v.best_single:.4f}")
+        found.append(f"In hindsight, the best single agent earns {v.best_single:.4f}")
         if v.mix is not None:
             more = ", more than this policy" if v.mix > v.differences["reward"].policy else ""
             found[-1] += f", the best fixed mix of agents at the same cost {v.mix:.4f}{more}"
         found[-1] += "."
+    if v.warm is not None:
+        found.append(_warm(v.warm))
     if v.budget_usd is not None and v.differences["cost_usd"].policy > 1.02 * v.budget_usd:
         found.append(f"No policy kept the budget of {v.budget_usd:.3g} dollars per task.")
     return found
+
+
+def _warm(w: WarmStartGain) -> str:
+    """What a user can do who holds the table: teach half of it first."""
+    gain, what = w.differences[w.metric], "net reward" if w.metric == "net" else "reward"
+    advice = {1: "use it", -1: f"keep {w.agent}", 0: "no difference found"}[gain.sign]
+    return (
+        f"You hold the table: with a warm start (learn_from) on {w.taught} of these tasks, auto against {w.agent}, the "
+        f"best single agent of them, on the other {w.played}: {what} {_numbers(gain, '.4f')} over {w.seeds} seeds; "
+        f"{advice}."
+    )
 
 
 def _basis(v: ArenaVerdict) -> str:

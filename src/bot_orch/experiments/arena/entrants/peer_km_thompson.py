@@ -169,7 +169,8 @@ def _player(setup: Setup) -> Player:
 ENTRANTS = [
     Entrant(
         "km-thompson",
-        "bootstrapped Thompson sampling with a Kaplan-Meier delay law (Gigli and Stella 2024), our implementation",
+        "bootstrapped Thompson sampling with a Kaplan-Meier delay law (Gigli and Stella 2024), our implementation; "
+        "components of texts, no words",
         _player,
         kind="peer",
     )

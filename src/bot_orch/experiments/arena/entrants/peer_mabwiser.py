@@ -1,4 +1,4 @@
-"""mabwiser's linear bandits, on (1, x)."""
+"""mabwiser's linear bandits, on (1, x), where x ends with the words of texts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _SETTINGS = {"mabwiser-linucb": ("LinUCB", 0.3), "mabwiser-lints": ("LinTS", 0.2
 
 class MabWiser(Learner):
     """One MAB object. It must be fitted before it predicts, so the first pull is at random."""
+
+    dense_words = True
 
     def __init__(self, kind: str, alpha: float, setup: Setup, seed: int) -> None:
         try:

@@ -125,21 +125,22 @@ class DegrootePlayer(_RuntimePlayer):
 ENTRANTS = [
     Entrant(
         "tornede-thompson",
-        "Tornede et al. 2022: Thompson sampling on log runtimes, least expected PAR10 (sigma 1, lambda 0.5); runtimes",
+        "Tornede et al. 2022: Thompson sampling on log runtimes, least expected PAR10 (sigma 1, lambda 0.5); "
+        "runtimes, no words",
         TornedePlayer,
         kind="peer",
         default=False,
     ),
     Entrant(
         "tornede-thompson-bj",
-        "the same, timeouts imputed beyond the cutoff (Buckley-James); runtimes",
+        "the same, timeouts imputed beyond the cutoff (Buckley-James); runtimes, no words",
         partial(TornedePlayer, impute=True),
         kind="peer",
         default=False,
     ),
     Entrant(
         "degroote-linear",
-        "Degroote et al. 2016: epsilon-greedy (0.05) on linear predictions of the runtime; runtimes",
+        "Degroote et al. 2016: epsilon-greedy (0.05) on linear predictions of the runtime; runtimes, no words",
         DegrootePlayer,
         kind="peer",
         default=False,

@@ -62,6 +62,10 @@ ENTRANTS = [
     Entrant("river-ucb", "UCB(delta=0.3)", partial(_player, "ucb"), kind="peer"),
     Entrant("river-thompson", "ThompsonSampling(Beta)", partial(_player, "thompson"), kind="peer"),
     Entrant(
-        "river-linucb", "LinUCBDisjoint(alpha=1, beta=10); slow", partial(_player, "linucb"), kind="peer", default=False
+        "river-linucb",
+        "LinUCBDisjoint(alpha=1, beta=10); slow; components of texts, no words",
+        partial(_player, "linucb"),
+        kind="peer",
+        default=False,
     ),
 ]

@@ -36,6 +36,8 @@ _SETTINGS = {
 class VowpalWabbit(Learner):
     """One workspace; draws from the probabilities it predicts and learns with the one it drew with."""
 
+    reads_words = True
+
     def __init__(self, options: str, setup: Setup, seed: int) -> None:
         try:
             import vowpal_wabbit_next as vw
