@@ -15,7 +15,7 @@ import numpy as np
 from _aside import folders, set_aside
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.matrix.find import load_matrix
+from bot_orch.lab.environments.matrix.find import load_matrix
 
 __all__ = ["SIMULATED", "Prompts", "prompts", "sets_with_prompts"]
 

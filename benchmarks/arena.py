@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from bot_orch.experiments.arena.conditions import CONDITIONS, PLAIN
-from bot_orch.experiments.arena.conditions.tables import normalised_under
-from bot_orch.experiments.arena.league import draws_with_best, league, stage_of
+from bot_orch.lab.arena.conditions import CONDITIONS, PLAIN
+from bot_orch.lab.arena.conditions.tables import normalised_under
+from bot_orch.lab.arena.league import draws_with_best, league, stage_of
 
 ORDERS = ("shuffled", "given")
 Found = dict[tuple[str, str, str], dict[str, Any]]

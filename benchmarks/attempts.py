@@ -18,12 +18,12 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.completion.patience import PatienceRule
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import read_npz
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.attempts import attempt_readers, play_attempts_of
-from bot_orch.experiments.harness.replay_metrics import chosen, score
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import read_npz
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.attempts import attempt_readers, play_attempts_of
+from bot_orch.lab.harness.replay_metrics import chosen, score
 
 _COLUMNS: dict[str, tuple[int, PatienceRule]] = {
     "one": (1, "half"),

@@ -20,10 +20,10 @@ import numpy as np
 from _harness import Bench, least_seconds
 
 from bot_orch import Cloud, Orchestrator, Outcome, Task
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Replay, Setup
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import Player, play
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay, Setup
+from bot_orch.lab.harness.players import Player, play
 
 #: Imports, builds a router and makes and ends one decision; prints milliseconds.
 _FIRST = """

@@ -23,12 +23,12 @@ from _harness import Bench
 from _spread import mean_error, spread
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.matrix.context import Inputs
-from bot_orch.environments.matrix.find import load_matrix
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import play
-from bot_orch.experiments.harness.replay_metrics import chosen, score
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix.context import Inputs
+from bot_orch.lab.environments.matrix.find import load_matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import play
+from bot_orch.lab.harness.replay_metrics import chosen, score
 
 _KINDS = ("none", "given", "permuted", "constant")
 _ALLOWED = 0.005

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import read_npz
-from bot_orch.environments.replay.bandit import ORDERS, Order, Replay, RoundContext
-from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import read_npz
+from bot_orch.lab.environments.replay.bandit import ORDERS, Order, Replay, RoundContext
+from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies import auto
 from bot_orch.policies.auto import MEMBERS, Auto
 

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import read_npz
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import play
-from bot_orch.experiments.harness.replay_metrics import baseline, baseline_readers, chosen, score
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import read_npz
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import play
+from bot_orch.lab.harness.replay_metrics import baseline, baseline_readers, chosen, score
 
 _OURS = ("auto", "auto-no-context")
 _PUBLISHED = ("tornede-thompson", "tornede-thompson-bj", "degroote-linear")

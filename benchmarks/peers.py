@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bot_orch.environments.matrix.find import load_matrix
-from bot_orch.environments.replay.bandit import Replay, Setup
-from bot_orch.experiments.arena.entrants.peer_mabwiser import MabWiser
-from bot_orch.experiments.arena.entrants.peer_vw import VowpalWabbit
-from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer
-from bot_orch.experiments.harness.players import Player, PolicyPlayer, play
-from bot_orch.experiments.harness.replay_metrics import chosen, score
+from bot_orch.lab.arena.entrants.peer_mabwiser import MabWiser
+from bot_orch.lab.arena.entrants.peer_vw import VowpalWabbit
+from bot_orch.lab.arena.per_seed import Learner, PerSeedPlayer
+from bot_orch.lab.environments.matrix.find import load_matrix
+from bot_orch.lab.environments.replay.bandit import Replay, Setup
+from bot_orch.lab.harness.players import Player, PolicyPlayer, play
+from bot_orch.lab.harness.replay_metrics import chosen, score
 from bot_orch.policies.registry import make_policy
 
 VW = {

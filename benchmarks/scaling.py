@@ -25,20 +25,20 @@ from typing import Any
 
 from _harness import Bench
 
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix.npz import write_npz
-from bot_orch.experiments.harness.engines import run_local
-from bot_orch.experiments.harness.engines_ray import run_ray
-from bot_orch.experiments.harness.experiment import Unit
-from bot_orch.experiments.harness.jobs import Job, answer, ask, run_unit
-from bot_orch.experiments.sweep.run import run_cell
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.matrix.npz import write_npz
+from bot_orch.lab.harness.engines import run_local
+from bot_orch.lab.harness.engines_ray import run_ray
+from bot_orch.lab.harness.experiment import Unit
+from bot_orch.lab.harness.jobs import Job, answer, ask, run_unit
+from bot_orch.lab.sweep.run import run_cell
 
 CORES_PER_NODE, NODES = 16, (1, 4, 16, 64, 256)
 ROUNDS, ROUNDS_PER_SEED = 1_000_000_000, 1000
 PROCESSES = 2
 NOTHING = "builtins:dict"  # a unit that hands its parameters back
 TIMED = "scaling:timed"
-CELL, REPLAY = "bot_orch.experiments.sweep.run:run_cell", "bot_orch.experiments.arena.run:run_one"
+CELL, REPLAY = "bot_orch.lab.sweep.run:run_cell", "bot_orch.lab.arena.run:run_one"
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def ray_on_this_machine() -> Iterator[Any]:
 
 def throughput(run: Callable[[Sequence[Job]], object], units: int, seeds: int, repeats: int = 2) -> float:
     """Rounds per second of a sweep once its workers are there: the time beyond that of one round per worker."""
-    job = "bot_orch.experiments.sweep.run:run_cell"
+    job = "bot_orch.lab.sweep.run:run_cell"
 
     def seconds(params: dict[str, Any], count: int) -> float:
         start = time.perf_counter()

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from _harness import Bench, least_seconds
 
-from bot_orch.environments.stream import Stream
-from bot_orch.experiments.harness.simulate import simulate
+from bot_orch.lab.environments.stream import Stream
+from bot_orch.lab.harness.simulate import simulate
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys

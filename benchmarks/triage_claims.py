@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bot_orch.experiments.paper.triage.deferral import SPLITS, table
+from bot_orch.lab.paper.triage.deferral import SPLITS, table
 from bot_orch.policies.registry import make_policy
 
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from bot_orch.cli import main
-from bot_orch.environments.matrix import load
+from bot_orch.lab.environments.matrix import load
 
 TABLE = Path(__file__).with_name("evaluations.csv")  # invented: three models, 150 requests
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.harness.budget_figure import plot_hull
-from bot_orch.experiments.harness.figures import new_figure, save_figure
-from bot_orch.experiments.harness.hull import frontier
-from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.budget_figure import plot_hull
+from bot_orch.lab.harness.figures import new_figure, save_figure
+from bot_orch.lab.harness.hull import frontier
+from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.registry import make_policy
 
 

@@ -19,7 +19,7 @@ from bot_orch.evaluation.offpolicy import ThinSupportError
 from bot_orch.evaluation.spend import SpentKey, spent
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.stores.open import open_whole
-from bot_orch.experiments.arena.frames import league_frame, results_frame
+from bot_orch.lab.arena.frames import league_frame, results_frame
 
 __all__ = [
     "decisions_frame",

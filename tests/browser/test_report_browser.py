@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bot_orch.cli import main
-from bot_orch.experiments.harness.experiment import Scale, discover
-from bot_orch.experiments.harness.runner import read_log
+from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.harness.runner import read_log
 
 _SHOWN = "e => !e.closest('details:not([open])')"
 

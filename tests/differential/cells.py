@@ -9,9 +9,9 @@ import numpy as np
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.core.alignment import Alignment, Reference
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Arrival, Replay
-from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Arrival, Replay
+from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, generator
 from bot_orch.transport import Cloud, Labels, ZeroOneLabels

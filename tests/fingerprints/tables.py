@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from bot_orch.experiments.harness.experiment import Scale, discover
-from bot_orch.experiments.harness.tables import COLUMNS
+from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.harness.tables import COLUMNS
 
 FULL, SHORT = (Path(__file__).with_name(name) for name in ("tables.csv.gz", "tables_quick.csv.gz"))
 QUICK = ("triage", "synthetic-lambda", "synthetic-references", "lockin", "theory-regret", "theory-structure")

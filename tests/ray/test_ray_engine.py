@@ -14,9 +14,9 @@ pytest.importorskip("ray")
 
 from bot_orch.cli import main
 from bot_orch.errors import BotOrchError
-from bot_orch.experiments.harness import engines_ray, runner
-from bot_orch.experiments.harness.experiment import Experiment, Scale, Unit
-from bot_orch.experiments.harness.tables import rows_from_seeds
+from bot_orch.lab.harness import engines_ray, runner
+from bot_orch.lab.harness.experiment import Experiment, Scale, Unit
+from bot_orch.lab.harness.tables import rows_from_seeds
 
 pytestmark = pytest.mark.slow
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from bot_orch.errors import BotOrchError
-from bot_orch.experiments.harness import engines_ray
-from bot_orch.experiments.harness.experiment import Unit
+from bot_orch.lab.harness import engines_ray
+from bot_orch.lab.harness.experiment import Unit
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bot_orch.experiments.arena.adversaries import CASES, METHODS, draw_adversaries, ratio
-from bot_orch.experiments.harness.experiment import Scale, discover
+from bot_orch.lab.arena.adversaries import CASES, METHODS, draw_adversaries, ratio
+from bot_orch.lab.harness.experiment import Scale, discover
 
 
 def results(case, methods, seeds=2, tasks=400):
@@ -37,14 +37,14 @@ def test_reported_seeds_are_not_those_of_development():
     units = discover()["arena-adversaries"].units(Scale())
     assert len(units) == len(CASES) * len(METHODS) and len(CASES) >= 9
     assert {unit.params["seeds"] for unit in units} == {20}
-    from bot_orch.experiments.arena.catalog import adversaries
+    from bot_orch.lab.arena.catalog import adversaries
 
     assert adversaries._FIRST == 10
 
 
 def test_sleepers_are_scored_once_they_have_turned():
     case = CASES["sleeper turns constant"]
-    from bot_orch.environments.gaming import gaming_matrix
+    from bot_orch.lab.environments.gaming import gaming_matrix
 
     matrix = gaming_matrix(case.settings, seed=2)
     half, cheat = case.settings.tasks // 2, matrix.agents.index("cheat-sleeper")

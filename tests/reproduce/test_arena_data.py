@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bot_orch.environments.matrix.find import data_paths, expand, load_matrix
-from bot_orch.environments.matrix.model import Matrix
 from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.matrix.find import data_paths, expand, load_matrix
+from bot_orch.lab.environments.matrix.model import Matrix
 
 FOLDERS = data_paths()
 FILES: list[Path] = []

@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bot_orch.environments.synthetic.episodes import episodes, observed_alignment
-from bot_orch.environments.synthetic.settings import ENVIRONMENTS
-from bot_orch.experiments.harness.experiment import Scale, discover
-from bot_orch.experiments.paper.extensions.committee import RULES, run_committee, taken
+from bot_orch.lab.environments.synthetic.episodes import episodes, observed_alignment
+from bot_orch.lab.environments.synthetic.settings import ENVIRONMENTS
+from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.paper.extensions.committee import RULES, run_committee, taken
 
 
 @cache

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import play
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import play
 
 ALL = ("constant", "copy", "length")
 CASES = {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot_orch.environments.triage import PAPER_SPLIT
-from bot_orch.experiments.harness.experiment import Scale, discover
+from bot_orch.lab.environments.triage import PAPER_SPLIT
+from bot_orch.lab.harness.experiment import Scale, discover
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
 ENVIRONMENTS = ("iid-g", "iid-m", "noniid-bb", "noniid-ps", "noniid-sd")

@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bot_orch.experiments.harness.experiment import Scale, discover
-from bot_orch.experiments.paper.readings.changes import READINGS, SHIPPED, TABLES, tables_of
-from bot_orch.experiments.paper.readings.play import run_reading
+from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.paper.readings.changes import READINGS, SHIPPED, TABLES, tables_of
+from bot_orch.lab.paper.readings.play import run_reading
 
 
 @cache

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from bot_orch.cli.main import main
-from bot_orch.environments.stream import Stream
-from bot_orch.environments.synthetic.episodes import SyntheticEpisodes, episodes, observed_alignment
-from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS, SETTINGS
-from bot_orch.experiments.harness.experiment import Scale, discover
-from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.harness.tables import published
-from bot_orch.experiments.paper.synthetic.calibration import calibrate, draws, measure, targets
-from bot_orch.experiments.paper.synthetic.play import (
+from bot_orch.lab.environments.stream import Stream
+from bot_orch.lab.environments.synthetic.episodes import SyntheticEpisodes, episodes, observed_alignment
+from bot_orch.lab.environments.synthetic.settings import COMMON, ENVIRONMENTS, SETTINGS
+from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.harness.simulate import simulate
+from bot_orch.lab.harness.tables import published
+from bot_orch.lab.paper.synthetic.calibration import calibrate, draws, measure, targets
+from bot_orch.lab.paper.synthetic.play import (
     LAMBDAS,
     PAPER_METHODS,
     bot,
@@ -23,7 +23,7 @@ from bot_orch.experiments.paper.synthetic.play import (
     scores,
     utility,
 )
-from bot_orch.experiments.paper.synthetic.refit import (
+from bot_orch.lab.paper.synthetic.refit import (
     LATER,
     NoiseReading,
     ablation_error,
@@ -128,7 +128,7 @@ def test_the_calibration_reads_the_random_column_only(monkeypatch):
         asked.add(name)
         return published(experiment, environment, name, lambda_=lambda_, metric=metric)
 
-    monkeypatch.setattr("bot_orch.experiments.paper.synthetic.calibration.published", spy)
+    monkeypatch.setattr("bot_orch.lab.paper.synthetic.calibration.published", spy)
     for setting in SETTINGS.values():
         targets(setting)
     assert asked == {"random"}
@@ -249,7 +249,7 @@ def test_sixty_candidates_and_none_reads_the_five_environments(monkeypatch):
         asked.add((experiment, name, metric))
         return published(experiment, environment, name, lambda_=lambda_, metric=metric)
 
-    monkeypatch.setattr("bot_orch.experiments.paper.synthetic.refit.published", spy)
+    monkeypatch.setattr("bot_orch.lab.paper.synthetic.refit.published", spy)
     assert len(list(candidates())) == 60 and len(list(candidates(LATER))) == 30
     ablation_error(NoiseReading("relative", 0.4, 2.0), range(2))
     assert asked == {("synthetic-lambda", "bot-orch", "oracle_regret")}

@@ -11,8 +11,8 @@ import pytest
 
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
-from bot_orch.experiments.harness.experiment import Scale, discover, find
-from bot_orch.experiments.paper.theory import (
+from bot_orch.lab.harness.experiment import Scale, discover, find
+from bot_orch.lab.paper.theory import (
     concentration,
     consistency,
     consistency_claims,
@@ -24,11 +24,11 @@ from bot_orch.experiments.paper.theory import (
     structure,
     temperature,
 )
-from bot_orch.experiments.paper.theory.regret import claims as regret_claims
-from bot_orch.experiments.paper.theory.regret import curves as regret
-from bot_orch.experiments.paper.theory.regret.cases import CASES
-from bot_orch.experiments.paper.theory.slopes import loglog_slope
-from bot_orch.experiments.paper.theory.verdicts import TheoremClaim, Verdict, judge
+from bot_orch.lab.paper.theory.regret import claims as regret_claims
+from bot_orch.lab.paper.theory.regret import curves as regret
+from bot_orch.lab.paper.theory.regret.cases import CASES
+from bot_orch.lab.paper.theory.slopes import loglog_slope
+from bot_orch.lab.paper.theory.verdicts import TheoremClaim, Verdict, judge
 from bot_orch.policies.base import Situation
 from bot_orch.policies.choice import softmax
 from bot_orch.policies.estimators import EMA, MeanReward

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bot_orch.arrays import allocate
-from bot_orch.environments.triage import (
+from bot_orch.lab.environments.triage import (
     HUMAN,
     PAPER_SPLIT,
     DeployableAlignment,
@@ -14,14 +14,14 @@ from bot_orch.environments.triage import (
     qualifies,
     stated_claims,
 )
-from bot_orch.experiments.harness.claim_threshold import ClaimThreshold
-from bot_orch.experiments.harness.counting import agreement
-from bot_orch.experiments.harness.experiment import Scale, discover
-from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.paper.triage.deferral import PairedDifference, paired, play_splits, table, threshold_rule
-from bot_orch.experiments.paper.triage.play import entrant
-from bot_orch.experiments.paper.triage.rules import RULES, LearnedThreshold, play_rule
-from bot_orch.experiments.paper.triage.worth import LEARNERS, in_words, plainly, worth_notes
+from bot_orch.lab.harness.claim_threshold import ClaimThreshold
+from bot_orch.lab.harness.counting import agreement
+from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.harness.simulate import simulate
+from bot_orch.lab.paper.triage.deferral import PairedDifference, paired, play_splits, table, threshold_rule
+from bot_orch.lab.paper.triage.play import entrant
+from bot_orch.lab.paper.triage.rules import RULES, LearnedThreshold, play_rule
+from bot_orch.lab.paper.triage.worth import LEARNERS, in_words, plainly, worth_notes
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys

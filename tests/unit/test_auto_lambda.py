@@ -9,7 +9,7 @@ from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.alignment.dual import AutoLambda
 from bot_orch.core.alignment.gaps import Gaps
 from bot_orch.core.alignment.units import Relative
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.rng import generator
 from bot_orch.transport import Cloud, Samples, Scalars, Sliced
 

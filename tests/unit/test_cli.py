@@ -12,9 +12,9 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.cli.main import build_parser
-from bot_orch.experiments.harness import runner
-from bot_orch.experiments.harness.experiment import discover
-from bot_orch.experiments.harness.tables import COLUMNS
+from bot_orch.lab.harness import runner
+from bot_orch.lab.harness.experiment import discover
+from bot_orch.lab.harness.tables import COLUMNS
 
 QUICK = ["reproduce", "--only", "triage-lambda", "--quick", "--quiet", "--jobs", "1"]
 
@@ -158,11 +158,11 @@ import pkgutil
 pkgutil.iter_modules = lambda path: interrupt()
 """,
     "while a command runs": """
-from bot_orch.experiments.harness import runner
+from bot_orch.lab.harness import runner
 runner.run_local = lambda jobs, processes: interrupt()
 """,
     "within source text that is executed": """
-from bot_orch.experiments.harness import runner
+from bot_orch.lab.harness import runner
 runner.run_local = lambda jobs, processes: exec("interrupt()", globals())
 """,
 }

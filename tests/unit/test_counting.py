@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bot_orch.experiments.harness.counting import agreement, agreement_words, chance_beyond, chance_inside
-from bot_orch.experiments.harness.experiment import Scale, discover
-from bot_orch.experiments.harness.tables import COLUMNS, Published, ResultRow, published
+from bot_orch.lab.harness.counting import agreement, agreement_words, chance_beyond, chance_inside
+from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.harness.tables import COLUMNS, Published, ResultRow, published
 
 
 def row(mean=1.0, std=0.5, seeds=5, paper=None, basis="prediction"):

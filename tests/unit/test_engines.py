@@ -9,11 +9,11 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.errors import BotOrchError, MissingExtraError
-from bot_orch.experiments.harness import engines, engines_ray
-from bot_orch.experiments.harness.experiment import Unit
+from bot_orch.lab.harness import engines, engines_ray
+from bot_orch.lab.harness.experiment import Unit
 
 SMALL = {"condition": "iid", "protocol": "paper", "seeds": 2, "method": "random"}
-TRIAGE = "bot_orch.experiments.paper.triage.play:run_triage"
+TRIAGE = "bot_orch.lab.paper.triage.play:run_triage"
 
 
 def test_one_process_and_a_pool_give_the_same_payloads():
@@ -50,7 +50,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 
 
 def test_ray_is_imported_only_when_used():
-    code = "import sys, bot_orch.experiments.harness.engines_ray"
+    code = "import sys, bot_orch.lab.harness.engines_ray"
     code += "; from bot_orch.cli.main import build_parser; build_parser()"
     code += "; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,9 +9,9 @@ from bot_orch import Labels, Orchestrator, Outcome, Task
 from bot_orch.arrays import allocate
 from bot_orch.core.alignment import Alignment, Reference, gaps
 from bot_orch.core.alignment.gaps import Gaps
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.auto import Auto
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import generator

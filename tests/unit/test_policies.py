@@ -5,9 +5,9 @@ import pytest
 
 from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
-from bot_orch.environments.stream import Stream
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.harness.simulate import simulate
+from bot_orch.lab.environments.stream import Stream
+from bot_orch.lab.harness.simulate import simulate
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.choice import (

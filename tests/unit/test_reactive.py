@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from bot_orch.environments.contract import Environment, Trial
-from bot_orch.environments.reactive import ReactiveTasks
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.harness.reactive import ReactiveEnvironment
-from bot_orch.experiments.harness.simulate import simulate
-from bot_orch.experiments.sweep.environments import environments
+from bot_orch.lab.environments.contract import Environment, Trial
+from bot_orch.lab.environments.reactive import ReactiveTasks
+from bot_orch.lab.harness.reactive import ReactiveEnvironment
+from bot_orch.lab.harness.simulate import simulate
+from bot_orch.lab.sweep.environments import environments
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 from bot_orch.testing import check_environment

@@ -9,13 +9,13 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.experiments.arena.run import run_one
-from bot_orch.experiments.harness import engines
-from bot_orch.experiments.harness.tables import COLUMNS
-from bot_orch.experiments.paper.triage.play import run_triage
-from bot_orch.experiments.sweep import environments as sweep_environments
-from bot_orch.experiments.sweep.run import run_cell
-from bot_orch.experiments.sweep.spec import read_sweep
+from bot_orch.lab.arena.run import run_one
+from bot_orch.lab.harness import engines
+from bot_orch.lab.harness.tables import COLUMNS
+from bot_orch.lab.paper.triage.play import run_triage
+from bot_orch.lab.sweep import environments as sweep_environments
+from bot_orch.lab.sweep.run import run_cell
+from bot_orch.lab.sweep.spec import read_sweep
 
 pytest.importorskip("yaml")
 

@@ -8,19 +8,19 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from bot_orch.environments.synthetic.alignment import (
+from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.synthetic.alignment import (
     REFERENCES,
     agent_cloud,
     places,
     reference_cloud,
     reference_places,
 )
-from bot_orch.environments.synthetic.episodes import draws, episodes, observed_alignment, realise
-from bot_orch.environments.synthetic.laws import SHAPES
-from bot_orch.environments.synthetic.noise import NOISE_FORMS, with_noise
-from bot_orch.environments.synthetic.settings import COMMON, ENVIRONMENTS, SETTINGS, calibrated, declared
-from bot_orch.environments.synthetic.tasks import half_moons, laws_by_segment, segments
-from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.synthetic.episodes import draws, episodes, observed_alignment, realise
+from bot_orch.lab.environments.synthetic.laws import SHAPES
+from bot_orch.lab.environments.synthetic.noise import NOISE_FORMS, with_noise
+from bot_orch.lab.environments.synthetic.settings import COMMON, ENVIRONMENTS, SETTINGS, calibrated, declared
+from bot_orch.lab.environments.synthetic.tasks import half_moons, laws_by_segment, segments
 from bot_orch.rng import generator
 from bot_orch.survival import GammaFrailty
 from bot_orch.transport import Barycenter, Cloud, Memory, Sliced

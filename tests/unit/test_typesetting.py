@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bot_orch.experiments.harness.typesetting import lettered, plain, typeset
+from bot_orch.lab.harness.typesetting import lettered, plain, typeset
 
 
 def read(html):

@@ -95,11 +95,11 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.experiments.arena.conditions import find_conditions
-    from bot_orch.experiments.arena.now import baseline_policy
-    from bot_orch.experiments.arena.registry import find_entrants
-    from bot_orch.experiments.arena.run import ArenaPlan, can_draw, run_arena
-    from bot_orch.experiments.arena.wanted import options_without_effect
+    from bot_orch.lab.arena.conditions import find_conditions
+    from bot_orch.lab.arena.now import baseline_policy
+    from bot_orch.lab.arena.registry import find_entrants
+    from bot_orch.lab.arena.run import ArenaPlan, can_draw, run_arena
+    from bot_orch.lab.arena.wanted import options_without_effect
 
     if arguments.list_policies:
         return _list()
@@ -166,7 +166,7 @@ def _report(out: Path, page: Path) -> None:
 
 def _found(paths: list[Path]) -> list[Path]:
     """Every matrix under the paths; what there is to say about reading them goes to stderr."""
-    from bot_orch.environments.matrix.find import expand, load_matrix
+    from bot_orch.lab.environments.matrix.find import expand, load_matrix
 
     found = expand(paths, _note)
     for path in found:
@@ -188,7 +188,7 @@ def _names(words: list[str] | None) -> list[str]:
 
 
 def _list() -> int:
-    from bot_orch.experiments.arena.registry import BASELINES, BUDGET_BASELINES, NOW_ABOUT, discover_entrants
+    from bot_orch.lab.arena.registry import BASELINES, BUDGET_BASELINES, NOW_ABOUT, discover_entrants
 
     for name, entrant in discover_entrants().items():
         where = "peer" if entrant.kind == "peer" else "ours" if entrant.default else "also"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bot_orch.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from bot_orch.experiments.paper.synthetic.calibration import Calibration
+    from bot_orch.lab.paper.synthetic.calibration import Calibration
 
 _DESCRIPTION = """\
 Fit the free parameters of the synthetic environments to the paper's Random column and oracle level, and to nothing
@@ -51,8 +51,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.environments.synthetic.settings import SETTINGS
-    from bot_orch.experiments.paper.synthetic.calibration import CALIBRATION_SEEDS, calibrate_all
+    from bot_orch.lab.environments.synthetic.settings import SETTINGS
+    from bot_orch.lab.paper.synthetic.calibration import CALIBRATION_SEEDS, calibrate_all
 
     if arguments.table:
         _print_table()
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_fit(fit: Calibration) -> None:
-    from bot_orch.environments.synthetic.settings import SETTINGS, calibrated
+    from bot_orch.lab.environments.synthetic.settings import SETTINGS, calibrated
 
     setting = fit.setting
     lines = [f"\n{setting.name}  (misfit {fit.misfit:.2f})", f"  {'fitted to':<20}{'paper':>10}{'+-':>9}{'fit':>10}"]
@@ -87,9 +87,9 @@ def _print_fit(fit: Calibration) -> None:
 
 
 def _print_sensitivity(seeds: range) -> None:
-    from bot_orch.environments.synthetic.settings import ENVIRONMENTS
-    from bot_orch.experiments.paper.synthetic.calibration import calibrate, predicted_ratio
-    from bot_orch.experiments.paper.synthetic.play import ratio
+    from bot_orch.lab.environments.synthetic.settings import ENVIRONMENTS
+    from bot_orch.lab.paper.synthetic.calibration import calibrate, predicted_ratio
+    from bot_orch.lab.paper.synthetic.play import ratio
 
     print("output_spread" + "".join(f"{name:>22}" for name in ENVIRONMENTS))  # noqa: T201
     for spread in (1.0, 6.0, 8.0, 10.0, 12.0):
@@ -100,7 +100,7 @@ def _print_sensitivity(seeds: range) -> None:
 
 
 def _print_refit() -> None:
-    from bot_orch.experiments.paper.synthetic import refit
+    from bot_orch.lab.paper.synthetic import refit
 
     found: dict[str, dict[refit.NoiseReading, float]] = {}
     for title, forms in (("the rule's candidates", refit.FORMS), ("tried afterwards", refit.LATER)):
@@ -132,7 +132,7 @@ def _print_refit() -> None:
 
 
 def _print_table() -> None:
-    from bot_orch.environments.synthetic.settings import declared
+    from bot_orch.lab.environments.synthetic.settings import declared
 
     for line in declared():
         print(f"{line.environment:<17} {line.name:<17} {line.value!s:<12} {line.source:<19} {line.why}")  # noqa: T201

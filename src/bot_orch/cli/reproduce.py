@@ -39,8 +39,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.experiments.harness.experiment import Scale, discover, find
-    from bot_orch.experiments.harness.runner import Plan, reproduce
+    from bot_orch.lab.harness.experiment import Scale, discover, find
+    from bot_orch.lab.harness.runner import Plan, reproduce
 
     if arguments.list:
         for experiment in discover().values():

@@ -58,9 +58,9 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.experiments.harness.engines import make_engine
-    from bot_orch.experiments.sweep.run import run_sweep
-    from bot_orch.experiments.sweep.spec import read_sweep
+    from bot_orch.lab.harness.engines import make_engine
+    from bot_orch.lab.sweep.run import run_sweep
+    from bot_orch.lab.sweep.spec import read_sweep
 
     if arguments.list:
         return _list()
@@ -85,8 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list() -> int:
-    from bot_orch.experiments.sweep.environments import environments
-    from bot_orch.experiments.sweep.spec import policy_settings
+    from bot_orch.lab.sweep.environments import environments
+    from bot_orch.lab.sweep.spec import policy_settings
     from bot_orch.policies.registry import available_policies
 
     for name in available_policies():

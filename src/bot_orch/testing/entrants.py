@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.harness.players import ReplayTrace
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import ReplayTrace
 from bot_orch.rng import generator
 
 __all__ = ["check_sees_only_chosen", "with_other_cells"]
@@ -26,9 +26,9 @@ def check_sees_only_chosen(run: Callable[[Replay], ReplayTrace], matrix: Matrix,
 
     Examples
     --------
-    >>> from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-    >>> from bot_orch.experiments.harness.players import play
-    >>> from bot_orch.experiments.arena.registry import discover_entrants
+    >>> from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+    >>> from bot_orch.lab.harness.players import play
+    >>> from bot_orch.lab.arena.registry import discover_entrants
     >>> matrix, build = gaming_matrix(GamingSettings(tasks=60)), discover_entrants()["linucb"].build
     >>> check_sees_only_chosen(lambda replay: play(build(replay.setup), replay), matrix)
     """

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome
-from bot_orch.experiments.harness.players import Pick, Player, PolicyPlayer, ReplayTrace, play
-from bot_orch.experiments.harness.replay_metrics import baseline, chosen, score
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay, RoundContext, RoundOutcome
+from bot_orch.lab.harness.players import Pick, Player, PolicyPlayer, ReplayTrace, play
+from bot_orch.lab.harness.replay_metrics import baseline, chosen, score
 from bot_orch.policies.registry import make_policy
 from bot_orch.testing.entrants import check_sees_only_chosen
 

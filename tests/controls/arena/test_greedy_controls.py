@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.entrants.greedy import Greedy
-from bot_orch.experiments.harness.players import Pick, play
+from bot_orch.lab.arena.entrants.greedy import Greedy
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay, RoundContext, RoundOutcome
+from bot_orch.lab.harness.players import Pick, play
 
 MEANS = np.linspace(0.0, 1.0, 50)
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot_orch.environments.matrix.features import prepare
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.live import live
-from bot_orch.experiments.harness.players import play
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix.features import prepare
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.live import live
+from bot_orch.lab.harness.players import play
 
 ROUNDS = 120
 

@@ -9,11 +9,11 @@ import pytest
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.core.alignment import Alignment
-from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
-from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import PolicyPlayer, ReplayTrace, alignment_for, play
-from bot_orch.experiments.harness.replay_metrics import chosen, score
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
+from bot_orch.lab.environments.replay.bandit import Replay, RoundContext, RoundOutcome
+from bot_orch.lab.harness.players import PolicyPlayer, ReplayTrace, alignment_for, play
+from bot_orch.lab.harness.replay_metrics import chosen, score
 from bot_orch.policies.auto import Auto
 from bot_orch.survival.causes import Cause
 from bot_orch.testing.entrants import check_sees_only_chosen

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bot_orch.environments.matrix.arff import parse_arff
-from bot_orch.environments.matrix.aslib import read_scenario
 from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.matrix.arff import parse_arff
+from bot_orch.lab.environments.matrix.aslib import read_scenario
 from bot_orch.survival import Cause
 
 RUNS = """\

@@ -11,16 +11,16 @@ import pytest
 from bot_orch.arrays import allocate
 from bot_orch.core.completion.model import Completion
 from bot_orch.core.completion.patience import SHARES, completed_shares, patience_share
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays, write_npz
-from bot_orch.environments.replay.attempts import AttemptReplay
-from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.arena.run import ArenaPlan, run_arena, run_one
-from bot_orch.experiments.harness.attempts import attempt_readers, play_attempts_of
-from bot_orch.experiments.harness.players import play
-from bot_orch.experiments.harness.replay_metrics import chosen, score
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.arena.run import ArenaPlan, run_arena, run_one
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays, write_npz
+from bot_orch.lab.environments.replay.attempts import AttemptReplay
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.attempts import attempt_readers, play_attempts_of
+from bot_orch.lab.harness.players import play
+from bot_orch.lab.harness.replay_metrics import chosen, score
 from bot_orch.types import Outcome
 
 BOTH = np.array([True, True])

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from bot_orch.arrays import Floats
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
-from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.base import Choice, Feedback, Situation
 from bot_orch.policies.uniform import Uniform
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from bot_orch.cli import main
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix.npz import write_npz
-from bot_orch.experiments.arena.run import ArenaPlan, run_arena
+from bot_orch.lab.arena.run import ArenaPlan, run_arena
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.matrix.npz import write_npz
 
 pytest.importorskip("matplotlib")
 
@@ -144,7 +144,7 @@ def test_a_worker_that_is_killed_is_one_line(
     def killed(*_: object, **__: object) -> None:
         raise BrokenProcessPool("a process in the pool was terminated abruptly")
 
-    monkeypatch.setattr("bot_orch.experiments.arena.run.run_missing", killed)
+    monkeypatch.setattr("bot_orch.lab.arena.run.run_missing", killed)
     assert _arena(data / "plain.npz", "--policies", "ucb1", "--seeds", 2, "--jobs", 2, "--out", tmp_path / "out") == 2
     error = capsys.readouterr().err
     assert "a worker process was killed; run the same command again" in error

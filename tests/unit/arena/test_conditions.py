@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from bot_orch.cli import main
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix.model import Matrix, RuntimeOutcomes
-from bot_orch.environments.replay.bandit import Replay, RoundContext, RoundOutcome, Setup
-from bot_orch.environments.replay.staged import NEVER, Stage, StagedReplay, unrolled
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.conditions import CONDITIONS, find_conditions, play_staged, staged
-from bot_orch.experiments.arena.conditions.play import rounds_under, score_staged
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.live import LivePlayer, live
-from bot_orch.experiments.harness.players import Pick, Player, PolicyPlayer, play
-from bot_orch.experiments.harness.replay_metrics import chosen, score
+from bot_orch.lab.arena.conditions import CONDITIONS, find_conditions, play_staged, staged
+from bot_orch.lab.arena.conditions.play import rounds_under, score_staged
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
+from bot_orch.lab.environments.replay.bandit import Replay, RoundContext, RoundOutcome, Setup
+from bot_orch.lab.environments.replay.staged import NEVER, Stage, StagedReplay, unrolled
+from bot_orch.lab.harness.live import LivePlayer, live
+from bot_orch.lab.harness.players import Pick, Player, PolicyPlayer, play
+from bot_orch.lab.harness.replay_metrics import chosen, score
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays
-from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.experiments.arena.registry import Entrant, discover_entrants, find_entrants, register
-from bot_orch.experiments.harness.players import PolicyPlayer, ReplayTrace, play
+from bot_orch.lab.arena.registry import Entrant, discover_entrants, find_entrants, register
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import PolicyPlayer, ReplayTrace, play
 from bot_orch.policies.registry import make_policy
 from bot_orch.testing.entrants import check_sees_only_chosen
 
@@ -129,7 +129,7 @@ def test_an_entrant_of_ones_own() -> None:
     try:
         assert discover_entrants()["mine"] is mine
     finally:
-        from bot_orch.experiments.arena import registry
+        from bot_orch.lab.arena import registry
 
         registry._extra.pop("mine")
 

@@ -7,7 +7,7 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena import league_frame, results_frame
+from bot_orch.lab.arena import league_frame, results_frame
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Arrival, Replay, RoundOutcome
-from bot_orch.experiments.arena.entrants.greedy import Greedy, pool_size
-from bot_orch.experiments.arena.league import league
-from bot_orch.experiments.arena.registry import discover_entrants, find_entrants
-from bot_orch.experiments.arena.run import run_one
-from bot_orch.experiments.harness.players import ReplayTrace, play
+from bot_orch.lab.arena.entrants.greedy import Greedy, pool_size
+from bot_orch.lab.arena.league import league
+from bot_orch.lab.arena.registry import discover_entrants, find_entrants
+from bot_orch.lab.arena.run import run_one
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Arrival, Replay, RoundOutcome
+from bot_orch.lab.harness.players import ReplayTrace, play
 
 NAMES = ("optimistic-greedy", "subsampled-greedy")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bot_orch.environments.replay.bandit import Setup
-from bot_orch.experiments.arena.entrants.peer_km_thompson import KaplanMeierThompson
+from bot_orch.lab.arena.entrants.peer_km_thompson import KaplanMeierThompson
+from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.rng import derive_keys
 
 MEAN_DELAY, CONVERTS = 20.0, (0.3, 0.6)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix.features import prepare
-from bot_orch.environments.matrix.find import data_paths, expand, load_matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.matrix.features import prepare
+from bot_orch.lab.environments.matrix.find import data_paths, expand, load_matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.survival import Cause
 
 R = np.array([[0.0, 1.0], [0.5, 0.25], [1.0, 0.0]])

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.league import COLUMNS, csv_text, league
-from bot_orch.experiments.harness.replay_metrics import baseline, chosen, score
+from bot_orch.lab.arena.league import COLUMNS, csv_text, league
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.replay_metrics import baseline, chosen, score
 
 R = np.array([[1.0, 0.0, 0.5], [0.5, 0.25, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.5]])
 
@@ -110,7 +110,7 @@ def test_league_orders_counts_and_leaves_baselines_out() -> None:
 
 def test_curves_end_within_the_frame_and_titles_over_their_panel() -> None:
     pytest.importorskip("matplotlib")
-    from bot_orch.experiments.arena.plots import draw_curves
+    from bot_orch.lab.arena.plots import draw_curves
 
     def curve(level: float) -> dict[str, Any]:
         return _payload([level]) | {"curve": {"round": [1, 2], "mean": [50.0, level], "std": [0.0, 0.0]}}

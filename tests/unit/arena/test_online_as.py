@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bot_orch.environments.matrix.npz import matrix_from_arrays
-from bot_orch.environments.replay.bandit import Replay
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.entrants.peer_online_as import DegrootePlayer
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.arena.runtime_models import (
+from bot_orch.lab.arena.entrants.peer_online_as import DegrootePlayer
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.arena.runtime_models import (
     LeastSquaresRuntimes,
     LogLinearRuntimes,
     expected_par10,
     imputed_beyond,
     unit_vectors,
 )
-from bot_orch.experiments.harness.players import play
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.players import play
 from bot_orch.testing import check_sees_only_chosen
 
 NAMES = ("tornede-thompson", "tornede-thompson-bj", "degroote-linear")

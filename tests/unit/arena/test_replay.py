@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bot_orch.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays
-from bot_orch.environments.replay.bandit import Replay, task_order
-from bot_orch.environments.replay.signal import KaplanMeierSignal, LogUniformSignal
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays
+from bot_orch.lab.environments.replay.bandit import Replay, task_order
+from bot_orch.lab.environments.replay.signal import KaplanMeierSignal, LogUniformSignal
+from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.registry import make_policy
 from bot_orch.survival import Cause
 

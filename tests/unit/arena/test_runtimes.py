@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.environments.replay.signal import Par10Signal
 from bot_orch.errors import InvalidInputError
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.arena.run import run_one
-from bot_orch.experiments.harness.replay_metrics import baseline, baseline_readers, chosen, score
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.arena.run import run_one
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.environments.replay.signal import Par10Signal
+from bot_orch.lab.harness.replay_metrics import baseline, baseline_readers, chosen, score
 
 
 def runtimes(**more: Any) -> Matrix:

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bot_orch.cli import main
-from bot_orch.environments.matrix import Matrix, from_frame, load, write_npz
 from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.lab.environments.matrix import Matrix, from_frame, load, write_npz
 
 LONG = """task,agent,reward,cost,seconds,text,claim
 1,small,0.5,0.001,1,"first

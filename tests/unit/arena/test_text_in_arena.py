@@ -13,16 +13,16 @@ import pytest
 from bot_orch import Orchestrator, Task
 from bot_orch.arrays import Floats
 from bot_orch.encoders import HashedWords, spread_words
-from bot_orch.environments.matrix import context
-from bot_orch.environments.matrix.context import context_of, encoded_texts, inputs_of
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
-from bot_orch.environments.replay.bandit import Arrival, Replay
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.experiments.arena.entrants.peer_vw import VowpalWabbit
-from bot_orch.experiments.arena.per_seed import Learner, PerSeedPlayer
-from bot_orch.experiments.arena.registry import discover_entrants
-from bot_orch.experiments.harness.players import PolicyPlayer, play
+from bot_orch.lab.arena.entrants.peer_vw import VowpalWabbit
+from bot_orch.lab.arena.per_seed import Learner, PerSeedPlayer
+from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.environments.matrix import context
+from bot_orch.lab.environments.matrix.context import context_of, encoded_texts, inputs_of
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
+from bot_orch.lab.environments.replay.bandit import Arrival, Replay
+from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.registry import make_policy
 
 R = np.array([[0.0, 1.0], [0.5, 0.25], [1.0, 0.0]])

@@ -8,13 +8,13 @@ import pytest
 
 from bot_orch import Orchestrator
 from bot_orch.cli import main
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.replay.bandit import Replay
-from bot_orch.experiments.arena.plane import has_plane, plane_points
-from bot_orch.experiments.arena.run import ArenaPlan, run_arena
-from bot_orch.experiments.arena.verdict import difference, pays_from, verdicts
-from bot_orch.experiments.arena.warm import warm_start
-from bot_orch.experiments.harness.paired import fixed_agent, net_weight, scored
+from bot_orch.lab.arena.plane import has_plane, plane_points
+from bot_orch.lab.arena.run import ArenaPlan, run_arena
+from bot_orch.lab.arena.verdict import difference, pays_from, verdicts
+from bot_orch.lab.arena.warm import warm_start
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.paired import fixed_agent, net_weight, scored
 
 
 def toy(tasks=200, seed=0):

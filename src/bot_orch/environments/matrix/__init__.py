@@ -1,8 +1,0 @@
-"""Outcome matrices: what every agent did on every task, from CSV, Parquet, DataFrames, npz and ASlib files."""
-
-from bot_orch.environments.matrix.find import load
-from bot_orch.environments.matrix.model import Matrix
-from bot_orch.environments.matrix.npz import write_npz
-from bot_orch.environments.matrix.sheets.read import from_frame
-
-__all__ = ["Matrix", "from_frame", "load", "write_npz"]

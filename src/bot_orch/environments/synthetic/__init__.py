@@ -1,6 +1,0 @@
-"""The paper's synthetic environments."""
-
-from bot_orch.environments.synthetic.episodes import episodes, observed_alignment
-from bot_orch.environments.synthetic.settings import ENVIRONMENTS, SETTINGS
-
-__all__ = ["ENVIRONMENTS", "SETTINGS", "episodes", "observed_alignment"]

@@ -1,1 +1,0 @@
-"""Experiments: settings, runner, tables, figures, report."""

@@ -1,7 +1,0 @@
-"""The arena: policies and peers replayed over matrices of real outcomes."""
-
-from bot_orch.experiments.arena.frames import league_frame, results_frame
-from bot_orch.experiments.arena.registry import Entrant, discover_entrants
-from bot_orch.experiments.harness.players import Pick, Player, PolicyPlayer, play
-
-__all__ = ["Entrant", "Pick", "Player", "PolicyPlayer", "discover_entrants", "league_frame", "play", "results_frame"]

@@ -1,0 +1,85 @@
+"""Conditions by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+
+import numpy as np
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.lab.arena.conditions import agents, arrivals, poisoned, runs
+from bot_orch.lab.environments.replay.staged import Stage
+
+__all__ = ["CONDITIONS", "PLAIN", "Condition", "find_conditions"]
+
+#: The name of no condition: the replay as it is.
+PLAIN = "plain"
+Change = Callable[[Stage, np.random.Generator], Stage]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What happens in the replay: a name (``group`` or ``group/variant``), a sentence, and the change of a stage.
+
+    ``draws``: the condition whose random numbers it shares.
+    """
+
+    name: str
+    about: str
+    change: Change
+    _: KW_ONLY
+    draws: str | None = None
+
+    @property
+    def group(self) -> str:
+        """The name without the variant."""
+        return self.name.partition("/")[0]
+
+
+_POISONED = {
+    "constant": "one agent with a constant output is judged best and worth 0.05; a tenth of the rounds is audited",
+    "copy": "the same with an agent that hands the prompt back",
+    "imitate": "the same with an agent that shows the outputs of the weakest agent, and is worth as much",
+    "sleeper": "the same with an agent that is as good as the best in the first half and a constant then",
+    "collusion": "as many constant agents as honest ones (at most 20), all alike",
+}
+_ALL = (
+    Condition("delayed", "outcomes come 100 rounds late on average, those of the best agent latest", arrivals.delayed),
+    Condition("censored/missing", "half of the outcomes never come", arrivals.missing),
+    Condition(
+        "censored/patience",
+        "calls beyond a patience that 70 % of completions meet are cut off and earn zero",
+        arrivals.patience,
+    ),
+    Condition(
+        "dead-agent",
+        "the best agent times out after a third of the rounds, the second best from the start",
+        arrivals.dead_agent,
+    ),
+    Condition("drifting", "half-way the agents change places, best with worst", agents.drifting),
+    Condition("cold-start", "the best agent joins after a third of the rounds, another one later", agents.cold_start),
+    *(Condition(f"poisoned/{kind}", about, partial(poisoned.poisoned, kind=kind)) for kind, about in _POISONED.items()),
+    Condition("restart", "delayed, with two restarts from saved state", runs.restart, draws="delayed"),
+    Condition("long", "20 000 rounds by repeated passes, noise redrawn", runs.long_run),
+)
+CONDITIONS: dict[str, Condition] = {condition.name: condition for condition in _ALL}
+
+
+def find_conditions(names: Sequence[str]) -> list[str]:
+    """Conditions by name, by group or ``all``, behind ``plain``, the replay as it is, which is always played.
+
+    Examples
+    --------
+    >>> find_conditions(["censored"])
+    ['plain', 'censored/missing', 'censored/patience']
+    """
+    chosen = [PLAIN]
+    for name in names:
+        found = [each.name for each in _ALL if name in ("all", each.name, each.group)]
+        if not found and name != PLAIN:
+            groups = ", ".join(dict.fromkeys(each.group for each in _ALL))
+            raise InvalidInputError("--conditions", f"no condition {name!r}", f"choose among {PLAIN}, {groups}, or all")
+        chosen += found
+    return list(dict.fromkeys(chosen))

@@ -1,0 +1,108 @@
+"""Find an entrant by name and build its player."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache, partial
+from typing import Literal
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.replay.bandit import Setup
+from bot_orch.lab.harness.players import Player, PolicyPlayer
+from bot_orch.policies.registry import available_policies, make_policy
+
+__all__ = [
+    "BASELINES",
+    "BEST_SINGLE",
+    "BUDGET_BASELINES",
+    "NOW_ABOUT",
+    "Entrant",
+    "discover_entrants",
+    "find_entrants",
+    "register",
+]
+
+Kind = Literal["ours", "peer", "baseline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A policy or a peer with its settings: a name, one sentence about it, and how to build its player for a replay.
+
+    ``default`` entrants play when ``--policies`` names none; a ``peer`` wraps another library.
+    """
+
+    name: str
+    about: str
+    build: Callable[[Setup], Player]
+    _: KW_ONLY
+    kind: Kind = "ours"
+    default: bool = True
+
+
+BEST_SINGLE = "best-single"
+#: Reported beside every result; computed, not played.
+BASELINES = {
+    BEST_SINGLE: "the best single agent on the tasks played, known in hindsight: by mean reward, and by solved, "
+    "par10 and true_reward in the columns of these",
+    "random": "the expected result of choosing evenly among eligible agents",
+    "oracle": "the best agent of every task",
+}
+#: Reported too: what the user does now.
+NOW_ABOUT = "always one agent: that of --baseline, else the most expensive, else the first of the file"
+#: Reported beside those where a budget is given.
+BUDGET_BASELINES = {
+    "cheapest": "the single agent with the lowest mean cost",
+    "hull": "the best mix of two fixed agents within the budget, known in hindsight",
+    "oracle-budget": "the best agents within the budget, with every outcome known",
+}
+_extra: dict[str, Entrant] = {}
+
+
+def register(entrant: Entrant) -> Entrant:
+    """Make an entrant of your own known in this process; a module in ``arena.entrants`` is known in every process."""
+    _extra[entrant.name] = entrant
+    return entrant
+
+
+def discover_entrants() -> dict[str, Entrant]:
+    """Every entrant by name: modules of ``arena.entrants``, then any other policy of the package, then registered."""
+    found = dict(_shipped())
+    for name in available_policies():
+        if name not in found and name not in BASELINES:
+            found[name] = Entrant(name, "with its default settings", partial(_plain, name), default=False)
+    return {**found, **_extra}
+
+
+def find_entrants(names: Sequence[str] | None) -> list[str]:
+    """The names asked for, in order, checked; by default every default entrant of ours."""
+    known = discover_entrants()
+    if not names:
+        return [name for name, entrant in known.items() if entrant.default and entrant.kind == "ours"]
+    chosen: list[str] = []
+    for name in names:
+        if name in ("all", "ours", "peers"):
+            kinds = {"all": ("ours", "peer"), "ours": ("ours",), "peers": ("peer",)}[name]
+            chosen += [key for key, entrant in known.items() if entrant.default and entrant.kind in kinds]
+        elif name in known:
+            chosen.append(name)
+        elif name not in BASELINES and name not in BUDGET_BASELINES:  # those are always reported
+            raise InvalidInputError("--policies", f"no policy {name!r}", "see bot-orch arena --list-policies")
+    return list(dict.fromkeys(chosen))
+
+
+def _plain(name: str, setup: Setup) -> Player:
+    return PolicyPlayer(make_policy(name), setup)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, Entrant]:
+    package = importlib.import_module("bot_orch.lab.arena.entrants")
+    found: dict[str, Entrant] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+        for entrant in importlib.import_module(f"{package.__name__}.{module}").ENTRANTS:
+            found[entrant.name] = entrant
+    return found

@@ -1,0 +1,126 @@
+"""A warm start on half of a table: what a user who holds the table can do before the first request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats, Ints
+from bot_orch.core.constraints import Objective
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.lab.environments.matrix.context import inputs_of
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.paired import net_weight, task_groups
+from bot_orch.lab.harness.replay_metrics import dollars
+from bot_orch.rng import derive_key
+from bot_orch.types import Agent, Outcome, Task
+
+__all__ = ["FEWEST", "warm_start"]
+
+_SEEDS = 5  # routers are played one by one, as a user runs them
+FEWEST = 20  # tasks: with fewer, equal rewards by chance make intervals of no width
+
+
+def warm_start(replay: Replay) -> dict[str, Any] | None:
+    """Teach the default router the first half of the tasks, play the rest; the best single agent of that half beside.
+
+    None for runtimes, for tasks that are played more than once, and for fewer than forty.
+    """
+    matrix, half = replay.matrix, replay.rounds // 2
+    if matrix.runtime_only or replay.rounds > len(matrix.playable) or half < FEWEST:
+        return None
+    values, weight = {"reward": matrix.reward}, net_weight(replay)
+    if matrix.cost_usd is not None:
+        values["cost_usd"] = dollars(replay)
+    if weight:
+        values["net"] = matrix.reward - weight * dollars(replay)
+    metric = "net" if weight else "reward"
+    seeds, tasks, anyone = replay.seeds[:_SEEDS], _tasks(matrix), _anyone(matrix, values)
+    ours, theirs, names = _Sums(matrix, values), _Sums(matrix, values), Counter[str]()
+    for column, seed in enumerate(seeds):
+        taught, played = replay.rows[:half, column], replay.rows[half:, column]
+        single = int(np.argmax(_means(matrix, values[metric], taught)))
+        names[matrix.agents[single]] += 1
+        chosen = _played(matrix, tasks, taught, played=played, seed=seed, weight=weight)
+        able = matrix.eligible[played, single]
+        ours.add(played, {name: array[played, chosen] for name, array in values.items()})
+        theirs.add(
+            played,
+            {name: np.where(able, array[played, single], anyone[name][played]) for name, array in values.items()},
+        )
+    agent = names.most_common(1)[0][0]
+    about = {"taught": half, "played": replay.rounds - half, "seeds": len(seeds), "agent": agent, "metric": metric}
+    return {**about, "policy": ours.payload(), "single": theirs.payload()}
+
+
+class _Sums:
+    """Sums by group of tasks and means by seed, in the form of a payload that can be compared."""
+
+    def __init__(self, matrix: Matrix, values: dict[str, Floats]) -> None:
+        self._group = task_groups(matrix)
+        size = int(self._group.max()) + 1
+        self._n: Floats = np.zeros(size)
+        self._sum = {name: np.zeros(size) for name in values}
+        self._mean: dict[str, list[float]] = {name: [] for name in values}
+
+    def add(self, rows: Ints, got: dict[str, Floats]) -> None:
+        np.add.at(self._n, self._group[rows], 1.0)
+        for name, each in got.items():
+            np.add.at(self._sum[name], self._group[rows], each)
+            self._mean[name].append(float(each.mean()))
+
+    def payload(self) -> dict[str, Any]:
+        groups = {name: {"n": self._n.tolist(), "sum": total.tolist()} for name, total in self._sum.items()}
+        return {"groups": groups, "metrics": self._mean}
+
+
+def _played(matrix: Matrix, tasks: list[Task], taught: Ints, *, played: Ints, seed: int, weight: float) -> Ints:
+    """The agents that ``Orchestrator(agents)`` chooses for the tasks played, after ``learn_from`` those taught."""
+    names, index = list(matrix.agents), {name: at for at, name in enumerate(matrix.agents)}
+    key = derive_key("arena warm", seed) >> 1
+    usd = _means(matrix, matrix.cost_usd, taught) if weight and matrix.cost_usd is not None else [None] * len(names)
+    agents = [
+        Agent(name, price=None if price is None else max(0.0, price)) for name, price in zip(names, usd, strict=True)
+    ]
+    router = Orchestrator(agents, seed=key, objective=Objective(usd=weight), ids="derived")
+    known = np.where(matrix.eligible, matrix.reward, np.nan)
+    has_context = bool(tasks[0].features) or tasks[0].text is not None
+    router.learn_from(known[taught], tasks=[tasks[row] for row in taught] if has_context else None)
+    chosen = np.empty(len(played), dtype=np.int64)
+    for place, row in enumerate(played):
+        able = matrix.eligible[row]
+        eligible = None if able.all() else [name for name, can in zip(names, able, strict=True) if can]
+        decision = router.decide(tasks[row], eligible)
+        chosen[place] = at = index[decision.agent]
+        paid = np.nan if matrix.cost_usd is None else float(matrix.cost_usd[row, at])
+        reward = float(matrix.reward[row, at])
+        router.observe(decision.id, Outcome.completed(reward, cost_usd=paid if np.isfinite(paid) else None))
+    return chosen
+
+
+def _tasks(matrix: Matrix) -> list[Task]:
+    """The tasks as a user hands them over: own numbers and text."""
+    inputs = inputs_of(matrix)
+    own: Floats = np.zeros((matrix.n_tasks, 0)) if inputs is None else inputs.values[:, : inputs.own]
+    texts = [None] * matrix.n_tasks if matrix.text is None else [str(text) for text in matrix.text]
+    return [Task(features=tuple(row.tolist()), text=text) for row, text in zip(own, texts, strict=True)]
+
+
+def _means(matrix: Matrix, values: Floats, rows: Ints) -> Floats:
+    """Mean of every agent over the tasks of ``rows`` that it can take; the least for one that can take none."""
+    known = matrix.eligible[rows] & np.isfinite(values[rows])
+    count = known.sum(axis=0)
+    total = np.where(known, values[rows], 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), -np.inf)
+
+
+def _anyone(matrix: Matrix, values: dict[str, Floats]) -> dict[str, Floats]:
+    """What a random agent gets of every task, for those that the single agent cannot take."""
+    found = {}
+    for name, array in values.items():
+        known = matrix.eligible & np.isfinite(array)
+        found[name] = np.where(known, array, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return found

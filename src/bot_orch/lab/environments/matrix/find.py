@@ -1,0 +1,114 @@
+"""Find matrices: files, ASlib folders, folders of files, and the paths in ``BOT_ORCH_DATA``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.files import path_of
+from bot_orch.lab.environments.matrix.aslib import is_scenario, read_scenario
+from bot_orch.lab.environments.matrix.model import Matrix
+from bot_orch.lab.environments.matrix.npz import read_npz
+from bot_orch.lab.environments.matrix.sheets.read import SUFFIXES, read_table
+
+__all__ = ["data_paths", "dataset_name", "expand", "fingerprint", "load", "load_matrix"]
+
+_REMEDY = "pass .csv, .parquet or .npz files, ASlib folders, or folders of them"
+
+
+def data_paths() -> list[Path]:
+    """The paths in ``BOT_ORCH_DATA``, a list with the separator of ``PATH``; empty if it is not set."""
+    return [Path(word) for word in os.environ.get("BOT_ORCH_DATA", "").split(os.pathsep) if word]
+
+
+def expand(paths: Sequence[Path], tell: Callable[[str], None] | None = None) -> list[Path]:
+    """Every matrix under the paths, in order; those in ``BOT_ORCH_DATA`` if no path is given.
+
+    ``tell`` is called with what to say about files of a folder that are not read.
+    """
+    if not paths:
+        paths = data_paths()
+        if not paths:
+            problem, remedy = "none given", f"{_REMEDY}, or set BOT_ORCH_DATA to a list of paths"
+            raise InvalidInputError("PATH", problem, remedy)
+        for path in paths:
+            if not path.exists():
+                raise InvalidInputError("BOT_ORCH_DATA", f"{path} does not exist", "name files and folders that do")
+    found = [file for path in paths for file in _expand_one(path, tell)]
+    names = [dataset_name(path) for path in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInputError("PATH", f"two data sets are called {name!r}", "pass it once, or rename one")
+    return found
+
+
+def _expand_one(path: Path, tell: Callable[[str], None] | None) -> list[Path]:
+    if path.is_dir():
+        return [path] if is_scenario(path) else _in_folder(path, tell)
+    if not path.exists():
+        raise InvalidInputError(str(path), "does not exist", _REMEDY)
+    if path.suffix.lower() not in (".npz", *SUFFIXES):
+        remedy = "save it as CSV UTF-8" if path.suffix in (".xlsx", ".xls", ".ods") else _REMEDY
+        raise InvalidInputError(str(path), "is no matrix file", remedy)
+    return [path]
+
+
+def _in_folder(folder: Path, tell: Callable[[str], None] | None) -> list[Path]:
+    """Archives and ASlib scenarios; tables only where there are none, as they often lie there as descriptions."""
+    seen = sorted(child for child in folder.iterdir() if not child.name.startswith("."))  # hidden: not data sets
+    archives = [child for child in seen if child.suffix == ".npz" or is_scenario(child)]
+    tables = [child for child in seen if child.suffix.lower() in SUFFIXES and child.is_file()]
+    if not archives and not tables:
+        raise InvalidInputError(str(folder), "holds no matrix file and no ASlib scenario", _REMEDY)
+    if archives and tables and tell is not None:
+        names = ", ".join(child.name for child in tables)
+        tell(f"{folder.name}: not read beside .npz files: {names} (pass their paths to read them)")
+    return archives or tables
+
+
+def dataset_name(path: Path) -> str:
+    """What results call the data set."""
+    return path.stem if path.suffix.lower() in (".npz", *SUFFIXES) else path.resolve().name
+
+
+def fingerprint(path: Path) -> str:
+    """A digest of the contents of a file or an ASlib folder, wherever it lies."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def load(path: str | Path) -> Matrix:
+    """The matrix in a CSV, Parquet or ``.npz`` file or an ASlib folder; an error names file, column, row and remedy.
+
+    ``notes`` of the matrix says what was read as what, and names what was not read.
+    """
+    (found,) = _one(path_of(path))
+    return load_matrix(found)
+
+
+def _one(path: Path) -> list[Path]:
+    found = _expand_one(path, None)
+    if found != [path]:
+        raise InvalidInputError(str(path), f"is a folder of {len(found)} data sets", "load one at a time")
+    return found
+
+
+def load_matrix(path: Path) -> Matrix:
+    """Read a file or an ASlib folder; the last few are kept in memory."""
+    modified = (path / "algorithm_runs.arff" if path.is_dir() else path).stat().st_mtime_ns
+    return _load(path.resolve(), modified)
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, modified_ns: int) -> Matrix:
+    del modified_ns
+    if path.is_dir():
+        return read_scenario(path)
+    return read_npz(path) if path.suffix == ".npz" else read_table(path)

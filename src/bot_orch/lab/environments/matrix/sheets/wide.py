@@ -1,0 +1,132 @@
+"""Tables with a row per task and a column per agent, the reward; dollars and seconds beside it by suffix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.lab.environments.matrix.sheets.cells import Kind, is_missing, looks_numeric, numbers_of, words_of
+from bot_orch.lab.environments.matrix.sheets.columns import (
+    ASIDE,
+    FEATURE,
+    GROUP,
+    SUMMARIES,
+    named_role,
+    plain,
+    role_of,
+    split_role,
+)
+from bot_orch.lab.environments.matrix.sheets.left_out import columns_not_read
+from bot_orch.lab.environments.matrix.sheets.long import MOST_CELLS
+from bot_orch.lab.environments.matrix.sheets.sheet import Sheet
+
+__all__ = ["arrays_of_wide"]
+
+_KINDS: dict[str, Kind] = {
+    "cost_usd": "amount",
+    "seconds": "amount",
+    "milliseconds": "amount",
+    "claim": "unit",
+    "true_reward": "unit",
+}
+_OUTCOMES = ("reward", "cost_usd", "seconds", "milliseconds", "claim", "true_reward")
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def arrays_of_wide(sheet: Sheet) -> tuple[Arrays, list[str]]:
+    """The arrays of a matrix, and what to tell the user about the reading."""
+    text = next(iter(role_of(sheet.columns, "text")), None)
+    ids = role_of(sheet.columns, "task")
+    features = [name for name in sheet.columns if name.lower().startswith(FEATURE)]
+    groups = [name for name in sheet.columns if name.lower().startswith(GROUP) and name not in ids]
+    outcomes = _outcomes(sheet, {*ids, *features, *groups})
+    agents = list(outcomes["reward"])
+    if len(agents) * sheet.n_rows > MOST_CELLS:
+        raise InvalidInputError(
+            sheet.name, f"has {sheet.n_rows} tasks x {len(agents)} agents", f"pass {MOST_CELLS:,} cells at most"
+        )
+    arrays: Arrays = {"agent": np.array(agents)}
+    hint = "; if it is no agent's reward, drop the column or begin its name with feature_ or task_"
+    arrays["reward"] = np.column_stack(
+        [numbers_of(sheet, column, "unit", hint=hint) for column in outcomes["reward"].values()]
+    )
+    for role, kind in _KINDS.items():
+        if outcomes[role]:
+            arrays[role] = np.column_stack([_column(sheet, outcomes[role].get(agent), kind) for agent in agents])
+    if text is not None:
+        arrays["text"] = np.array(["" if is_missing(cell) else str(cell) for cell in sheet.columns[text]])
+    if features:
+        columns = [numbers_of(sheet, name, "number") for name in features]
+        arrays |= {"features": np.column_stack(columns), "feature_name": np.array(features)}
+    arrays |= {name.lower(): np.array(words_of(sheet, name), dtype=str) for name in groups}
+    used = {column for columns in outcomes.values() for column in columns.values()}
+    read = {*used, *ids, *features, *groups, *([] if text is None else [text])}
+    notes = [_summary(sheet, outcomes, text), *_repeated(sheet, ids), *_sums(sheet, ids)]
+    return arrays, [*notes, *columns_not_read([name for name in sheet.columns if name not in read])]
+
+
+def _column(sheet: Sheet, column: str | None, kind: Kind) -> npt.NDArray[np.float64]:
+    return np.full(sheet.n_rows, np.nan) if column is None else numbers_of(sheet, column, kind)
+
+
+def _outcomes(sheet: Sheet, known: set[str]) -> dict[str, dict[str, str]]:
+    """By role, the column of every agent."""
+    found: dict[str, dict[str, str]] = {role: {} for role in _OUTCOMES}
+    parts = []
+    for name in sheet.columns:
+        if name in known or plain(name) in ASIDE or named_role(name) in ("text", "trial", "task"):
+            continue
+        if named_role(name) in _OUTCOMES:
+            problem = "is the outcome of one agent, and no column names the agent"
+            remedy = "add a column agent (or model), or call the column as its agent: a column per agent"
+            raise InvalidInputError(sheet.place(name), problem, remedy)
+        part = split_role(name)
+        if part is not None:
+            parts.append((name, *part))
+        elif looks_numeric(sheet, name):
+            found["reward"][name] = name
+    for name, agent, role in parts:  # columns of a role that have an agent, or are one
+        if role == "reward" and looks_numeric(sheet, name):
+            found["reward"].setdefault(agent, name)
+    for name, agent, role in parts:
+        if role != "reward" and agent in found["reward"]:
+            found[role].setdefault(agent, name)
+    if not found["reward"]:
+        few = ", ".join(map(repr, list(sheet.columns)[:8]))
+        problem = f"no column holds rewards (columns: {few})"
+        remedy = "give every agent a column of rewards in [0, 1], or write task, agent and reward in columns"
+        raise InvalidInputError(sheet.name, problem, remedy)
+    if found["seconds"]:
+        found["milliseconds"] = {}
+    return found
+
+
+def _repeated(sheet: Sheet, ids: list[str]) -> list[str]:
+    if not ids:
+        return []
+    words = list(zip(*(words_of(sheet, name) for name in ids), strict=True))
+    again = len(words) - len(set(words))
+    return [f"{again} rows repeat the task of another row: every row counts as a task of its own"] if again else []
+
+
+def _sums(sheet: Sheet, ids: list[str]) -> list[str]:
+    """A last row that is called a summary is read: tasks may be called so too."""
+    last = sheet.n_rows - 1
+    return [
+        f"{sheet.place(name, last)}: is {word!r}; delete the row if it is no task"
+        for name, word in ((name, words_of(sheet, name)[last]) for name in ids)
+        if plain(word) in SUMMARIES
+    ]
+
+
+def _summary(sheet: Sheet, outcomes: dict[str, dict[str, str]], text: str | None) -> str:
+    agents = list(outcomes["reward"])
+    shown = ", ".join(agents[:6]) + (f" and {len(agents) - 6} more" if len(agents) > 6 else "")
+    more = [f"{role} of {len(columns)} agents" for role, columns in outcomes.items() if role != "reward" and columns]
+    more += [f"{text} as text"] if text not in (None, "text") else []
+    read = f"; read {', '.join(more)}" if more else ""
+    return f"a row per task and a column per agent, {sheet.n_rows} tasks x {len(agents)} agents ({shown}){read}"

@@ -1,0 +1,80 @@
+"""Paths of tasks, latent means and reward laws over time; here the five environments differ."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bot_orch.arrays import Floats
+from bot_orch.lab.environments.synthetic.settings import Bridge, Drift, Law, Moons, Setting, Shifts
+
+__all__ = ["bridge", "correlations", "half_moons", "laws_by_segment", "mean_paths", "segments", "task_paths"]
+
+
+def half_moons(rng: np.random.Generator, n: int, noise: float) -> Floats:
+    """Points ``(n, 2)`` of two interleaved half circles of radius 1, centred.
+
+    The same shape as scikit-learn's ``make_moons``, with each point's moon drawn at random.
+    """
+    angle, upper = np.pi * rng.random(n), rng.random(n) < 0.5
+    x = np.where(upper, np.cos(angle), 1.0 - np.cos(angle))
+    y = np.where(upper, np.sin(angle), 0.5 - np.sin(angle))
+    return np.stack([x - 0.5, y - 0.25], axis=-1) + noise * rng.normal(size=(n, 2))
+
+
+def bridge(rng: np.random.Generator, rounds: int, paths: int) -> Floats:
+    """Standard Brownian bridges ``(rounds, paths)``, zero in the first and in the last round.
+
+    Examples
+    --------
+    >>> b = bridge(np.random.default_rng(0), 5, 2)
+    >>> b[0].tolist(), b[-1].round(12).tolist()
+    ([0.0, 0.0], [0.0, 0.0])
+    """
+    steps = rng.normal(size=(rounds - 1, paths)) / np.sqrt(rounds - 1)
+    walk = np.concatenate([np.zeros((1, paths)), np.cumsum(steps, axis=0)])
+    tied: Floats = walk - np.linspace(0.0, 1.0, rounds)[:, None] * walk[-1]
+    return tied
+
+
+def task_paths(setting: Setting, rng: np.random.Generator, rounds: int) -> tuple[Floats, Floats]:
+    """Tasks of one seed in units of ``task_spread`` and of ``path_scale``: scatter and centre, each ``(T, 2)``."""
+    if isinstance(setting, Moons):
+        return half_moons(rng, rounds, setting.moon_noise), np.zeros((rounds, 2))
+    scatter = rng.normal(size=(rounds, 2))
+    if isinstance(setting, Drift):
+        swing = np.sin(2.0 * np.pi * np.arange(rounds) / setting.period)
+        scatter[:, 0] += setting.task_amplitude * swing
+    centre = bridge(rng, rounds, 2) if isinstance(setting, Bridge) else np.zeros((rounds, 2))
+    return scatter, centre
+
+
+def mean_paths(setting: Setting, rng: np.random.Generator, rounds: int) -> Floats:
+    """Latent mean reward of every agent in every round of one seed, ``(T, M)``."""
+    m = len(setting.laws)
+    if isinstance(setting, Drift):
+        phase = np.arange(rounds)[:, None] / setting.period + np.arange(m) / m
+        return 0.5 + setting.mean_amplitude * np.sin(2.0 * np.pi * phase)
+    if isinstance(setting, Bridge):
+        return np.clip(0.5 + setting.mean_scale * bridge(rng, rounds, m), 0.05, 0.95)
+    return np.full((rounds, m), 0.5)
+
+
+def segments(setting: Setting, rounds: int) -> Floats:
+    """Which segment each round lies in, ``(T,)``; one segment unless there are changepoints."""
+    if not isinstance(setting, Shifts):
+        return np.zeros(rounds)
+    starts = np.round(np.asarray(setting.changepoints) * rounds)
+    return np.searchsorted(starts, np.arange(rounds), side="right").astype(float)
+
+
+def laws_by_segment(setting: Setting) -> list[tuple[Law, ...]]:
+    """The agents' laws in each segment."""
+    if not isinstance(setting, Shifts):
+        return [setting.laws]
+    return [tuple(setting.laws[k] for k in order) for order in setting.order]
+
+
+def correlations(setting: Setting, segment: Floats) -> Floats:
+    """Correlation of latent rewards between agents in each round, ``(T,)``."""
+    table = np.asarray(setting.correlation)
+    return np.asarray(table[np.minimum(segment.astype(np.int64), len(table) - 1)])

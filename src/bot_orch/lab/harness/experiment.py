@@ -1,0 +1,100 @@
+"""What an experiment is: settings as data, a pure ``run`` per unit of work, then rows, tables and figures.
+
+Each experiment has a folder under :mod:`bot_orch.lab`. Modules named ``catalog``, or inside a package of that
+name, that define a constant ``EXPERIMENT`` are discovered; no list of experiments is kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.lab.harness.tables import ResultRow, TableView
+
+__all__ = ["Experiment", "FigureView", "Results", "Scale", "Unit", "discover", "find"]
+
+Payload = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much to run: ``quick`` is for a first look and for tests; ``seeds`` overrides the experiment's own."""
+
+    quick: bool = False
+    seeds: int | None = None
+
+    def n_seeds(self, published: int, quick: int = 5) -> int:
+        """Number of seeds for an experiment that the paper ran with ``published``."""
+        return self.seeds if self.seeds is not None else quick if self.quick else published
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One independent piece of work. ``params`` are plain JSON values and are all that ``run`` gets."""
+
+    key: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: Payloads by unit key, in the order of the units.
+Results = Mapping[str, Payload]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureView:
+    """A figure: its file name, caption, and a function that draws it."""
+
+    name: str
+    caption: str
+    draw: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A named set of units and what to make of their results."""
+
+    id: str
+    title: str
+    about: str
+    _: KW_ONLY
+    units: Callable[[Scale], Sequence[Unit]]
+    run: Callable[[Mapping[str, Any]], Payload]
+    rows: Callable[[Results], list[ResultRow]]
+    tables: Callable[[], list[TableView]] = list
+    figures: Callable[[Results], list[FigureView]] = lambda results: []  # noqa: ARG005
+    notes: Callable[[Results], list[str]] = lambda results: []  # noqa: ARG005
+    #: More rows and notes, from the rows of all experiments of the run.
+    conclude: Callable[[Sequence[ResultRow]], tuple[list[ResultRow], list[str]]] | None = None
+    order: int = 100
+    why: str = ""  # one sentence for the summary: why published numbers are met or missed
+    source: str = ""  # what of the paper it reproduces, such as "Table 3, Figure 1"; empty if nothing
+    default: bool = True  # runs without --only; False for long experiments that are not in the paper
+
+
+@lru_cache(maxsize=1)
+def discover() -> dict[str, Experiment]:
+    """Every experiment by id, in reading order: the constants ``EXPERIMENT`` of modules in or named ``catalog``."""
+    package = importlib.import_module("bot_orch.lab")
+    names = [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    modules = [importlib.import_module(name) for name in names if "catalog" in name.split(".")]
+    found = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
+    return {experiment.id: experiment for experiment in sorted(found, key=lambda e: (e.order, e.id))}
+
+
+def find(ids: Sequence[str] | None) -> list[Experiment]:
+    """The experiments named; a prefix such as ``triage`` names all that start with it. None means the default ones."""
+    known = discover()
+    if not ids:
+        return [experiment for experiment in known.values() if experiment.default]
+    chosen: dict[str, Experiment] = {}
+    for name in ids:
+        hits = {key: e for key, e in known.items() if key == name or key.startswith(f"{name}-")}
+        if not hits:
+            raise InvalidInputError("--only", f"no experiment {name!r}", f"choose from {', '.join(known)}")
+        chosen |= hits
+    return [experiment for key, experiment in known.items() if key in chosen]

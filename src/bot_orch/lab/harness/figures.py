@@ -1,0 +1,92 @@
+"""How figures look: one style, readable in black and white, saved as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bot_orch.errors import MissingExtraError
+from bot_orch.lab.harness.typesetting import lettered
+
+__all__ = ["STYLES", "Saved", "band", "new_figure", "paper_points", "save_figure", "style"]
+
+#: Colour, line style and marker per method; any one of them is enough to tell lines apart.
+STYLES: dict[str, tuple[str, Any, str]] = {
+    "bot-orch": ("#00796b", "-", "o"),
+    "no-ot": ("#c62828", "--", "s"),
+    "random": ("#757575", ":", "^"),
+    "ucb1": ("#1a4fa0", "-.", "D"),
+    "thompson-beta": ("#8e24aa", (0, (5, 1)), "v"),
+    "oracle": ("#000000", (0, (1, 1)), "*"),
+}
+_SPARE = [("#ef6c00", (0, (3, 1, 1, 1)), "P"), ("#5d4037", (0, (8, 2)), "X"), ("#00838f", (0, (2, 2)), "<")]
+_RC = {
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "svg.hashsalt": "bot-orch",
+    "figure.constrained_layout.use": True,
+}
+
+Saved = tuple[Path, Path]
+
+
+def style(method: str, index: int = 0) -> dict[str, Any]:
+    """Line settings of a method."""
+    color, line, marker = STYLES.get(method, _SPARE[index % len(_SPARE)])
+    return {"color": color, "linestyle": line, "marker": marker, "markersize": 4, "linewidth": 1.6}
+
+
+def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
+    """A figure with a grid of axes, always indexable as ``axes[row, column]``."""
+    matplotlib = _matplotlib()
+    with matplotlib.rc_context(_RC):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height))
+        return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def band(axis: Any, x: Any, mean: Any, *, spread: Any, method: str, label: str | None = None, every: int = 12) -> None:
+    """A line with a shaded band of one ``spread``."""
+    look = style(method)
+    axis.plot(x, mean, label=label or method, markevery=max(1, len(x) // every), **look)
+    axis.fill_between(x, mean - spread, mean + spread, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def paper_points(axis: Any, x: Any, values: Any, *, color: str = "black", label: str = "paper") -> list[Any]:
+    """The paper's values as crosses, above the lines; a value that is not printed is not drawn."""
+    points: list[Any] = axis.plot(x, values, "x", color=color, markersize=5, label=label, zorder=5)
+    return points
+
+
+def save_figure(draw: Callable[[], Any], stem: Path, *, formulas: bool = False) -> Saved:
+    """Draw and write ``stem.png`` and ``stem.svg``; the same data give the same bytes.
+
+    ``formulas`` sets Greek letters and indices in the labels; not for labels that hold names of a user.
+    """
+    matplotlib = _matplotlib()
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
+    with matplotlib.rc_context(_RC):
+        figure = draw()
+        for label in figure.findobj(matplotlib.text.Text) if formulas else ():
+            label.set_text(lettered(label.get_text()))
+        figure.savefig(png, dpi=130, metadata={"Software": None})
+        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+    return png, svg
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+        import matplotlib.text
+    except ImportError as error:
+        raise MissingExtraError("drawing figures", "reproduce") from error
+    return matplotlib

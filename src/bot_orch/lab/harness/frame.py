@@ -1,0 +1,85 @@
+"""The frame of every page that experiments write: one file that needs no other, with navigation, figures, folds."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from bot_orch.lab.harness.typesetting import plain, typeset
+
+__all__ = ["Chapter", "facts_table", "figure_html", "fold", "html_page", "scroll_box"]
+
+#: Pixels of the page per pixel of a figure: letters in all figures then have one size, and the figures fit the page.
+_SHOWN_AT = 0.62
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """An entry of the navigation: what it leads to, and its sections as (id, title)."""
+
+    id: str
+    title: str
+    sections: Sequence[tuple[str, str]] = ()
+
+
+def html_page(title: str, body: str, chapters: Sequence[Chapter] = ()) -> bytes:
+    """The whole page; ``body`` is HTML. Printing opens every fold, and so does a link to something inside it."""
+    here = files("bot_orch.lab.harness")
+    style, script = (here.joinpath(name).read_text() for name in ("report.css", "report.js"))
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{style}</style></head>"
+        f"<body>{_navigation(chapters)}<main>{body}</main><script>{script}</script></body></html>\n"
+    )
+    return page.encode()
+
+
+def figure_html(name: str, caption: str, paths: tuple[Path, Path], *, formulas: bool = False) -> str:
+    """A figure from its PNG, in a box that scrolls on a narrow screen, with its caption.
+
+    The caption's tooltip names the SVG.
+
+    ``formulas`` draws those in the caption; not for captions that hold names of a user.
+    """
+    alt, words = escape(plain(caption) if formulas else caption), escape(caption, quote=False)
+    png = paths[0].read_bytes()
+    data = base64.b64encode(png).decode("ascii")
+    width, height = (round(int.from_bytes(png[at : at + 4], "big") * _SHOWN_AT) for at in (16, 20))
+    return (
+        f'<figure id="figure-{escape(name)}"><div class=scroll><img alt="{alt}" '
+        f'width={width} height={height} src="data:image/png;base64,{data}"></div>'
+        f'<figcaption title="figures/{escape(paths[1].name)}">'
+        f"{typeset(words) if formulas else words}</figcaption></figure>"
+    )
+
+
+def fold(summary: str, content: str, hint: str = "", *, ident: str = "") -> str:
+    """Something folded away; ``hint`` tells on the same line what is inside, ``ident`` lets a link lead to it."""
+    named = f' id="{escape(ident)}"' if ident else ""
+    told = f" <small>{hint}</small>" if hint else ""
+    return f"<details{named}><summary>{summary}{told}</summary>{content}</details>"
+
+
+def scroll_box(table: str) -> str:
+    """A table in a box of its own, which scrolls where the table is wider than the screen."""
+    return f"<div class=scroll>{table}</div>"
+
+
+def facts_table(facts: Mapping[str, str]) -> str:
+    """How a page was made, folded."""
+    items = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
+    return fold("How this page was made", scroll_box(f"<table class=facts>{items}</table>"))
+
+
+def _navigation(chapters: Sequence[Chapter]) -> str:
+    parts = []
+    for chapter in chapters:
+        inner = "".join(f'<li><a href="#{escape(i)}">{escape(t)}</a></li>' for i, t in chapter.sections)
+        listed = f"<ol>{inner}</ol>" if inner else ""
+        parts.append(f'<li><a href="#{escape(chapter.id)}">{escape(chapter.title)}</a>{listed}</li>')
+    return f'<nav aria-label="Contents"><ol>{"".join(parts)}</ol></nav>' if parts else ""

@@ -1,0 +1,199 @@
+"""Score a replay against three baselines: best single agent, random agent, oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from bot_orch.arrays import Floats, Ints
+from bot_orch.lab.environments.matrix.model import RuntimeOutcomes
+from bot_orch.lab.environments.replay.bandit import Replay
+from bot_orch.lab.harness.hull import frontier, hull_mix, oracle_at
+
+__all__ = ["Reader", "baseline", "baseline_readers", "budget_baseline", "chosen", "dollars", "fixed_agents", "score"]
+
+#: Reads a ``(T, M)`` array along a sequence of choices: ``(rounds, seeds)``, what came (or is expected) each round.
+Reader = Callable[[Floats], Floats]
+_POINTS = 60
+
+
+def chosen(replay: Replay, agent: Ints) -> Reader:
+    """Read the cells of the agents chosen, ``(rounds, seeds)``."""
+    return lambda values: values[replay.rows, agent]
+
+
+def baseline(replay: Replay, name: str, by: Floats | None = None) -> Reader:
+    """``random``, ``best-single`` or ``oracle`` on the tasks of the replay; best is the largest ``by``, the reward.
+
+    The best single agent is the best in hindsight of each seed's rounds, or of each phase where the replay has phases.
+    A task it cannot take goes to a random one.
+    """
+    if name == "random":
+        return lambda values: _anyone(replay, values)[replay.rows]
+    worth, rows = replay.matrix.reward if by is None else by, replay.rows
+    if name == "oracle":
+        best = np.nanargmax(np.where(replay.matrix.eligible & np.isfinite(worth), worth, -np.inf), axis=1)
+        return lambda values: values[rows, best[rows]]
+    filled, edges = _filled(replay, worth)[rows], [0, *replay.phases, replay.rounds]
+    means = [_known_mean(filled[a:b]) for a, b in pairwise(edges)]
+    single = np.repeat(
+        [np.argmax(np.where(np.isfinite(m), m, -np.inf), axis=-1) for m in means], np.diff(edges), axis=0
+    )
+    return lambda values: _filled(replay, values)[rows, single]
+
+
+def baseline_readers(replay: Replay, name: str) -> dict[str, Reader]:
+    """Readers for the metrics in which a baseline is the best of its kind by that metric instead of by the reward."""
+    if name not in ("best-single", "oracle"):
+        return {}
+    return {metric: baseline(replay, name, by=values) for metric, values in _aims(replay).items()}
+
+
+def _aims(replay: Replay) -> dict[str, Floats]:
+    """What there is to maximise beside the reward, by metric."""
+    m = replay.matrix
+    found = {} if m.true_reward is None else {"true_reward": m.true_reward}
+    if m.runtime is not None:
+        found |= {"solved": _ran(m.runtime, m.runtime.event), "par10": -_ran(m.runtime, m.runtime.par10)}
+    return found
+
+
+def _ran(runtime: RuntimeOutcomes, values: Floats) -> Floats:
+    return np.where(np.isfinite(runtime.time_s), values, np.nan)
+
+
+def budget_baseline(replay: Replay, name: str, budget: float) -> Reader:
+    """``cheapest``, ``hull`` or ``oracle-budget`` on the tasks of the replay, known in hindsight seed by seed.
+
+    ``hull`` gives expected values of the best mix of two fixed agents.
+    """
+    rows, seeds = replay.rows, range(replay.rows.shape[1])
+    reward, cost = _filled(replay, replay.matrix.reward), dollars(replay)
+    if name == "oracle-budget":
+        best = np.stack([oracle_at(_barred(replay)[rows[:, s]], cost[rows[:, s]], budget) for s in seeds], axis=1)
+        return lambda values: values[rows, best]
+    means = [(reward[rows[:, s]].mean(axis=0), cost[rows[:, s]].mean(axis=0)) for s in seeds]
+    if name == "cheapest":
+        cheapest = np.array([int(np.argmin(c)) for _, c in means])
+        return lambda values: _filled(replay, values)[rows, cheapest]
+    mixes = [hull_mix(r, c, budget) for r, c in means]
+    return lambda values: np.stack([mixes[s].of(_filled(replay, values)[rows[:, s]]) for s in seeds], axis=1)
+
+
+def fixed_agents(replay: Replay) -> dict[str, list[tuple[float, float]]]:
+    """(mean cost, mean reward) of every agent over the tasks played, and the vertices of their hull."""
+    rows = replay.rows.reshape(-1)
+    reward, cost = _filled(replay, replay.matrix.reward)[rows].mean(axis=0), dollars(replay)[rows].mean(axis=0)
+    agents = [(float(c), float(r)) for c, r in zip(cost, reward, strict=True)]
+    return {"agents": agents, "hull": frontier(reward, cost)}
+
+
+def dollars(replay: Replay) -> Floats:
+    """Dollars of every cell; the agent's mean where unknown."""
+    cost = replay.matrix.cost_usd
+    assert cost is not None  # noqa: S101 - callers ask only for sets with dollars
+    known = np.isfinite(cost)
+    mean = np.where(known, cost, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return _filled(replay, np.where(known, cost, mean))
+
+
+def _barred(replay: Replay) -> Floats:
+    return np.where(replay.matrix.eligible, replay.matrix.reward, -1e6)
+
+
+def score(
+    replay: Replay, read: Reader, *, own: Mapping[str, Reader] | None = None, feature_time: bool = False
+) -> dict[str, Any]:
+    """Metrics as lists over seeds, shares of agents, and the learning curve.
+
+    ``own`` are readers of single metrics in place of ``read``. With ``feature_time``, the seconds that computing the
+    features takes count in ``solved`` and ``par10``.
+
+    ``reward``, ``true_reward``, ``solved``, ``par10``, ``cost_usd`` and ``mean_observed_time`` are means over rounds
+    (over those where the value is known), ``late`` the share beyond the latency target if there is one. ``gap`` is
+    (par10 - oracle) / (best single - oracle), with one denominator too. ``attempts`` are agents asked per
+    round, where there may be several.
+    ``normalised`` is (reward - random) / (best single - random), seed by seed in the numerator, with one denominator,
+    the mean over seeds. ``regret_best_single`` is best single - reward.
+    """
+    m = replay.matrix
+    random, best = (baseline(replay, name)(m.reward) for name in ("random", "best-single"))
+    own = own or {}
+    reward = own.get("reward", read)(m.reward)
+    room = float((best - random).mean())
+    scale = room if room > 1e-12 else np.nan
+    metrics = {
+        "reward": reward.mean(axis=0),
+        "normalised": (reward - random).mean(axis=0) / scale,
+        "regret_best_single": (best - reward).mean(axis=0),
+        **{name: _known_mean(own.get(name, read)(v)) for name, v in _extras(replay, feature_time).items()},
+    }
+    if "attempts" in own:
+        metrics["attempts"] = own["attempts"](m.reward).mean(axis=0)
+    if "par10" in metrics:
+        metrics["gap"] = _gap(replay, metrics["par10"])
+    share = np.stack([read(_column(replay, i)).mean(axis=0) for i in range(m.n_agents)], axis=-1)
+    metrics["share_max"] = share.max(axis=-1)
+    return {
+        "metrics": {name: values.tolist() for name, values in metrics.items() if np.isfinite(values).any()},
+        "shares": dict(zip(m.agents, share.T.tolist(), strict=True)),
+        "curve": _curve(reward - random, scale),
+        "rounds": replay.rounds,
+    }
+
+
+def _gap(replay: Replay, par10: Floats) -> Floats:
+    """How much of the way from the oracle to the best single agent is lost, seed by seed."""
+    values = -_aims(replay)["par10"]
+    single, oracle = (_known_mean(baseline(replay, name, by=-values)(values)) for name in ("best-single", "oracle"))
+    room = float((single - oracle).mean())
+    return (par10 - oracle) / (room if room > 1e-12 else np.nan)
+
+
+def _extras(replay: Replay, feature_time: bool) -> dict[str, Floats]:
+    m = replay.matrix
+    found: dict[str, Floats] = {}
+    if m.runtime is not None:
+        runtime = m.runtime
+        if feature_time and replay.inputs is not None and m.feature_cost_s is not None:
+            runtime = runtime.after(m.feature_cost_s)
+        found = {"solved": _ran(runtime, runtime.event), "par10": _ran(runtime, runtime.par10)}
+    others = {"cost_usd": m.cost_usd, "mean_observed_time": m.elapsed_s, "true_reward": m.true_reward}
+    target_s = replay.setup.latency_target_s
+    if target_s is not None and m.elapsed_s is not None:
+        others["late"] = np.where(np.isfinite(m.elapsed_s), m.elapsed_s > target_s, np.nan)
+    return {**found, **{name: values for name, values in others.items() if values is not None}}
+
+
+def _curve(gain: Floats, scale: float) -> dict[str, list[float]]:
+    """Normalised reward so far, at up to sixty rounds."""
+    at = np.unique(np.linspace(0, len(gain) - 1, min(_POINTS, len(gain))).round().astype(int))
+    so_far = np.cumsum(gain, axis=0)[at] / (at[:, None] + 1.0) / scale
+    spread = so_far.std(axis=1, ddof=1) if gain.shape[1] > 1 else np.zeros(len(at))
+    return {"round": (at + 1).tolist(), "mean": so_far.mean(axis=1).tolist(), "std": spread.tolist()}
+
+
+def _anyone(replay: Replay, values: Floats) -> Floats:
+    """The expected value of a random eligible agent, per task."""
+    known = replay.matrix.eligible & np.isfinite(values)
+    count = known.sum(axis=1)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+
+
+def _filled(replay: Replay, values: Floats) -> Floats:
+    return np.where(replay.matrix.eligible, values, _anyone(replay, values)[:, None])
+
+
+def _column(replay: Replay, agent: int) -> Floats:
+    column = np.zeros(replay.matrix.reward.shape)
+    column[:, agent] = 1.0
+    return column
+
+
+def _known_mean(values: Floats) -> Floats:
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

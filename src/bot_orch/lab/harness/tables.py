@@ -1,0 +1,220 @@
+"""Results in long form: one row per number, beside the published one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtrit
+
+__all__ = [
+    "COLUMNS",
+    "Basis",
+    "Published",
+    "ResultRow",
+    "TableView",
+    "all_published",
+    "published",
+    "rows_from_seeds",
+    "to_csv",
+]
+
+COLUMNS = (
+    *("experiment", "environment", "protocol", "method", "lambda", "metric"),
+    *("mean", "std", "ci95", "seeds", "paper_mean", "paper_spread"),
+    *("paper_error", "z", "basis"),
+)
+
+#: How a number of ours stands to the published one: nothing was set by it (``prediction``), a parameter was fitted to
+#: it (``fitted``), a reading of the paper was selected because it reproduces it (``selected``), or it was measured on
+#: other data than the paper's and is shown beside it, not counted (``elsewhere``).
+Basis = Literal["prediction", "fitted", "selected", "elsewhere"]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A number of the paper: mean and what it prints after the plus-minus sign.
+
+    ``spread_is`` says what that is: the standard deviation over seeds (``sd``) or the half width of a 95 % confidence
+    interval of the mean (``ci95``). The paper calls both a 95 % CI; the claims ledger computes which is which.
+    """
+
+    mean: float
+    spread: float
+    _: KW_ONLY
+    seeds: int = 1
+    spread_is: Literal["sd", "ci95"] = "sd"
+
+    @property
+    def error(self) -> float:
+        """Standard error of the published mean; not a number for a single seed.
+
+        Examples
+        --------
+        >>> round(Published(1.0, 3.0, seeds=9).error, 6)
+        1.0
+        """
+        if self.seeds < 2:
+            return math.nan
+        if self.spread_is == "sd":
+            return self.spread / math.sqrt(self.seeds)
+        return self.spread / float(stdtrit(self.seeds - 1, 0.975))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One result: a metric of a method in an environment under a protocol."""
+
+    experiment: str
+    environment: str
+    protocol: str
+    _: KW_ONLY
+    method: str
+    lambda_: float
+    metric: str
+    mean: float
+    std: float
+    seeds: int
+    paper: Published | None = None
+    basis: Basis = "prediction"
+    range: tuple[float, float] | None = None  # smallest and largest value, where the table shows them
+
+    @property
+    def ci95(self) -> float:
+        """Half width of the 95 % confidence interval of the mean (Student t)."""
+        if self.seeds < 2:
+            return math.nan
+        return float(stdtrit(self.seeds - 1, 0.975)) * self.std / math.sqrt(self.seeds)
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the mean lies within one published spread of the published mean; None where nothing is published."""
+        return None if self.paper is None else abs(self.mean - self.paper.mean) <= self.paper.spread + 1e-12
+
+    @property
+    def z(self) -> float | None:
+        """Difference of the means over its standard error, both errors counted; None where nothing is published."""
+        if self.paper is None or self.seeds < 2 or self.basis == "elsewhere":
+            return None
+        error = math.hypot(self.std / math.sqrt(self.seeds), self.paper.error)
+        return (self.mean - self.paper.mean) / error if error > 0.0 else None
+
+    def cells(self) -> list[str]:
+        """The row as text, in the columns of ``tables.csv``."""
+        paper = ("", "") if self.paper is None else (_text(self.paper.mean), _text(self.paper.spread))
+        numbers = [_text(self.mean), _text(self.std), _text(self.ci95)]
+        names = [self.experiment, self.environment, self.protocol, self.method, _text(self.lambda_), self.metric]
+        z = "" if self.z is None else _text(self.z)
+        judged = ("", "", "") if self.paper is None else (_text(self.paper.error), z, self.basis)
+        return [*names, *numbers, str(self.seeds), *paper, *judged]
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """How a part of the rows is laid out in the report.
+
+    ``down`` is what changes from line to line, ``across`` what changes from column to column: ``environment``,
+    ``method`` or ``lambda``. ``lines`` and ``columns`` pick and order them; empty means all.
+    """
+
+    title: str
+    metric: str
+    protocol: str
+    _: KW_ONLY
+    down: str = "environment"
+    across: str = "method"
+    columns: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    note: str = ""
+    experiment: str | None = None
+    digits: int = 2
+
+
+def rows_from_seeds(
+    experiment: str,
+    environment: str,
+    protocol: str,
+    *,
+    method: str,
+    lambda_: float,
+    metrics: dict[str, list[float]],
+    compare: bool = True,
+    basis: Mapping[str, Basis] | None = None,
+) -> list[ResultRow]:
+    """One row per metric from its values over seeds; ``compare`` looks the published number up.
+
+    ``basis`` names, by metric, how the number stands to the published one; a prediction where it says nothing.
+    """
+    rows = []
+    for metric, values in metrics.items():
+        v = np.asarray(values, dtype=float)
+        std = float(v.std(ddof=1)) if v.size > 1 else 0.0
+        paper = published(experiment, environment, method, lambda_=lambda_, metric=metric) if compare else None
+        row = ResultRow(
+            experiment,
+            environment,
+            protocol,
+            method=method,
+            lambda_=lambda_,
+            metric=metric,
+            mean=float(v.mean()),
+            std=std,
+            seeds=v.size,
+            paper=paper,
+            basis=(basis or {}).get(metric, "prediction"),
+        )
+        rows.append(row)
+    return rows
+
+
+def published(experiment: str, environment: str, method: str, *, lambda_: float, metric: str) -> Published | None:
+    """The paper's number, if it prints one."""
+    return _published().get((experiment, environment, method, float(lambda_), metric))
+
+
+def all_published() -> Mapping[tuple[str, str, str, float, str], Published]:
+    """Every number of the paper by experiment, environment, method, lambda and metric."""
+    return _published()
+
+
+def to_csv(rows: Iterable[ResultRow]) -> str:
+    """``tables.csv``: the header and one line per row."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(row.cells() for row in rows)
+    return text.getvalue()
+
+
+@lru_cache(maxsize=1)
+def _published() -> dict[tuple[str, str, str, float, str], Published]:
+    """Every ``published.csv`` in the folder of an experiment; none is named here."""
+    found = {}
+    for file in _files_named("published.csv", files("bot_orch.lab")):
+        for line in csv.DictReader(file.read_text().splitlines()):
+            key = (line["experiment"], line["environment"], line["method"], float(line["lambda"]), line["metric"])
+            spread_is: Literal["sd", "ci95"] = "ci95" if line["spread_is"] == "ci95" else "sd"
+            found[key] = Published(
+                float(line["mean"]), float(line["spread"]), seeds=int(line["seeds"]), spread_is=spread_is
+            )
+    return found
+
+
+def _files_named(name: str, folder: Traversable) -> Iterator[Traversable]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files_named(name, entry)
+        elif entry.name == name:
+            yield entry
+
+
+def _text(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.10g}"

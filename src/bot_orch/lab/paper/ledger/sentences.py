@@ -1,0 +1,324 @@
+"""Every empirical sentence of the paper, with its place and the function that judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+
+from bot_orch.lab.paper.ledger import lambdas, learning, synthetic, triage
+from bot_orch.lab.paper.ledger.evidence import Evidence, Judgement
+from bot_orch.lab.paper.ledger.intervals import intervals
+from bot_orch.lab.paper.ledger.separation import separates
+
+__all__ = ["SENTENCES", "Sentence"]
+
+PRINTED, OURS = "the paper's tables", "our runs"
+_BOTH = (PRINTED, OURS)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence: a short name, its part of the paper, its place, the quotation, and how it is judged on what."""
+
+    name: str
+    place: str
+    quote: str
+    judge: Callable[[Evidence], Judgement]
+    _: KW_ONLY
+    on: tuple[str, ...] = _BOTH
+
+
+_UTILITY, _SURVIVAL = ("net_utility", "oracle_regret"), ("event_rate", "mean_observed_time")
+_S, _T = "Synthetic, ", "Triage, "
+_A = "Triage ablation, "
+
+SENTENCES: tuple[Sentence, ...] = (
+    Sentence(
+        "best-everywhere",
+        _S + "Results; Abstract; Conclusion",
+        "achieves the highest cumulative net utility and lowest oracle regret across all environments",
+        partial(synthetic.best_everywhere, metrics=_UTILITY),
+    ),
+    Sentence(
+        "outperforms",
+        _S + "Results",
+        "consistently outperforming No-OT, Random, and UCB1",
+        partial(synthetic.outperforms, metrics=_UTILITY),
+    ),
+    Sentence(
+        "pronounced",
+        _S + "Results; Conclusion",
+        "The improvement is particularly pronounced in non-i.i.d. settings",
+        synthetic.pronounced,
+    ),
+    Sentence(
+        "low-under-shift",
+        _S + "Results",
+        "maintains low regret under distributional shifts such as piecewise variance changes and smooth drift",
+        synthetic.low_under_shift,
+    ),
+    Sentence(
+        "survival-best",
+        _S + "App. Results",
+        "the highest event rate and lowest mean observed time across all environments",
+        partial(synthetic.best_everywhere, metrics=_SURVIVAL),
+    ),
+    Sentence(
+        "survival-outperforms",
+        _S + "App. Results",
+        "consistently outperforming No-OT, Random, and UCB1 [event rate, observed time]",
+        partial(synthetic.outperforms, metrics=_SURVIVAL),
+    ),
+    Sentence(
+        "lower-bound",
+        _S + "Baselines",
+        "Random. ... a naive lower bound that does not learn from observations",
+        synthetic.lower_bound,
+    ),
+    Sentence(
+        "one-oracle",
+        _S + "Metrics",
+        "regret relative to the best alignment-adjusted agent at each round [hence net + regret is one number per row]",
+        synthetic.one_oracle,
+    ),
+    Sentence(
+        "diminishing",
+        _S + "Results",
+        "As lambda increases, ... large gains relative to lambda = 0 and diminishing returns at higher values",
+        synthetic.diminishing,
+    ),
+    Sentence(
+        "optimum-13",
+        _S + "App. Table 5",
+        "Selected lambda* = 13 (bold) maximizes average Cum. net across IID/Non-IID panels",
+        synthetic.optimum_13,
+    ),
+    Sentence(
+        "stated-grid",
+        _S + "App. Ablation",
+        "a grid search over lambda in {0.0, ..., 5.0, 10.0}",
+        synthetic.stated_grid,
+        on=(PRINTED,),
+    ),
+    Sentence(
+        "no-ot-is-lambda-0",
+        _S + "App. Table 5",
+        "lambda = 0 reproduces No-OT by construction",
+        synthetic.sanity,
+    ),
+    Sentence(
+        "intervals",
+        _S + "Metrics; all tables",
+        "mean ± 95 % confidence intervals across seeds",
+        intervals,
+        on=(PRINTED,),
+    ),
+    Sentence(
+        "triage-best",
+        _T + "Results",
+        "achieves the highest cumulative net utility and lowest oracle regret in both regimes",
+        triage.best_in_both,
+    ),
+    Sentence(
+        "gain-iid",
+        _T + "Results",
+        "improves net utility by +5.5 over No-OT while reducing alignment cost by an order of magnitude",
+        triage.gain_iid,
+    ),
+    Sentence("gain-larger", _T + "Results", "In the Non-IID setting, the gain is larger", triage.gain_larger),
+    Sentence(
+        "ot-drives",
+        _T + "Results",
+        "the OT term drives the improvement: removing it increases regret and alignment cost",
+        triage.ot_drives,
+    ),
+    Sentence(
+        "targeted",
+        _T + "Results",
+        "targeted escalation under shift, routing fewer patients overall while increasing escalation on shifted cases",
+        triage.targeted,
+    ),
+    Sentence(
+        "targeted-more",
+        _T + "App. Figure 4",
+        "a higher escalation rate on shifted patients relative to in-distribution patients compared to all baselines",
+        triage.targeted_more,
+    ),
+    Sentence(
+        "separates",
+        _T + "Results, Figure 1",
+        "separates from all baselines early and maintains the performance gap over time",
+        separates,
+        on=(OURS,),
+    ),
+    Sentence(
+        "adapts",
+        _T + "Results",
+        "In the Non-IID setting, the escalation rate increases after the shift",
+        triage.adapts,
+    ),
+    Sentence(
+        "adaptation",
+        _T + "Results",
+        "..., demonstrating online adaptation to the changing population",
+        learning.adaptation,
+        on=(OURS,),
+    ),
+    Sentence(
+        "bimodal",
+        _T + "App. Figure 4",
+        "No-OT's large error bars reflect bimodal behaviour: some runs converge to always-AI and others to "
+        "always-human",
+        triage.bimodal,
+    ),
+    Sentence("random-flat", _T + "App. Figure 5", "Random: flat at 50 % throughout", triage.random_flat),
+    Sentence(
+        "ucb-less-precise",
+        _T + "App. Figure 5",
+        "UCB1: also adapts but less precisely, routing more patients to the human",
+        triage.ucb_less_precise,
+    ),
+    Sentence("triage-lower-bound", _T + "Baselines", "Random ... a naive lower bound", triage.lower_bound),
+    Sentence(
+        "identical-metrics",
+        _T + "Baselines; Synthetic, Baselines",
+        "All baselines ... are evaluated with identical metrics",
+        triage.identical_metrics,
+    ),
+    Sentence(
+        "same-stream",
+        _T + "Baselines; Synthetic, Baselines",
+        "All baselines operate on the same task stream ... and random seeds",
+        triage.same_stream,
+    ),
+    Sentence(
+        "one-accuracy",
+        _T + "Tables 3 and 7",
+        "team accuracy of BOT-Orch at lambda = 3 [printed twice]",
+        triage.one_accuracy,
+    ),
+    Sentence(
+        "escalation-fits-cost",
+        _T + "Tables 3 and 6",
+        "escalation rate and alignment cost of BOT-Orch [of the same runs]",
+        triage.escalation_fits_cost,
+    ),
+    Sentence(
+        "accuracies",
+        _T + "App. Agents",
+        "98.2 % in-distribution, 80.7 % under shift ... 88.0 % ..., 94.7 % on shifted patients",
+        triage.accuracies,
+    ),
+    Sentence(
+        "complementarity",
+        _T + "App. OT dominance",
+        "W(AI) 0.193 vs. W(human) 0.053 ... the gap 0.140 ... 0.018 < 0.120",
+        triage.complementarity,
+        on=(PRINTED,),
+    ),
+    Sentence(
+        "dominance",
+        _T + "App. OT dominance",
+        "confirming the precondition of Theorem 4.2 Part 2 that the human has strictly lower alignment cost",
+        triage.dominance,
+        on=(PRINTED,),
+    ),
+    Sentence(
+        "bandit-feedback",
+        _T + "App. Tasks and reward",
+        "We use bandit feedback throughout and only the chosen agent's reward is observed",
+        triage.bandit_feedback,
+    ),
+    Sentence(
+        "monotone-iid",
+        _A + "Sensitivity",
+        "cumulative net utility increases monotonically from lambda = 0 through 5.0 before declining at 10.0",
+        lambdas.monotone_iid,
+    ),
+    Sentence(
+        "three-and-five",
+        _A + "Sensitivity",
+        "lambda = 3.0 and 5.0 ... are statistically indistinguishable [IID]",
+        lambdas.three_and_five,
+    ),
+    Sentence(
+        "dip",
+        _A + "Phase transition",
+        "For lambda in {0.5, 1.0, 1.25}, BOT-Orch performs worse than No-OT",
+        lambdas.dip,
+    ),
+    Sentence(
+        "disuse",
+        _A + "Phase transition",
+        "This dip arises because any positive lambda ... suppress[es the human's] EMA reward estimate through disuse",
+        lambdas.disuse,
+    ),
+    Sentence(
+        "fails-to-redirect",
+        _A + "Phase transition",
+        "a small lambda is insufficient ..., and routing fails to redirect to the human",
+        lambdas.fails_to_redirect,
+        on=(OURS,),
+    ),
+    Sentence(
+        "recovers",
+        _A + "Phase transition",
+        "recovers sharply above lambda = 1.5 ... and improves monotonically to the peak at 3.0",
+        lambdas.recovers,
+    ),
+    Sentence("peak", _A + "Figure 6; Results", "lambda* = 3.0 is identified by the peak", lambdas.peak),
+    Sentence(
+        "joint-optimum",
+        _A + "Identification",
+        "We identify lambda* = 3.0 as the joint optimum across both conditions on the primary metric",
+        lambdas.joint_optimum,
+    ),
+    Sentence(
+        "collapse",
+        _A + "Degeneracy",
+        "the standard deviation of net utility collapses from ±5.53 at 2.0 to ±0.73 at 10.0",
+        lambdas.collapse,
+    ),
+    Sentence(
+        "ignores-history",
+        _A + "Degeneracy",
+        "For lambda at least 5.0 ... effectively ignoring learned reward history",
+        learning.ignores_history,
+        on=(OURS,),
+    ),
+    Sentence(
+        "both-contribute",
+        _A + "Identification",
+        "the last value at which bandit learning and OT alignment both contribute meaningfully",
+        learning.both_contribute,
+        on=(OURS,),
+    ),
+    Sentence(
+        "falls-at-ten",
+        _A + "Degeneracy",
+        "net utility falls at lambda = 10.0 below the optimum at 3.0 [a symptom that learning is ignored]",
+        lambdas.falls_at_ten,
+    ),
+    Sentence("pooled", _A + "Identification", "gap 0.04 < pooled std 1.73", lambdas.pooled, on=(PRINTED,)),
+    Sentence(
+        "variance-three",
+        _A + "Identification",
+        "reduces variance by 3x relative to lambda = 2.0",
+        lambdas.variance_three,
+    ),
+    Sentence(
+        "meaningful",
+        _A + "Identification",
+        "The gain over lambda = 2.0 is +1.42 in Non-IID, confirming ... a meaningful improvement rather than a "
+        "marginal one",
+        lambdas.meaningful,
+    ),
+    Sentence("sanity", _A + "Table 7", "lambda = 0 reproduces No-OT exactly (difference = 0.000)", lambdas.sanity),
+    Sentence(
+        "cost-falls",
+        _A + "Figure 7",
+        "Alignment cost decreases monotonically with lambda",
+        lambdas.cost_falls,
+    ),
+)

@@ -1,0 +1,168 @@
+"""Item 3 and its lemma: how often noise in the alignment costs reverses the order of two agents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
+from bot_orch.lab.paper.theory.assemble import Measurement
+from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.rng import generator
+
+__all__ = [
+    "LAMBDAS",
+    "THRESHOLD",
+    "lemma_claims",
+    "lemma_measures",
+    "lemma_units",
+    "margin_claims",
+    "margin_measures",
+    "margin_units",
+    "misordering",
+    "run",
+    "tail_bound",
+]
+
+#: The margin of item 3 in units of sigma.
+THRESHOLD = math.sqrt(2.0 * math.log(2.0))
+#: The margin from which the proof's own tail bound gives 1/4.
+PROVEN = 2.0 * math.sqrt(math.log(2.0))
+LAMBDAS = (0.5, 1.0, 3.0, 10.0)
+_SIGMA = 0.4
+_GRID = (0.0, 0.4, 0.8, THRESHOLD, PROVEN, 2.0, 2.5, 3.0)
+_DEFICITS = (-0.5, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+def misordering(margin: float, deficit: float = 0.0) -> float:
+    """P(r_i - lambda W~_i < r_j - lambda W~_j) in closed form.
+
+    Parameters
+    ----------
+    margin
+        (w_j - w_i) / sigma.
+    deficit
+        (r_j - r_i) / (lambda * sigma).
+
+    Examples
+    --------
+    >>> round(misordering(THRESHOLD), 4)
+    0.2025
+    """
+    return float(ndtr((deficit - margin) / math.sqrt(2.0)))
+
+
+def tail_bound(margin: float) -> float:
+    """The proof's bound exp(-margin^2 / 4) / 2.
+
+    Examples
+    --------
+    >>> round(tail_bound(THRESHOLD), 4)
+    0.3536
+    """
+    return 0.5 * math.exp(-(margin**2) / 4.0)
+
+
+def margin_units(scale: Scale) -> list[Unit]:
+    """Margins with equal rewards, the threshold with unequal rewards, and the margin with its sign turned."""
+    base = _base(scale)
+    grid = [Unit(f"margin/{m:.3f}", {**base, "margin": m}) for m in _GRID]
+    turned = [Unit("sign/-1", {**base, "margin": -THRESHOLD})]
+    return [*grid, *turned, *(Unit(f"deficit/{d:g}", {**base, "margin": THRESHOLD, "deficit": d}) for d in _DEFICITS)]
+
+
+def lemma_units(scale: Scale) -> list[Unit]:
+    """The lemma's threshold, which scales the margin by lambda and not the noise, and the one that scales both."""
+    base = _base(scale)
+    printed = [Unit(f"printed/{v:g}", {**base, "margin": THRESHOLD / v, "lambda": v}) for v in LAMBDAS]
+    return printed + [Unit(f"scaled/{v:g}", {**base, "margin": THRESHOLD, "lambda": v}) for v in LAMBDAS]
+
+
+def run(params: Mapping[str, Any]) -> Payload:
+    """The share of misordered draws, per seed."""
+    margin, deficit, lambda_ = params["margin"], params.get("deficit", 0.0), params.get("lambda", 1.0)
+    w = np.array([0.3, 0.3 + margin * _SIGMA])
+    r = np.array([0.5, 0.5 + deficit * lambda_ * _SIGMA])
+    shares = []
+    for seed in range(params["seeds"]):
+        rng = generator("theory", "margin", f"{margin:.6f}/{deficit:g}/{lambda_:g}", seed)
+        utility = r - lambda_ * (w + _SIGMA * rng.standard_normal((params["draws"], 2)))
+        shares.append(float(np.mean(utility[:, 0] < utility[:, 1])))
+    return {"misordered": shares, "margin": margin, "deficit": deficit, "exact": misordering(margin, deficit)}
+
+
+def margin_claims(results: Results) -> list[TheoremClaim]:
+    """Item 3 read literally, with its two unwritten hypotheses, and its proof."""
+    beyond = {k: p for k, p in results.items() if abs(p["margin"]) >= THRESHOLD - 1e-9}
+    given = {k: p for k, p in beyond.items() if p["margin"] > 0.0 and p["deficit"] <= 0.0}
+    at = results[f"margin/{THRESHOLD:.3f}"]
+    unequal = results["deficit/0.5"]
+    limit = THRESHOLD + math.sqrt(2.0) * float(ndtri(0.25))
+    item = TheoremClaim(
+        "item 3",
+        judge(printed=_all_below(beyond), mended=_all_below(given)),
+        f"With equal rewards and w_i below w_j the share misordered at the threshold is {_mean(at):.4f} "
+        f"(exactly {at['exact']:.4f}), below 1/4. Read literally it fails twice: |Delta| admits the opposite sign, "
+        f"where the share is {_mean(results['sign/-1']):.3f}, and rewards may differ: with r_j - r_i = 0.5 lambda "
+        f"sigma it is {_mean(unequal):.3f} (1/4 is passed at {limit:.3f} lambda sigma). "
+        "Add: w_i below w_j and r_i at least r_j.",
+    )
+    proof = TheoremClaim(
+        "its proof",
+        judge(printed=tail_bound(THRESHOLD) <= 0.25, mended=tail_bound(PROVEN) <= 0.25 + 1e-12),
+        f"The tail bound gives {tail_bound(THRESHOLD):.3f} at sigma sqrt(2 ln 2), not 1/4; it reaches 1/4 at "
+        f"2 sigma sqrt(ln 2) = {PROVEN:.3f} sigma. The exact probability proves the item.",
+    )
+    return [item, proof]
+
+
+def lemma_claims(results: Results) -> list[TheoremClaim]:
+    """The lemma as printed, and with the noise scaled like the margin."""
+    printed = {k: p for k, p in results.items() if k.startswith("printed/")}
+    scaled = {k: p for k, p in results.items() if k.startswith("scaled/")}
+    told = ", ".join(f"{_mean(p):.3f} at lambda = {k.split('/')[1]}" for k, p in printed.items())
+    level = float(np.mean([_mean(p) for p in scaled.values()]))
+    return [
+        TheoremClaim(
+            "margin lemma",
+            judge(printed=_all_below(printed), mended=_all_below(scaled)),
+            f"The lemma multiplies the margin by lambda but not the noise. At its threshold, "
+            f"lambda (w_j - w_i) = sigma sqrt(2 ln 2), the share misordered is {told}; it promises at most 1/4. "
+            f"Scaled together lambda cancels: {level:.3f} at every lambda.",
+        )
+    ]
+
+
+def margin_measures(results: Results) -> list[Measurement]:
+    """Shares beside the closed form."""
+    return [_measure("theory-margin", key, payload) for key, payload in results.items()]
+
+
+def lemma_measures(results: Results) -> list[Measurement]:
+    """Shares beside the closed form, by lambda."""
+    return [
+        _measure("theory-margin-lemma", key, payload, lambda_=float(key.split("/")[1]))
+        for key, payload in results.items()
+    ]
+
+
+def _measure(environment: str, key: str, payload: Payload, *, lambda_: float = 1.0) -> Measurement:
+    return Measurement(
+        environment, key, {"misordered": payload["misordered"], "exact": [payload["exact"]]}, lambda_=lambda_
+    )
+
+
+def _base(scale: Scale) -> dict[str, Any]:
+    return {"seeds": scale.n_seeds(20), "draws": 5_000 if scale.quick else 40_000}
+
+
+def _mean(payload: Payload) -> float:
+    return float(np.mean(payload["misordered"]))
+
+
+def _all_below(payloads: Mapping[str, Payload], level: float = 0.25) -> bool:
+    return all(_mean(p) < level for p in payloads.values())
