@@ -12,12 +12,12 @@ from bot_orch.lab.environments.triage import episodes, load_triage, paper_alignm
 from bot_orch.lab.harness.experiment import Scale, discover
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.harness.tables import all_published
-from bot_orch.lab.paper.ledger import lambdas, learning, runs, triage
-from bot_orch.lab.paper.ledger.evidence import Evidence, Finding, Measured, judged, ours, printed
-from bot_orch.lab.paper.ledger.intervals import is_interval
-from bot_orch.lab.paper.ledger.page import entries, finding_rows, ledger_notes
-from bot_orch.lab.paper.ledger.sentences import OURS, PRINTED, SENTENCES
-from bot_orch.lab.paper.ledger.separation import separates
+from bot_orch.lab.paper.statements import lambdas, learning, runs, triage
+from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Measured, judged, ours, printed
+from bot_orch.lab.paper.statements.intervals import is_interval
+from bot_orch.lab.paper.statements.page import entries, finding_rows, ledger_notes
+from bot_orch.lab.paper.statements.sentences import OURS, PRINTED, SENTENCES
+from bot_orch.lab.paper.statements.separation import separates
 from bot_orch.rng import derive_keys
 
 PAPER = printed(all_published())

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 
 from bot_orch.lab.harness.tables import ResultRow
-from bot_orch.lab.paper.ledger.evidence import Evidence, Finding, Judgement
-from bot_orch.lab.paper.ledger.runs import ID
-from bot_orch.lab.paper.ledger.sentences import OURS, PRINTED, SENTENCES, Sentence
+from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement
+from bot_orch.lab.paper.statements.runs import ID
+from bot_orch.lab.paper.statements.sentences import OURS, PRINTED, SENTENCES, Sentence
 
 __all__ = ["Entry", "entries", "finding_rows", "ledger_notes"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from bot_orch.lab.paper.ledger.evidence import Evidence, Judgement, judged
+from bot_orch.lab.paper.statements.evidence import Evidence, Judgement, judged
 
 __all__ = ["RATES", "RateTable", "intervals", "is_interval"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from bot_orch.lab.harness.experiment import Experiment
 from bot_orch.lab.harness.tables import ResultRow, all_published
-from bot_orch.lab.paper.ledger import runs
-from bot_orch.lab.paper.ledger.evidence import ours, printed
-from bot_orch.lab.paper.ledger.page import entries, finding_rows, ledger_notes
+from bot_orch.lab.paper.statements import runs
+from bot_orch.lab.paper.statements.evidence import ours, printed
+from bot_orch.lab.paper.statements.page import entries, finding_rows, ledger_notes
 
 
 def _conclude(rows: Sequence[ResultRow]) -> tuple[list[ResultRow], list[str]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot_orch.lab.paper.ledger.evidence import Evidence, Judgement, judged, z_score
-from bot_orch.lab.paper.ledger.runs import ID, MARKS
+from bot_orch.lab.paper.statements.evidence import Evidence, Judgement, judged, z_score
+from bot_orch.lab.paper.statements.runs import ID, MARKS
 
 __all__ = ["separates"]
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from bot_orch.lab.paper.ledger.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
+from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
 
 __all__ = [
     "LAMBDAS",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bot_orch.lab.paper.ledger.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
+from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
 
 __all__ = [
     "BASELINES",

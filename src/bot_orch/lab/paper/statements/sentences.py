@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
-from bot_orch.lab.paper.ledger import lambdas, learning, synthetic, triage
-from bot_orch.lab.paper.ledger.evidence import Evidence, Judgement
-from bot_orch.lab.paper.ledger.intervals import intervals
-from bot_orch.lab.paper.ledger.separation import separates
+from bot_orch.lab.paper.statements import lambdas, learning, synthetic, triage
+from bot_orch.lab.paper.statements.evidence import Evidence, Judgement
+from bot_orch.lab.paper.statements.intervals import intervals
+from bot_orch.lab.paper.statements.separation import separates
 
 __all__ = ["SENTENCES", "Sentence"]
 

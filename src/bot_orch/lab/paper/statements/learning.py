@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot_orch.lab.paper.ledger.evidence import Evidence, Finding, Judgement, judged, z_score
-from bot_orch.lab.paper.ledger.runs import ID, LARGE
+from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, judged, z_score
+from bot_orch.lab.paper.statements.runs import ID, LARGE
 
 __all__ = ["adaptation", "both_contribute", "ignores_history"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from bot_orch.lab.paper.ledger.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
-from bot_orch.lab.paper.ledger.synthetic import below_random
+from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
+from bot_orch.lab.paper.statements.synthetic import below_random
 
 __all__ = [
     "ACCURACY",
