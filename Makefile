@@ -57,7 +57,7 @@ docs: $(VENV)/.docs ## build the documentation site into out/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "== open out/site/index.html; search needs a server: python -m http.server -d out/site"
 
-bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: soak.py, gateway.py, members.py and long_stream.py, 20, 15, 8 and 4 minutes, and arena.py, tables)
+bench: $(VENV)/.dev ## run every benchmark beside its peers (apart: soak.py, gateway.py, members.py and long_stream.py, 20, 20, 8 and 4 minutes, and arena.py, tables)
 	@for script in $(filter-out benchmarks/arena.py benchmarks/gateway.py benchmarks/members.py benchmarks/long_stream.py benchmarks/soak.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 wheel: $(VENV)/.dev ## build the wheel and the source archive into dist/, and try the wheel in an empty environment
