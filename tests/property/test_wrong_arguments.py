@@ -102,7 +102,7 @@ ARGUMENTS = {
     "learn_from.features": (lambda v: learned(features=v), "features", {"none"}),
     "learn_from.tasks": (lambda v: learned(tasks=v), "tasks", {"none"}),
     "learn_from.weight": (lambda v: learned(weight=v), "weight", {"half", "two", "list"}),
-    "learn_from.most": (lambda v: learned(most=v), "most", {"two"}),
+    "learn_from.most": (lambda v: learned(most=v), "most", {"two", "none"}),
     "add_agent": (lambda v: Orchestrator(["a"]).add_agent(v), "agent.id", {"text"}),
     "remove_agent": (lambda v: Orchestrator(["a", "b"]).remove_agent(v), "agent.id", set()),
     "from_json": (Orchestrator.from_json, ("text", "state"), set()),

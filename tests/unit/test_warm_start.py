@@ -81,6 +81,7 @@ def test_weights_thin_or_repeat_lessons():
     assert estimates(weight=3) == (18, [12.0, 6.0])
     assert estimates(weight=[1.0, 0.0, 0.0, 2.0]) == (5, [3.0, 2.0])
     assert estimates(most=1) == (2, [1.0, 1.0])
+    assert estimates(weight=300) == (1800, [1200.0, 600.0])  # 50 000 over all agents, if that is more than 1000 each
     router = Orchestrator(["a", "b"])
     assert router.learn_from({"a": [1.0]}, weight=0.0) == 0 and not isinstance(router.policy, WarmStart)
 

@@ -30,7 +30,16 @@ from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.state import FORMAT, VERSION, FirstVerdict, State, measured_usage, parse
 from bot_orch.core.tally import Tally
 from bot_orch.core.text import carried_over, encode
-from bot_orch.core.warm import Evaluations, Taught, WarmStart, as_evaluations, encoded_tasks, fit_features, teach
+from bot_orch.core.warm import (
+    Evaluations,
+    Taught,
+    WarmStart,
+    as_evaluations,
+    encoded_tasks,
+    fit_features,
+    most_lessons,
+    teach,
+)
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
 from bot_orch.files import path_of, read_state, write_atomically
@@ -587,7 +596,7 @@ class Orchestrator:
         features: Any = None,
         tasks: Sequence[Task] | None = None,
         weight: Any = 1.0,
-        most: float = 1000.0,
+        most: float | None = None,
     ) -> int:
         """Warm start: teach the policy evaluations of the agents. Returns how many outcomes they were taught as.
 
@@ -605,7 +614,8 @@ class Orchestrator:
         weight
             How many outcomes a row counts for: a number, one per row, or the name of a column.
         most
-            Outcomes per agent at most; with more evaluations than that, all weights are scaled down.
+            Outcomes per agent at most; with more evaluations than that, all weights are scaled down. None for 1000, or
+            50 000 divided by the number of agents if that is more.
 
         Examples
         --------
@@ -615,7 +625,7 @@ class Orchestrator:
         >>> router.decide(Task("first")).agent
         'large'
         """
-        check_number("most", most, "pass the largest number of outcomes per agent, 1 or more", low=1.0)
+        most = most_lessons(most, len(self.agents))
         given = self.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
         settings, given = fit_features(self.settings, given, first=self._fresh)
         engine = self._engine if settings is self.settings else Engine(settings)

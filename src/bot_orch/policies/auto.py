@@ -65,6 +65,8 @@ NOISE_RATE, SHORT, LONG = 0.005, 0.02, 0.001  # rates of the moving averages
 LEAST_LEFT = 1e-3  # 1 - leverage up to which a lesson is taken out of ``linear``
 LEAST_NOISE, ALARM, KEPT, WARM_UP = 1e-4, 4.5, 0.97, 100
 
+_RATES, _ONES = np.array([NOISE_RATE, SHORT, LONG, LONG]), np.ones(len(START))
+_DECAY = math.exp(-1.0 / LIFETIME)
 _sum, _max = np.add.reduce, np.maximum.reduce  # a third of the time of np.sum and np.max
 _ATOMS = ndtri(0.5 + 0.5 * (np.arange(64) + 0.5) / 64.0)  # of |Z|, Z standard normal
 
@@ -158,8 +160,8 @@ class Auto(Policy):
         given = situation
         claims = None if given.claims is None else _rows(given.claims, s)
         x = _features(s, given.context)
-        value, variance, w = _predict(s, x, claims, self.forgetting)
-        mean, spread = _mixed(w, value), _mixed(w, variance)
+        both, w = _predict(s, x, claims, self.forgetting)
+        mean, spread = (w[:, None, :] @ both)[:, :, 0]
         if self.forgetting and x is None:  # an agent left after a few outcomes is tried again some time
             thin = THIN / (THIN + s.count) * (s.count > 0.0)
             spread = spread + STALE / s.m * np.maximum(given.t - s.last, 0.0) * thin
@@ -311,7 +313,7 @@ class Auto(Policy):
     ) -> None:
         """One outcome per router; rows are kept of routers ``own``, whose chosen agent it is: all by default."""
         at = (s.i, agent)
-        value, _, w = _predict(s, x, claims, self.forgetting, spread=False)
+        (value, _), w = _predict(s, x, claims, self.forgetting, spread=False)
         errors = reward[:, None] - value[s.i, :, agent]
         changed = _weigh(s, errors, w)
         if self.forgetting:
@@ -323,9 +325,8 @@ class Auto(Policy):
             self._learn_features(s, agent, reward, x, value, t=t, own=own)
         s.count[at] += 1.0
         s.total[at] += reward
-        decay = math.exp(-1.0 / LIFETIME)
-        s.late_count *= decay
-        s.late_total *= decay
+        s.late_count *= _DECAY
+        s.late_total *= _DECAY
         s.late_count[at] += 1.0
         s.late_total[at] += reward
         s.last[at] = np.maximum(s.last[at], t)
@@ -337,7 +338,7 @@ class Auto(Policy):
         self, s: _View, agent: Ints, reward: Floats, x: Floats, value: Floats, *, t: int, own: Ints | None
     ) -> None:
         at, based = (s.i, agent), s.based > 0.0
-        kind, slope, base = _kinds_of(x, s.centers), _slope(s), value[:, _FLAT]
+        kind, slope, base = s.kind(x), _slope(s), value[:, _FLAT]
         shift = s.difficulty[s.i, kind][:, None] * slope
         flat = base - shift
         s.kind_count[s.i, agent, kind] += based
@@ -345,7 +346,7 @@ class Auto(Policy):
         counts, totals = s.kind_count[s.i, :, kind], s.kind_total[s.i, :, kind]
         found = _difficulty(counts[..., None], totals[..., None], flat, slope)[:, 0]
         s.difficulty[s.i, kind] = np.where(based, found, 0.0)
-        _rank_one(s.inverse, s.theta, at, _design(x), reward - MIDDLE - shift[at])
+        _rank_one(s.inverse, s.theta, at, s.design(x), reward - MIDDLE - shift[at])
         _assign_uids(s, agent)
         b = s.i if own is None else own
         slot, mine = s.stored[b] % ROWS, agent[b]
@@ -385,6 +386,20 @@ class _View:
             found = self.__dict__["_trusted"] = _trusted(self)
         return found
 
+    def kind(self, x: Floats) -> Ints:
+        """Kind of the task, (B,); once per view, which is about one task."""
+        found = self.__dict__.get("_kind")
+        if found is None:
+            found = self.__dict__["_kind"] = _kinds_of(x, self.centers)
+        return found
+
+    def design(self, x: Floats) -> Any:
+        """See :func:`_design`; once per view."""
+        found = self.__dict__.get("_design")
+        if found is None:
+            found = self.__dict__["_design"] = _design(x)
+        return found
+
     def __getattr__(self, name: str) -> Any:
         array = self._state[name]
         lead = self._state["count"].ndim - 1
@@ -401,15 +416,13 @@ def _arange(n: int) -> Ints:
 
 
 def _rows(values: Any, s: _View) -> Any:
-    return np.broadcast_to(values, s._state["count"].shape).reshape(s.b, s.m)
+    shape = s._state["count"].shape
+    values = np.asarray(values)
+    return (values if values.shape == shape else np.broadcast_to(values, shape)).reshape(s.b, s.m)
 
 
 def _features(s: _View, context: Floats | None) -> Floats | None:
     return None if context is None or not s.d else np.asarray(context, dtype=float).reshape(s.b, s.d)
-
-
-def _mixed(w: Floats, values: Floats) -> Floats:
-    return np.asarray((w[:, None, :] @ values)[:, 0])
 
 
 def _weights(s: _View, forgetting: bool, features: bool, stated: Bools | None) -> Floats:
@@ -433,14 +446,15 @@ def _weights(s: _View, forgetting: bool, features: bool, stated: Bools | None) -
 
 def _predict(
     s: _View, x: Floats | None, claims: Floats | None, forgetting: bool, *, spread: bool = True
-) -> tuple[Floats, Floats, Floats]:
-    """Value and variance relative to the noise, (B, members, M) each, and the members' weights.
+) -> tuple[Floats, Floats]:
+    """Value and variance relative to the noise, (2, B, members, M), and the members' weights.
 
     Without ``spread`` variances that take time are left out.
     """
     stating = None if claims is None else np.asarray(np.isfinite(claims).any(axis=1))
     w = _weights(s, forgetting, x is not None, stating)
-    value, variance = np.zeros((2, s.b, len(MEMBERS), s.m))
+    both = np.zeros((2, s.b, len(MEMBERS), s.m))
+    value, variance = both
     slope = None if x is None else _slope(s)
     flat, mean = _flat(s, slope)
     own = 1.0 / (s.trusted[0] + POPULATION)
@@ -455,18 +469,18 @@ def _predict(
         value[:, _CLAIMS] = _clipped(stated + _sum(s.claim_theta * basis, axis=-1))
         gain = (s.claim_inverse @ basis[..., None])[..., 0]
         variance[:, _CLAIMS] = CLAIM_CALM * np.maximum(_sum(gain * basis, axis=-1), 0.0)
-    return value, variance, w
+    return both, w
 
 
 def _predict_features(s: _View, x: Floats, flat: Floats, slope: Floats, value: Floats, variance: Floats | None) -> None:
-    kind = _kinds_of(x, s.centers)
+    kind = s.kind(x)
     shift = s.difficulty[s.i, kind][:, None] * slope
     counts, totals = s.kind_count[s.i, :, kind], s.kind_total[s.i, :, kind]
     base = flat + shift
     value[:, _FLAT] = base
     value[:, _RECENT] += shift
     value[:, _KINDS] = (totals + KIND * base) / (counts + KIND)
-    z = _design(x)[:, :, None]
+    z = s.design(x)[:, :, None]
     value[:, _LINEAR] = _clipped(MIDDLE + shift + (s.theta @ z)[..., 0])
     weight, rest = _neighbours(s, x)
     shared = weight * NEAR / (weight + NEAR)
@@ -608,15 +622,17 @@ def _weigh(s: _View, errors: Floats, w: Floats) -> Bools:
     """Update noise, evidence and the averages of squared errors; returns where the world has changed."""
     mixed = _sum(w * errors, axis=1)
     square = mixed * mixed
-    levels, rate = s.levels, 1.0 / (s.learned + 10.0)
-    levels[:, 0] += np.maximum(rate, NOISE_RATE) * (square - levels[:, 0])
+    levels, rate = s.levels, 1.0 / (s.learned[:, None] + 10.0)
+    seen = square[:, None] * _ONES
+    seen[:, 3] *= square
+    levels += np.maximum(rate, _RATES) * (seen - levels)
     np.maximum(levels[:, 0], LEAST_NOISE, out=levels[:, 0])
-    levels[:, 1] += np.maximum(rate, SHORT) * (square - levels[:, 1])
-    levels[:, 2] += np.maximum(rate, LONG) * (square - levels[:, 2])
-    levels[:, 3] += np.maximum(rate, LONG) * (square * square - levels[:, 3])
     fresh = DISCOUNT * s.evidence - errors * errors / (2.0 * levels[:, :1])
     fresh = np.where(w > 0.0, fresh, fresh[:, :1])  # a member that took no part keeps up with ``flat``
     s.evidence[:] = fresh - _max(fresh, axis=1, keepdims=True)
+    rising: Bools = levels[:, 1] > levels[:, 2]
+    if not np.count_nonzero(rising):
+        return rising
     spread = np.sqrt(np.maximum(levels[:, 3] - levels[:, 2] ** 2, 1e-6) * (SHORT / 2.0))
     return np.asarray((s.learned > WARM_UP) & (levels[:, 1] > levels[:, 2] + ALARM * spread))
 

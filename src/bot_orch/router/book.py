@@ -48,7 +48,7 @@ class Book(Protocol):
         ...
 
     def learn_from(
-        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float = 1000.0
+        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
     ) -> int:
         """See :meth:`bot_orch.Orchestrator.learn_from`."""
         ...

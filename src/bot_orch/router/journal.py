@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bot_orch.checks import check_number
 from bot_orch.clock import Clock, ServiceTime
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.warm import most_lessons
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
 from bot_orch.eventlog.events import (
@@ -129,12 +129,11 @@ class Journal:
         raise InvalidInputError("rewards", "of all agents cannot be logged", "use observe, or a Router without path")
 
     def learn_from(
-        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float = 1000.0
+        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
     ) -> int:
         """See :class:`~bot_orch.router.book.Book`; the log keeps the numbers."""
         given = self.orchestrator.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
-        check_number("most", most, "pass the largest number of outcomes per agent, 1 or more", low=1.0)
-        self._write(record_evaluations(given, most), "")
+        self._write(record_evaluations(given, most_lessons(most, len(given.agents))), "")
         return self._ledger.lessons
 
     def add_agent(self, agent: Agent) -> None:

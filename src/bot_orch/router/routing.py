@@ -259,7 +259,7 @@ class Router:
             oldest = next(iter(self._asked))
 
     def learn_from(
-        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float = 1000.0
+        self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
     ) -> int:
         """Warm start, see :meth:`bot_orch.Orchestrator.learn_from`; ``evaluations`` may also be the path of a log."""
         if isinstance(evaluations, str | Path):

@@ -1,7 +1,16 @@
 """Warm start: what evaluations teach a policy before traffic, and the test whether it holds in traffic."""
 
 from bot_orch.core.warm.evaluations import Evaluations, as_evaluations
-from bot_orch.core.warm.teaching import Taught, encoded_tasks, fit_features, teach
+from bot_orch.core.warm.teaching import Taught, encoded_tasks, fit_features, most_lessons, teach
 from bot_orch.core.warm.trial import WarmStart
 
-__all__ = ["Evaluations", "Taught", "WarmStart", "as_evaluations", "encoded_tasks", "fit_features", "teach"]
+__all__ = [
+    "Evaluations",
+    "Taught",
+    "WarmStart",
+    "as_evaluations",
+    "encoded_tasks",
+    "fit_features",
+    "most_lessons",
+    "teach",
+]

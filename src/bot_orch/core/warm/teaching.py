@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, allocate
+from bot_orch.checks import check_number
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import encode, fitted
 from bot_orch.core.warm.evaluations import Evaluations, check_tasks
@@ -17,10 +18,25 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.types import Task
 
-__all__ = ["Taught", "encoded_tasks", "fit_features", "teach"]
+__all__ = ["Taught", "encoded_tasks", "fit_features", "most_lessons", "teach"]
 
 #: Lessons per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
 _UNTESTED = 20.0
+#: Lessons per agent, and over all agents: the larger of the two counts. A lesson takes some 150 us.
+_EACH, _ALL = 1000.0, 50_000.0
+
+
+def most_lessons(most: float | None, agents: int) -> float:
+    """How many lessons per agent are taught at most; ``None`` for the default.
+
+    Examples
+    --------
+    >>> most_lessons(None, 5), most_lessons(None, 100), most_lessons(20, 5)
+    (10000.0, 1000.0, 20.0)
+    """
+    if most is None:
+        return max(_EACH, _ALL / agents)
+    return check_number("most", most, "pass the largest number of outcomes per agent, 1 or more, or None", low=1.0)
 
 
 def encoded_tasks(tasks: Any, settings: Settings, *, first: bool) -> list[Task]:
