@@ -107,5 +107,7 @@ def test_init_writes_the_schema_that_the_first_line_names(tmp_path, capsys):
     name = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)[1]
     assert json.loads((tmp_path / name).read_text()) == config_schema()
     capsys.readouterr()
-    printed = subprocess.run([sys.executable, "-m", "bot_orch", "schema"], capture_output=True, text=True, check=True)
+    printed = subprocess.run(
+        [sys.executable, "-m", "bot_orch", "validate", "--schema"], capture_output=True, text=True, check=True
+    )
     assert json.loads(printed.stdout) == config_schema()

@@ -10,14 +10,26 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bot_orch._version import __version__
-from bot_orch.errors import BotOrchError
+from bot_orch.errors import BotOrchError, MissingExtraError
 
 __all__ = ["build_parser", "main", "run_and_exit"]
 
-_NOT_COMMANDS = {"archived", "asking", "frames", "main", "progress", "running", "shells"}
+_NOT_COMMANDS = {"archived", "asking", "frames", "main", "progress", "running"}
+
+
+class _PrintCompletion(argparse.Action):
+    """Print the completion script of a shell, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, option: str | None = None) -> NoReturn:
+        try:
+            import shtab
+        except ImportError as error:
+            raise MissingExtraError(str(option), "service") from error
+        print(shtab.complete(parser, shell))  # noqa: T201
+        parser.exit()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -28,6 +40,12 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="example: bot-orch reproduce --quick --out out/quick",
     )
     parser.add_argument("--version", action="version", version=f"bot-orch {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=_PrintCompletion,
+        choices=("bash", "fish", "zsh"),
+        help="print a script with which a shell completes commands and options",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     package = importlib.import_module("bot_orch.cli")
     for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):

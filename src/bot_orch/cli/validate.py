@@ -13,7 +13,8 @@ would refuse it. bot-orch doctor asks the endpoints, too."""
 _EXAMPLE = """\
 examples:
   bot-orch validate bot-orch.yaml
-  bot-orch validate bot-orch.yaml --host 0.0.0.0    # as in a container"""
+  bot-orch validate bot-orch.yaml --host 0.0.0.0    # as in a container
+  bot-orch validate --schema > bot-orch.schema.json"""
 
 
 def add(commands: Any) -> None:
@@ -25,7 +26,9 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("config", type=Path, metavar="FILE")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("config", type=Path, metavar="FILE", nargs="?")
+    given.add_argument("--schema", action="store_true", help="print the JSON Schema of the file, for editors, instead")
     parser.add_argument("--host", help="as for serve: overrides the host in FILE")
     parser.add_argument("--port", type=int, metavar="N", help="as for serve: overrides the port in FILE")
     parser.set_defaults(run=run)
@@ -33,7 +36,14 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    import json
     import sys
+
+    if arguments.schema:
+        from bot_orch.service.operations.schema import config_schema
+
+        print(json.dumps(config_schema(), indent=2))  # noqa: T201
+        return 0
 
     from bot_orch.service.build import check
     from bot_orch.service.config.documents import ConfigFile
