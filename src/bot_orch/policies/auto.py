@@ -519,23 +519,13 @@ def _neighbours(s: _View, x: Floats) -> tuple[Floats, Floats]:
     x = x.astype(np.float32)
     square = s.near_square[:, :n] - 2.0 * (s.near_x[:, :n] @ x[:, :, None])[..., 0] + _sum(x * x, axis=1)[:, None]
     kernel = np.exp(np.sqrt(np.maximum(square, 0.0)) * (-1.0 / WIDTH))
-    place, size = _places(s, n), s.b * (s.m + 1)
-    sums = (np.bincount(place, each.ravel(), size) for each in (kernel, kernel * s.near_rest[:, :n]))
-    weight, rest = (np.asarray(each, dtype=float).reshape(s.b, -1)[:, : s.m] for each in sums)
-    return weight, rest
-
-
-def _places(s: _View, n: int) -> Ints:
-    """Agent of each kept outcome, in the batch's order; M for agents that were removed."""
     width = int(s.uids.max()) + 1
-    table = np.full((s.b, width + 1), s.m)
-    if s.b == 1:
-        table[0, s.uid[0]] = _arange(s.m)
-        table[0, width] = s.m  # uid -1: nothing yet
-        return np.asarray(table[0, s.near_owner[0, :n]])
-    table[s.i[:, None], s.uid] = _arange(s.m)
-    table[:, width] = s.m
-    return np.asarray((table[s.i[:, None], s.near_owner[:, :n]] + s.i[:, None] * (s.m + 1)).ravel())
+    first = s.i[:, None] * width + 1
+    place, mine = (s.near_owner[:, :n] + first).ravel(), s.uid + first
+    weight = np.bincount(place, kernel.ravel(), s.b * width)
+    rest = np.bincount(place, (kernel * s.near_rest[:, :n]).ravel(), s.b * width)
+    weight[::width], rest[::width] = 0.0, 0.0  # rows without owner, and agents without rows
+    return weight[mine], rest[mine]
 
 
 def _flat(s: _View, slope: Floats | None = None) -> tuple[Floats, Floats]:
