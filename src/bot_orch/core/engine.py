@@ -308,9 +308,11 @@ class Engine:
             return Prepared(drawn, distance, alignment, cost, lambda_, bias)
         plan = self._plan(self.pacing, parts, o)
         situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced, o.claims)
-        drawn = paced(policy, parts["policy"], situation, plan=plan, u=u)
+        drawn, per_usd = paced(policy, parts["policy"], situation, plan=plan, u=u)
         paid = np.asarray(cost + plan.penalty)
-        return Prepared(drawn, distance, alignment, paid, lambda_, bias, self.pacing.natural(plan))
+        if per_usd is not None and plan.quality is not None:
+            paid = np.asarray(paid + per_usd[..., None] * plan.quality.dollars)
+        return Prepared(drawn, distance, alignment, paid, lambda_, bias, self.pacing.natural(plan, per_usd))
 
     def commit(
         self,
@@ -534,6 +536,7 @@ class Engine:
             if isinstance(each, Deadline)
             else unknown
             for each in self.settings.constraints
+            if not isinstance(each, Quality)
         )
         return Used(reward, unknown if learned.cost_usd is None else learned.cost_usd, late)
 

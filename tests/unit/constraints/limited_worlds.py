@@ -47,7 +47,20 @@ class World:
         return quality, np.array(self.price) * jump * (1.0 + 0.8 * np.sin(2 * np.pi * (1.5 * part + turn)))
 
 
-def play(world, policy, constraints, *, rounds=1500, seeds=2, floor=0.0, late=0, key="limits", price=None, **settings):
+def play(
+    world,
+    policy,
+    constraints,
+    *,
+    rounds=1500,
+    seeds=2,
+    floor=0.0,
+    late=0,
+    key="limits",
+    price=None,
+    exact_usd=False,
+    **settings,
+):
     """Play one world; outcomes arrive ``late`` rounds later."""
     rng, m, d = np.random.default_rng(5), len(world.quality), world.n_features
     made = make_policy(policy) if isinstance(policy, str) else policy
@@ -68,7 +81,7 @@ def play(world, policy, constraints, *, rounds=1500, seeds=2, floor=0.0, late=0,
         mean = quality[a] + (0.0 if world.weights is None else np.add.reduce(np.array(world.weights)[a] * x, axis=-1))
         lift = 0.0 if world.cost_weights is None else np.add.reduce(np.array(world.cost_weights)[a] * x, axis=-1)
         noise = rng.normal(size=seeds) * 0.5 if world.noisy else np.zeros(seeds)
-        usd = cost[a] * np.exp(lift + noise - (0.125 if world.noisy else 0.0))
+        usd = cost[a] * (1.0 if exact_usd else np.exp(lift + noise - (0.125 if world.noisy else 0.0)))
         reward = (rng.random(seeds) < mean).astype(float) if world.noisy else np.clip(mean, 0.0, 1.0)
         seconds = np.array(world.seconds)[a] * rng.exponential(size=seeds)
         for name, value in {"reward": reward, "usd": usd, "seconds": seconds, "agent": a}.items():

@@ -41,9 +41,9 @@ def test_a_late_reward_is_charged_as_if_it_had_come_at_once(silence):
     twice.observe(decision.id, silence)
     twice = Orchestrator.from_json(twice.to_json())  # what was charged is part of the state
     twice.observe(decision.id, LATE)
-    names = ("balance", "usd", "seconds", "late")
+    names = ("balance", "usd", "seconds", "late", "total")
     expected, found = state(once, *names), state(twice, *names)
-    assert {part for part, _ in expected} >= {"prices", "seconds"} and len(expected) == 7
+    assert {part for part, _ in expected} >= {"prices", "seconds", "evidence"} and len(expected) == 8
     for key, value in expected.items():
         assert found[key] == pytest.approx(value, abs=1e-9), key
     for part in ("prices", "seconds"):

@@ -56,17 +56,9 @@ class Multiplier:
     ----------
     horizon
         Tasks within which a balance is evened out.
-    falling
-        Whether usage falls with the multiplier; otherwise the largest admissible multiplier is sought.
     """
 
     horizon: float = 300.0
-    falling: bool = True
-
-    @property
-    def grid(self) -> Floats:
-        """Multipliers in the order of falling usage."""
-        return GRID if self.falling else GRID[::-1]
 
     @property
     def schema(self) -> Schema:
@@ -94,10 +86,10 @@ class Multiplier:
         weight = np.clip((target - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
         weight = np.where((above == 0) | (above == len(GRID)), 0.0, weight)
         fires = np.floor(state["phase"] + weight) > np.floor(state["phase"])
-        chosen = np.where(state["tasks"] > 0.0, self.grid[np.where(fires, more, less)], 0.0)
+        chosen = np.where(state["tasks"] > 0.0, GRID[np.where(fires, more, less)], 0.0)
         prompt = self.horizon * _PROMPT / 300.0 * np.maximum(state["lump"], 1.0)
         power = np.clip(balance / prompt, -_FACTOR, _FACTOR)
-        chosen = chosen * np.exp(-power if self.falling else power)
+        chosen = chosen * np.exp(-power)
         return Step(chosen, weight, (weight * high + (1.0 - weight) * low) / ratio, balance=balance)
 
     def commit(

@@ -216,7 +216,9 @@ class FirstToken(Deadline):
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Least dollars such that the mean reward stays within ``within`` of the best single agent's.
+    """Least dollars such that the mean reward is, in expectation, within ``within`` of the best agent's.
+
+    Where tasks have features or texts: the cheapest agent that is good enough for the task.
 
     Parameters
     ----------
@@ -243,7 +245,7 @@ class Quality:
     @property
     def unit(self) -> str:
         """What the multiplier is per."""
-        return "mean price"
+        return "dollar"
 
 
 Constraint = Budget | Capacity | Deadline | Quality

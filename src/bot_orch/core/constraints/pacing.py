@@ -1,7 +1,7 @@
 """All constraints together: penalties, affordable agents and floors for a decision, and their state after it.
 
-One dual variable per constraint (:mod:`~bot_orch.core.constraints.curve`), each moved with the others held fixed. Two
-safeguards act beside the multipliers:
+One dual variable per limit (:mod:`~bot_orch.core.constraints.curve`), each moved with the others held fixed; quality is
+kept in closed form (:mod:`~bot_orch.core.constraints.quality`). Two safeguards act in addition to the multipliers:
 
 - an agent whose call would use more than the balance plus a hundred tasks' allowance is not eligible, nor, while
   dollars of five tasks are owed, one that would cost those of more than ten;
@@ -13,15 +13,16 @@ safeguards act beside the multipliers:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema, chosen_entries
-from bot_orch.core.constraints.curve import Multiplier, Step
+from bot_orch.core.constraints.curve import GRID, Multiplier, Step
 from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadline, Quality
+from bot_orch.core.constraints.quality import Frugality, QualityPlan
 from bot_orch.core.constraints.times import Lates
 from bot_orch.core.pipeline import Drawn
 from bot_orch.policies.base import Choice, Policy, Situation
@@ -32,9 +33,7 @@ __all__ = ["Means", "Pacing", "PacingPlan", "Used", "paced"]
 _CREDIT = 100.0  # tasks' allowance that a single call may exceed the balance by
 _DEBT, _LARGE = 5.0, 10.0  # beyond this debt, no call that costs the allowance of more than ten tasks
 _FLOOR_USAGE = 0.1  # largest part of an allowance that the floor may use
-_SLOW = 2000.0  # horizon of the quality constraint: single rewards are noisy
 _MEMORY = 100.0
-_TRIAL = 20.0  # tasks per agent before quality is traded for dollars; after that, every twentieth task goes to the best
 _GUARD_MEMORY = 1000.0
 _GUARD_PRIOR = 0.5  # worth 200 outcomes whose estimates deviate by 0.05
 _FULL_TRUST = 0.2  # slope from which on estimates are used as they are
@@ -57,7 +56,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PacingPlan:
-    """What the constraints add to one decision."""
+    """What the constraints add to one decision; ``quality`` is None without a constraint of that kind."""
 
     penalties: tuple[Floats, ...]
     steps: tuple[Step, ...]
@@ -67,14 +66,27 @@ class PacingPlan:
     floor: Floats | float
     trust: Floats
     typical: Floats
+    quality: QualityPlan | None
+    contextual: bool
 
     @property
     def penalty(self) -> Floats:
         """Sum of the penalties, ``batch + (M,)``."""
-        total = self.penalties[0]
-        for each in self.penalties[1:]:
+        total = np.zeros(self.typical.shape)
+        for each in self.penalties:
             total = total + each
         return total
+
+    def expected(self, quality: QualityPlan, choice: Choice | None) -> Floats:
+        """Expected rewards for the constraint of quality: those of the task where the policy reads its features."""
+        if choice is None or not self.contextual:
+            return quality.means
+        return quality.values(choice.estimate - self.typical, self.trust)
+
+    def values(self, estimate: Floats) -> Floats:
+        """Estimates as far as the guard trusts their deviations from the agents' means, ``batch + (M,)``."""
+        trust = self.trust[..., None]
+        return np.asarray(trust * estimate + (1.0 - trust) * self.typical)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,14 +123,25 @@ class Pacing:
     contextual: bool = False
 
     @cached_property
+    def limits(self) -> tuple[Budget | Capacity | Deadline, ...]:
+        """The constraints with a dual variable: all but that of quality."""
+        return tuple(each for each in self.constraints if not isinstance(each, Quality))
+
+    @cached_property
+    def frugality(self) -> Frugality | None:
+        """The constraint of quality."""
+        found = [each for each in self.constraints if isinstance(each, Quality)]
+        return Frugality(found[0].within, self.contextual) if found else None
+
+    @cached_property
     def multipliers(self) -> tuple[Multiplier, ...]:
-        """One dual variable per constraint."""
-        return tuple(_multiplier(each) for each in self.constraints)
+        """One dual variable per limit."""
+        return tuple(_multiplier(each) for each in self.limits)
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts. A changed limit makes a new name, so that its state starts afresh."""
-        return tuple(f"constraint {each!r}" for each in self.constraints)
+        """Names of the limits' parts. A changed limit makes a new name, so that its state starts afresh."""
+        return tuple(f"constraint {each!r}" for each in self.limits)
 
     @property
     def schemas(self) -> dict[str, Schema]:
@@ -133,10 +156,10 @@ class Pacing:
                 "spread": Field(per_agent=False, fill=_GUARD_PRIOR),
             }
         }
-        for name, constraint, multiplier in zip(self.parts, self.constraints, self.multipliers, strict=True):
+        for name, constraint, multiplier in zip(self.parts, self.limits, self.multipliers, strict=True):
             late = Lates(constraint.late).schema if isinstance(constraint, Deadline) else {}
             found[name] = {**multiplier.schema, **late}
-        return found
+        return found if self.frugality is None else found | {"evidence": self.frugality.schema}
 
     def plan(
         self, parts: Parts, means: Means, *, eligible: Bools | None, pending: Floats | None, floor: float
@@ -145,23 +168,47 @@ class Pacing:
         guard = parts["guard"]
         shape = guard["estimate"].shape
         waiting = np.zeros(shape) if pending is None else np.broadcast_to(pending, shape)
-        usage = tuple(self._usage(parts, index, means, waiting=waiting) for index in range(len(self.constraints)))
-        steps = tuple(self._step(parts, index, each) for index, each in enumerate(usage))
+        usage = tuple(self._usage(parts, index, means, waiting=waiting) for index in range(len(self.limits)))
+        steps = tuple(
+            multiplier.step(parts[name], each.pending)
+            for multiplier, name, each in zip(self.multipliers, self.parts, usage, strict=True)
+        )
         penalties = tuple(step.multiplier[..., None] * each.direction for step, each in zip(steps, usage, strict=True))
         trust = np.ones(shape[:-1])
         if self.contextual:
             slope = np.clip(guard["explained"] / guard["spread"], 0.0, _FULL_TRUST) / _FULL_TRUST
-            binds = np.logical_or.reduce([step.multiplier > 0.0 for step in steps])
-            trust = np.where(binds, slope, trust)
+            binds = np.full(shape[:-1], self.frugality is not None)
+            trust = np.where(np.logical_or.reduce([binds, *(step.multiplier > 0.0 for step in steps)]), slope, trust)
         mask = self._affordable(usage, steps, eligible, shape=shape)
         shares = self._floor(usage, floor, mask, shape=shape)
         typical = guard["estimate"].copy()
-        return PacingPlan(penalties, steps, usage, eligible=mask, floor=shares, trust=trust, typical=typical)
+        quality = None
+        if self.frugality is not None:
+            dollars = np.zeros(shape) if means.dollars is None else np.broadcast_to(means.dollars, shape)
+            quality = self.frugality.plan(parts["evidence"], dollars, waiting)
+        return PacingPlan(
+            penalties,
+            steps,
+            usage,
+            eligible=mask,
+            floor=shares,
+            trust=trust,
+            typical=typical,
+            quality=quality,
+            contextual=self.contextual,
+        )
 
-    def natural(self, plan: PacingPlan) -> Floats:
-        """Multipliers in reward per unit of the constraint (a dollar, a task, a late outcome), ``batch + (K,)``."""
-        limits = [1.0 if isinstance(each, Quality) else each.limit for each in self.constraints]
-        return np.stack([step.multiplier / limit for step, limit in zip(plan.steps, limits, strict=True)], axis=-1)
+    def natural(self, plan: PacingPlan, per_usd: Floats | None) -> Floats:
+        """Multipliers in reward per unit of the constraint (a dollar, a task, a late outcome), ``batch + (K,)``.
+
+        ``per_usd`` is that of the constraint of quality.
+        """
+        steps = iter(plan.steps)
+        none = np.zeros(plan.trust.shape) if per_usd is None else per_usd
+        found = [
+            none if isinstance(each, Quality) else next(steps).multiplier / each.limit for each in self.constraints
+        ]
+        return np.stack(found, axis=-1)
 
     def commit(
         self, parts: Parts, plan: PacingPlan, choice: Choice, *, base: Floats, agent: Ints, eligible: Bools | None
@@ -171,8 +218,12 @@ class Pacing:
         guard["tasks"] += 1.0
         rate = np.maximum(1.0 / _MEMORY, 1.0 / guard["tasks"])
         guard["estimate"] += rate[..., None] * (choice.estimate - guard["estimate"])
-        trust, hope = plan.trust[..., None], choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)
-        score = trust * hope + (1.0 - trust) * plan.typical - base
+        if not self.limits:
+            return
+        score = plan.values(choice.estimate + np.minimum(choice.exploration, _LARGEST_BONUS)) - base
+        if plan.quality is not None:
+            mix = plan.quality.mix(plan.expected(plan.quality, choice), base + plan.penalty, plan.eligible)
+            score = score - mix.multiplier[..., None] * plan.quality.dollars
         if eligible is not None:
             score = np.where(eligible, score, -np.inf)
         for index, name in enumerate(self.parts):
@@ -180,7 +231,7 @@ class Pacing:
             for other, penalty in enumerate(plan.penalties):
                 others = others if other == index else others - penalty
             self._commit_one(parts, index, plan, others=others, choice=choice)
-            if isinstance(self.constraints[index], Capacity):
+            if isinstance(self.limits[index], Capacity):
                 used = chosen_entries(np.broadcast_to(plan.usage[index].expected, guard["estimate"].shape), agent)
                 self.multipliers[index].charge(parts[name], used)
 
@@ -201,7 +252,10 @@ class Pacing:
         outcomes are late was learned before, by :meth:`see_late`.
         """
         guard = parts["guard"]
-        for index, (name, constraint) in enumerate(zip(self.parts, self.constraints, strict=True)):
+        if self.frugality is not None:
+            earlier = None if before is None else before.reward
+            self.frugality.see(parts["evidence"], agent, usage.reward, estimate=estimate, before=earlier)
+        for index, (name, constraint) in enumerate(zip(self.parts, self.limits, strict=True)):
             state = parts[name]
             if isinstance(constraint, Budget) and means.dollars is not None:
                 expected = chosen_entries(np.broadcast_to(means.dollars, guard["estimate"].shape), agent)
@@ -214,24 +268,18 @@ class Pacing:
                 self.multipliers[index].charge(state, _due(late, expected, known) / constraint.late)
                 if not seen:
                     lates.see(state, agent, late if known is None else np.where(np.isfinite(known), np.nan, late))
-            elif isinstance(constraint, Quality):
-                short = _shortfall(guard["estimate"], usage.reward[..., None], constraint.within)[..., 0]
-                charged = None
-                if before is not None:
-                    charged = _shortfall(guard["estimate"], before.reward[..., None], constraint.within)[..., 0]
-                self.multipliers[index].charge(state, _due(short, 1.0, charged))
         if estimate is not None:
             self._judge(guard, agent, usage.reward, estimate=estimate)
 
     def see_late(self, parts: Parts, agent: Ints, late: Sequence[Floats]) -> None:
         """Learn whether answers were late (1) or in time (0) before their outcomes are known; nothing is charged."""
-        for name, constraint, each in zip(self.parts, self.constraints, late, strict=True):
+        for name, constraint, each in zip(self.parts, self.limits, late, strict=True):
             if isinstance(constraint, Deadline):
                 Lates(constraint.late).see(parts[name], agent, each)
 
     def expected_late(self, parts: Parts) -> dict[str, Floats]:
         """P(late) per agent, ``batch + (M,)``, by the names of the deadlines."""
-        pairs = zip(self.parts, self.constraints, strict=True)
+        pairs = zip(self.parts, self.limits, strict=True)
         return {f"late: {c.name}": Lates(c.late).means(parts[name]) for name, c in pairs if isinstance(c, Deadline)}
 
     def _judge(self, guard: Arrays, agent: Ints, reward: Floats, *, estimate: Floats) -> None:
@@ -247,18 +295,8 @@ class Pacing:
         for name, value in (("explained", predicted * came), ("spread", predicted * predicted)):
             guard[name][...] = _GUARD_PRIOR + keep * (guard[name] - _GUARD_PRIOR) + value
 
-    def _step(self, parts: Parts, index: int, usage: Demand) -> Step:
-        """The multiplier; that of the quality constraint rests at first and at times, to learn who is the best."""
-        state = parts[self.parts[index]]
-        step = self.multipliers[index].step(state, usage.pending)
-        if not isinstance(self.constraints[index], Quality):
-            return step
-        tasks = state["tasks"]
-        rests = (tasks < _TRIAL * usage.direction.shape[-1]) | (np.mod(tasks, _TRIAL) == 0.0)
-        return replace(step, multiplier=np.where(rests, 0.0, step.multiplier))
-
     def _usage(self, parts: Parts, index: int, means: Means, *, waiting: Floats) -> Demand:
-        constraint, state, shape = self.constraints[index], parts[self.parts[index]], waiting.shape
+        constraint, state, shape = self.limits[index], parts[self.parts[index]], waiting.shape
         nothing = np.zeros(shape[:-1])
         if isinstance(constraint, Capacity):
             mine = np.array([name == constraint.agent for name in means.names], dtype=float) / constraint.share
@@ -268,21 +306,14 @@ class Pacing:
             return Demand(expected, expected, np.add.reduce(waiting * expected, axis=-1))
         dollars = np.zeros(shape) if means.dollars is None else means.dollars
         usual = dollars if means.mean_dollars is None else means.mean_dollars
-        if isinstance(constraint, Budget):
-            owed = np.add.reduce(waiting * usual, axis=-1) / constraint.limit
-            expected = dollars / constraint.limit
-            return Demand(expected, expected, owed)
-        level = np.maximum(np.add.reduce(dollars, axis=-1, keepdims=True) / shape[-1], 1e-12)
-        return Demand(np.zeros(shape), dollars / level, nothing)
+        owed = np.add.reduce(waiting * usual, axis=-1) / constraint.limit
+        expected = dollars / constraint.limit
+        return Demand(expected, expected, owed)
 
     def _commit_one(self, parts: Parts, index: int, plan: PacingPlan, *, others: Floats, choice: Choice) -> None:
-        multiplier, usage, constraint = self.multipliers[index], plan.usage[index], self.constraints[index]
-        expected = usage.expected
-        if isinstance(constraint, Quality):
-            expected = _shortfall(parts["guard"]["estimate"], choice.estimate, constraint.within)
-        shape = others.shape
-        direction, expected = np.broadcast_to(usage.direction, shape), np.broadcast_to(expected, shape)
-        best = np.argmax(others[..., None, :] - multiplier.grid[:, None] * direction[..., None, :], axis=-1)
+        multiplier, usage, shape = self.multipliers[index], plan.usage[index], others.shape
+        direction, expected = np.broadcast_to(usage.direction, shape), np.broadcast_to(usage.expected, shape)
+        best = np.argmax(others[..., None, :] - GRID[:, None] * direction[..., None, :], axis=-1)
         used = np.take_along_axis(expected, best, axis=-1)
         mean = np.add.reduce(choice.propensities * expected, axis=-1)
         lump = np.add.reduce(choice.propensities * expected * expected, axis=-1)
@@ -294,9 +325,7 @@ class Pacing:
     ) -> Bools | None:
         """Eligible agents whose usage the balance plus the credit covers; the least demanding one always."""
         mask = eligible
-        for constraint, each, step in zip(self.constraints, usage, steps, strict=True):
-            if isinstance(constraint, Quality):
-                continue
+        for constraint, each, step in zip(self.limits, usage, steps, strict=True):
             allowed = np.ones(shape, dtype=bool) if mask is None else np.broadcast_to(mask, shape)
             demand = np.where(allowed, np.broadcast_to(each.expected, shape), np.inf)
             least = demand == np.minimum.reduce(demand, axis=-1, keepdims=True)
@@ -319,27 +348,36 @@ class Pacing:
         able = np.ones(shape) if mask is None else np.broadcast_to(mask, shape).astype(float)
         shares = able * (floor / np.add.reduce(able, axis=-1, keepdims=True))
         demand = np.ones(shape)
-        for constraint, each in zip(self.constraints, usage, strict=True):
-            demand = demand if isinstance(constraint, Quality) else np.maximum(demand, each.expected)
+        for each in usage:
+            demand = np.maximum(demand, each.expected)
         return np.asarray(np.minimum(shares, _FLOOR_USAGE * shares / (floor * demand)))
 
 
-def paced(policy: Policy, state: Arrays, situation: Situation, *, plan: PacingPlan, u: npt.ArrayLike) -> Drawn:
-    """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact."""
+def paced(
+    policy: Policy, state: Arrays, situation: Situation, *, plan: PacingPlan, u: npt.ArrayLike
+) -> tuple[Drawn, Floats | None]:
+    """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact.
+
+    The second value is the reward that a dollar more would earn, under a constraint of quality.
+    """
     choice = policy.choose(state, situation)
-    p = choice.propensities
+    p, per_usd, floor = choice.propensities, None, plan.floor
     if np.minimum.reduce(plan.trust, axis=None) < 1.0:
         trust = plan.trust[..., None]
         p = trust * p + (1.0 - trust) * argmax_ties(plan.typical - situation.penalty, situation.eligible)
-    if isinstance(plan.floor, np.ndarray):
-        p = (1.0 - np.add.reduce(plan.floor, axis=-1, keepdims=True)) * p + plan.floor
+    if plan.quality is not None:
+        value = plan.expected(plan.quality, choice if policy.predicts else None)
+        mix = plan.quality.mix(value, situation.penalty, situation.eligible)
+        p = plan.quality.explored(mix, value - situation.penalty, eligible=situation.eligible, instead=p)
+        per_usd = mix.multiplier
+        floor = plan.quality.floor(mix, floor, _FLOOR_USAGE) if isinstance(floor, np.ndarray) else floor
+    if isinstance(floor, np.ndarray):
+        p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
     p, agent = mixed_draw(p, u)
-    return Drawn(agent, p, choice, situation)
+    return Drawn(agent, p, choice, situation), per_usd
 
 
 def _multiplier(constraint: Constraint) -> Multiplier:
-    if isinstance(constraint, Quality):
-        return Multiplier(horizon=_SLOW, falling=False)
     if isinstance(constraint, Budget) and constraint.per > 1:
         return Multiplier(horizon=min(300.0, max(50.0, 0.25 * constraint.per)))
     return Multiplier()
@@ -350,12 +388,3 @@ def _due(now: Floats, expected: Floats | float, before: Floats | None) -> Floats
     if before is None:
         return np.where(np.isfinite(now), now, expected)
     return np.where(np.isfinite(now), now - np.where(np.isfinite(before), before, expected), 0.0)
-
-
-def _shortfall(estimates: Floats, value: Floats, within: float) -> Floats:
-    """How far values lie below the best agent's mean upper bound, in units of the acceptable loss.
-
-    With bounds instead of estimates an agent that was hardly tried counts as the best until it was.
-    """
-    best = np.maximum(np.maximum.reduce(estimates, axis=-1, keepdims=True), 1e-9)
-    return np.asarray((best - value) / (within * best))
