@@ -111,7 +111,6 @@ def serving(
     *,
     port: int,
     routers: Sequence[str],
-    serve: str = "turns",
     workers: int = 1,
     m: int = 4,
 ) -> Iterator[Served]:
@@ -127,8 +126,6 @@ def serving(
         "agents": agents,
         "routers": {name: {"router": router, "agents": agents} for name in routers[1:]},
     }
-    if serve != "turns":
-        document["cluster"] = {"serve": serve}
     (config := folder / f"{port}.yaml").write_text(json.dumps(document))
     command = [sys.executable, "-m", "bot_orch", "serve", str(config)]
     command += ["--workers", str(workers)] if workers > 1 else []

@@ -98,16 +98,11 @@ def owners(url: str, names: Sequence[str], processes: int) -> dict[str, int]:
 
 
 @contextmanager
-def replicas(
-    folder: Path, url: str, number: int, *, serve: str, names: Sequence[str], m: int = 4
-) -> Iterator[list[Served]]:
+def replicas(folder: Path, url: str, number: int, *, names: Sequence[str], m: int = 4) -> Iterator[list[Served]]:
     """Several replicas on a fresh log."""
     fresh(url)
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(serving(folder, url, port=PORT + i, routers=names, serve=serve, m=m))
-            for i in range(number)
-        ]
+        yield [stack.enter_context(serving(folder, url, port=PORT + i, routers=names, m=m)) for i in range(number)]
 
 
 def independent(url: str, services: Sequence[Served], names: Sequence[str]) -> list[Target]:
@@ -196,23 +191,18 @@ class Run:
     def bystander(self) -> None:
         """One router under load at its owner; the other replica has nothing to do with it."""
         server = server_pid(self.url)
-        for serve in ("turns", "owner"):
-            with replicas(self.folder, self.url, 2, serve=serve, names=routers(2)) as services:
-                first = services[0], "default"
-                if serve == "owner":
-                    first = independent(self.url, services, routers(2))[0]
-                cost = self.measure(services, [first], server)
-            other = cost.cpu_ms[1] / cost.cpu_ms[0]
-            print(f"{serve}, one router at one of two replicas: {cost}; the bystander {other:.3f} of the other")
-            if serve == "owner":
-                self.bars.most("bystander", other, 0.1)
+        with replicas(self.folder, self.url, 2, names=routers(2)) as services:
+            cost = self.measure(services, [independent(self.url, services, routers(2))[0]], server)
+        other = cost.cpu_ms[1] / cost.cpu_ms[0]
+        print(f"one router at one of two processes: {cost}; the bystander {other:.3f} of the other")
+        self.bars.most("bystander", other, 0.1)
 
     def locks(self) -> None:
         """Owners of independent routers do not wait for each other."""
         found = []
         for number in (1, 2, 3):
             names = routers(number)
-            with replicas(self.folder, self.url, number, serve="owner", names=names) as services:
+            with replicas(self.folder, self.url, number, names=names) as services:
                 targets = independent(self.url, services, names)
                 waits = Waits(self.url)
                 waits.start()
@@ -241,8 +231,7 @@ class Run:
         (place := self.folder / f"{kind}-{turn}-{number}").mkdir()
         on_server = kind == "PostgreSQL"
         database = fresh(self.url) if on_server else str(place / "log.sqlite")
-        serve = "owner" if on_server else "turns"
-        with serving(place, database, port=PORT, routers=names, serve=serve, workers=number) as served:
+        with serving(place, database, port=PORT, routers=names, workers=number) as served:
             if on_server:
                 owners(self.url, names, number)
             return self.measure([served], [(served, name) for name in names], server_pid(self.url) if on_server else 0)
@@ -250,15 +239,15 @@ class Run:
     def replicas(self) -> None:
         """Decisions a second with 1, 2 and 3 replicas, all on this machine."""
         for number in (1, 2, 3):
-            with replicas(self.folder, self.url, number, serve="turns", names=routers(1)) as services:
+            with replicas(self.folder, self.url, number, names=routers(1)) as services:
                 cost = self.measure(services, [(each, "default") for each in services], server_pid(self.url))
-            print(f"turns, {number} replicas, one router: {cost}")
+            print(f"{number} processes, one router, asked at all of them: {cost}")
         for number in (1, 2, 3):
             names = routers(number)
-            with replicas(self.folder, self.url, number, serve="owner", names=names) as services:
+            with replicas(self.folder, self.url, number, names=names) as services:
                 targets = independent(self.url, services, names)
                 cost = self.measure(services, targets, server_pid(self.url))
-            print(f"owner, {number} replicas, {number} routers: {cost}")
+            print(f"{number} processes, {number} routers, each asked at its owner: {cost}")
 
     def plan(self) -> None:
         """What some rates need, and what more machines could take."""
@@ -284,7 +273,7 @@ class Run:
     def _prices(self, m: int) -> Prices:
         """Measured with two processes, one of which owns the router."""
         names, server = routers(2), server_pid(self.url)
-        with replicas(self.folder, self.url, 2, serve="owner", names=names, m=m) as services:
+        with replicas(self.folder, self.url, 2, names=names, m=m) as services:
             owner = independent(self.url, services, names)[0]
             cost = self.measure(services, [owner], server, write=pair_script)
             passed = self.measure(services, [(services[1], owner[1])], server, write=pair_script)

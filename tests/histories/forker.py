@@ -33,8 +33,8 @@ READY = (driver(), make_server)  # what a replica would import after its start
 
 
 def no_fence():
-    """An owner appends whatever its epoch is."""
-    postgres_log._Q["fence"] = "SELECT %s, %s"
+    """An owner appends whatever its epoch is, and wherever the log ends."""
+    postgres_log._Q["fence"] = postgres_log._Q["check_end"] = "SELECT %s, %s"
 
 
 def no_deadline():
@@ -49,12 +49,7 @@ def no_deadline():
     OwnerCluster._lose = late
 
 
-def no_lock():
-    """Replicas append without waiting for their turn."""
-    postgres_log._Q["lock"] = "SELECT %s"
-
-
-BREAKS = {"fence": no_fence, "deadline": no_deadline, "lock": no_lock}
+BREAKS = {"fence": no_fence, "deadline": no_deadline}
 
 
 def set_clock(path):

@@ -1,10 +1,9 @@
 """Histories under faults, as many as wanted, each drawn from a seed: `make jepsen`.
 
-Every line is a history: its seed, whether replicas take turns or own routers, how many operations were acknowledged,
-seconds without a write, the longest time from the end of a fault to the next write of that replica, versions of the
-configuration that were adopted, how often routers got another owner, the faults, and what the checker found wrong, with
-the command that plays it again. The exit status is 1 if it found something, or if writes were taken in fewer than 99 %
-of all seconds.
+Every line is a history: its seed, how many operations were acknowledged, seconds without a write, the longest time from
+the end of a fault to the next write of that replica, versions of the configuration that were adopted, how often routers
+got another owner, the faults, and what the checker found wrong, with the command that plays it again. The exit status
+is 1 if it found something, or if writes were taken in fewer than 99 % of all seconds.
 """
 
 import argparse
@@ -19,7 +18,7 @@ for _name in ("faults", "postgres", "service", "histories"):
     sys.path.insert(0, str(Path(__file__).parents[1] / _name))
 
 from checking import Outage, violations  # noqa: E402
-from playing import MODES, Play, Setting  # noqa: E402
+from playing import Play, Setting  # noqa: E402
 
 OUT = Path("out/histories")
 NEED = 0.99
@@ -36,9 +35,9 @@ def own():
     return _own["pg"], _own["forker"]
 
 
-def one(seed, seconds, mode, keep):
+def one(seed, seconds, keep):
     """Play and check one history; (history, what is wrong, its line)."""
-    play = Play(Setting.of(seed, seconds, mode), *own())
+    play = Play(Setting.of(seed, seconds), *own())
     try:
         history = play.run()
     except Exception as error:
@@ -59,11 +58,11 @@ def line(history, wrong, seconds):
     faults = " ".join(fault.kind if fault.replica < 0 else f"{fault.kind}@{fault.replica}" for fault in history.faults)
     longest = max(outage.backs_s, default=0.0)
     text = (
-        f"seed {history.seed} {history.mode} {acked} acknowledged, {unknown} unknown, "
+        f"seed {history.seed} {acked} acknowledged, {unknown} unknown, "
         f"{outage.silent}/{outage.seconds} s silent, back {longest:.1f} s, versions {versions(history)}, "
         f"moves {moves(history)}: {faults} {'WRONG' if wrong else 'ok'}"
     )
-    again = f"python tests/histories/jepsen.py --only {history.seed} --mode {history.mode} --seconds {seconds:g}"
+    again = f"python tests/histories/jepsen.py --only {history.seed} --seconds {seconds:g}"
     return "\n".join([text, *(f"    {each}" for each in wrong[:10]), *([f"    again: {again}"] if wrong else [])])
 
 
@@ -82,18 +81,9 @@ def report(found, begun):
     passed = sum(not wrong for _, wrong, _ in found)
     print(f"\nhistories {len(found)}, passed {passed}, {(time.monotonic() - begun) / 60:.1f} minutes")
     outage = Outage()
-    for mode in MODES:
-        some = [history for history, *_ in found if history.mode == mode]
-        if some:
-            of_mode = Outage()
-            for history in some:
-                of_mode.add(history)
-                outage.add(history)
-            print(f"{mode}: {len(some)} histories")
-            told(some, of_mode)
-    if len({history.mode for history, *_ in found}) > 1:
-        print("all")
-        told([history for history, *_ in found], outage)
+    for history, *_ in found:
+        outage.add(history)
+    told([history for history, *_ in found], outage)
     return passed == len(found) and outage.share >= NEED
 
 
@@ -127,12 +117,12 @@ def end():
         _own.clear()
 
 
-def work(queue, results, seconds, mode, keep):
+def work(queue, results, seconds, keep):
     """Play the seeds of a queue, one after the other."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and stop the server
     try:
         while (seed := queue.get()) is not None:
-            results.put(one(seed, seconds, mode, keep))
+            results.put(one(seed, seconds, keep))
     finally:
         end()
 
@@ -143,7 +133,6 @@ def main():
     parser.add_argument("--first", type=int, default=1, metavar="SEED")
     parser.add_argument("--only", type=int, metavar="SEED", help="play one again")
     parser.add_argument("--seconds", type=float, default=12.0, help="of faults, in each history")
-    parser.add_argument("--mode", choices=MODES, help="of all histories (default: every second one has owners)")
     parser.add_argument("--jobs", type=int, default=2, help="at a time")
     parser.add_argument("--keep", action="store_true", help=f"write every history to {OUT}, not only those that fail")
     arguments = parser.parse_args()
@@ -154,9 +143,7 @@ def main():
     context = multiprocessing.get_context("spawn")
     queue, results = context.Queue(), context.Queue()
     workers = [
-        context.Process(
-            target=work, args=(queue, results, arguments.seconds, arguments.mode, arguments.keep), daemon=True
-        )
+        context.Process(target=work, args=(queue, results, arguments.seconds, arguments.keep), daemon=True)
         for _ in range(min(arguments.jobs, len(seeds)))
     ]
     for seed in (*seeds, *(None for _ in workers)):

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import re
 import signal
 import tempfile
@@ -29,8 +28,7 @@ from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
 from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.eventlog.verification import replay
 
-TIMING = "hold_s=1&lease_s=1.5&query_s=1"
-MODES = ("turns", "owner")
+TIMING = "lease_s=1.5&query_s=1"
 SPREAD_S = 30.0
 ROUTERS = ("default", "support", "code", "law")
 
@@ -40,21 +38,18 @@ class Setting:
     """What kind of history it is."""
 
     seed: int
-    mode: str
     replicas: int
     seconds: float
-    routers: tuple[str, ...] = ("default",)
+    routers: tuple[str, ...] = ROUTERS
     settle_s: float = 12.0  # for replicas to come back at the end
     without: tuple[str, ...] = ()  # promises to break: see forker.py
     faults: tuple[str, ...] = tuple(nemesis.KINDS)
     least_s: float = 0.4  # of a fault
 
     @classmethod
-    def of(cls, seed, seconds=12.0, mode=None):
-        """Drawn from the seed; every second history has owners."""
-        rng = random.Random(f"setting-{seed}")  # noqa: S311
-        replicas, mode = 3 if seconds >= 10 else 2, mode or MODES[seed % 2]
-        return cls(seed, mode, replicas, seconds, ROUTERS[: rng.randint(1, 3) if mode == "turns" else 4])
+    def of(cls, seed, seconds=12.0):
+        """One with this seed; a short one has two replicas."""
+        return cls(seed, 3 if seconds >= 10 else 2, seconds)
 
 
 class Play:
@@ -62,7 +57,7 @@ class Play:
 
     def __init__(self, setting, pg, forker, prepare=None):
         self.setting, self.pg, self.forker, self.prepare = setting, pg, forker, prepare
-        self.history = History(setting.seed, setting.mode, setting.replicas)
+        self.history = History(setting.seed, setting.replicas)
         self.url, self.states, self._server = "", {}, asyncio.Lock()
 
     def run(self):
@@ -99,7 +94,7 @@ class Play:
     async def _play(self):
         history, done = self.history, asyncio.Event()
         for each in self.replicas:
-            each.write(self._database, mode=self.setting.mode, routers=self.setting.routers)
+            each.write(self._database, routers=self.setting.routers)
         self.replicas[0].start(first=True)
         await self.replicas[0].ready()
         if self.prepare is not None:
@@ -108,8 +103,7 @@ class Play:
             each.start()
         for each in self.replicas:
             await each.ready()
-        if self.setting.mode == "owner":
-            await self._spread()
+        await self._spread()
         async with asyncio.TaskGroup() as group:
             for client in self._clients():
                 group.create_task(client.run(done))
@@ -136,14 +130,11 @@ class Play:
                 await asyncio.sleep(0.05)
 
     def _clients(self):
-        """Two that go around, and some that keep to a replica: with owners one for each router, which may be away."""
+        """Two that go around, and one for each router that keeps to a replica, from which the router may be away."""
         ports, routers = [each.port for each in self.replicas], self.setting.routers
         for i in range(2):
             yield Client(f"c{i}", self.history, ports, routers=routers)
         for i in range(len(ports)):
-            if self.setting.mode == "turns":
-                yield Client(f"p{i}", self.history, ports, routers=routers, keeps_to=i)
-                continue
             for router in routers:
                 name, pace_s = f"p{i}-{router}", 0.08 * len(routers)
                 yield Client(name, self.history, ports, routers=(router,), keeps_to=i, pace_s=pace_s)
@@ -165,7 +156,7 @@ class Play:
         file, log = self.folder / f"apply-{number}.yaml", self.folder / f"apply-{number}.log"
         rolls_back = planned.what == "rollback"
         variant, database = "first" if rolls_back else planned.what, f"{self.url}&{TIMING}"
-        file.write_text(document(database, 1, mode=self.setting.mode, routers=self.setting.routers, variant=variant))
+        file.write_text(document(database, 1, routers=self.setting.routers, variant=variant))
         change = Change(planned.what, time.monotonic(), 0.0)
         self.history.changes.append(change)
         command = ["apply", file, *(["--rollback"] if rolls_back else [])]

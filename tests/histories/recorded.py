@@ -115,7 +115,6 @@ class History:
     """
 
     seed: int
-    mode: str
     replicas: int
     begun: float = 0.0
     ended: float = 0.0

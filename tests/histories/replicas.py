@@ -40,7 +40,7 @@ class Forker:
         self._process.stdout.close()
 
 
-def document(database, port, *, mode, routers, variant="first"):
+def document(database, port, *, routers, variant="first"):
     """A configuration, as text."""
     names, floor = VARIANTS[variant]
     parts = [
@@ -55,7 +55,6 @@ def document(database, port, *, mode, routers, variant="first"):
         "database": database,
         "listen": {"port": port},
         "log_level": "warning",
-        "cluster": {"serve": mode},
         "limits": {"snapshot_every": 100, "grace_s": 1},
         **parts[0],
         "routers": dict(zip(routers[1:], parts[1:], strict=True)),
@@ -94,9 +93,9 @@ class Replica:
         self.log = folder / f"replica-{number}.log"
         self.ahead(0.0)
 
-    def write(self, database, *, mode, routers):
+    def write(self, database, *, routers):
         """Write its configuration file; ``database(port)`` is its URL at the port of its proxy."""
-        self._config.write_text(document(database(self.proxy.port), self.port, mode=mode, routers=routers))
+        self._config.write_text(document(database(self.proxy.port), self.port, routers=routers))
 
     def ahead(self, seconds):
         """Set its wall clock so far ahead."""

@@ -36,7 +36,6 @@ def good():
     frozen = Fault("freeze", 1, 2.0, 4.0)
     return History(
         1,
-        "turns",
         2,
         begun=0.0,
         ended=5.0,

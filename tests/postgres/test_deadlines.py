@@ -21,7 +21,7 @@ from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
 from bot_orch.service.config import parse_config
 
 SWALLOW = LinkFault("swallow")
-SILENT = "&query_s=0.5&hold_s=0.5"
+SILENT = "&query_s=0.5"
 
 
 def in_thread(job):
@@ -44,7 +44,7 @@ JOBS = {
     "read": lambda log: list(log.read()),
     "look up": lambda log: log.look_up(Wanted(("k",), ("r",))),
     "probe": lambda log: log.probe(),
-    "begin": lambda log: log.begin(1),
+    "append": lambda log: log.settle([Row(2, 20, "k@1", "r", b"")]),
     "clock": lambda log: log.clock_us(),
 }
 
@@ -67,7 +67,6 @@ def test_a_commit_and_a_connection_have_one(database):
 
     with proxied(database, SILENT) as proxy:
         log = PostgresLog(proxy.url)
-        assert log.begin(0) == []
         log.append([Row(1, 10, "k@1", "r", b"")])
         proxy.set(SWALLOW)
         assert isinstance(in_thread(log.commit), LogUnavailableError)
@@ -88,8 +87,9 @@ def test_a_silent_network_is_waited_for_once(database):
         assert isinstance(in_thread(log.last), LogUnavailableError)
         proxy.heal()
         assert log.last() == (1, 10)
-        assert log.begin(1) == [], "the connection that writes is as dead, and was replaced"
-        log.rollback()
+        before = log._w
+        log.probe()
+        assert log._w is not before, "the connection that writes is as dead, and was replaced"
         log._w.close()
         before = log._r
         log.probe()
@@ -142,17 +142,20 @@ def started(url, **options):
     return Running(parse_config(BASE.format(database=json.dumps(url), port=0)), **options)
 
 
-def test_a_replica_behind_a_silent_connection_says_so_and_heals(database):
-    with proxied(database, SILENT) as proxy:
-        hung, other = started(proxy.url), started(database)
+def test_a_process_behind_a_silent_connection_says_so_and_heals(database):
+    with proxied(database, SILENT + "&lease_s=2") as proxy:
+        hung = started(proxy.url)
+        until(lambda: hung.serves)
+        other = started(f"{database}&lease_s=2")
         assert hung.post("/v1/decisions").status == 200 == hung.get("/health/ready").status
         proxy.set(SWALLOW)
         answer = hung.post("/v1/decisions")
         assert answer.status == 503 and answer.headers["retry-after"] == "1"
         assert hung.get("/health/live").status == 200, "the event loop does not wait"
         found = until(lambda: (each := hung.get("/health/ready")).status == 503 and each, 20)
-        assert found.json()["error"]["code"] == "not_ready"
-        assert other.post("/v1/decisions").status == 200, "the others go on"
+        assert found.json()["error"]["code"] in ("not_ready", "moved")
+        until(lambda: other.serves)
+        assert other.post("/v1/decisions").status == 200, "the other has its router"
         proxy.heal()
         until(lambda: hung.get("/health/ready").status == 200, 20)
         assert hung.post("/v1/decisions").status == 200

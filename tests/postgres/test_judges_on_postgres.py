@@ -1,11 +1,11 @@
-"""Judges on PostgreSQL: values of both replicas, ranks and audits in one state, also after a restart."""
+"""Judges on PostgreSQL: values, ranks and audits in one state, also after a restart."""
 
 import json
 
 import pytest
 from service_running import Running, until
 from test_judges import chat, configured, decision_of, python
-from test_replicas import same_state
+from test_processes import same_state
 
 from bot_orch.eventlog.events import FeedbackGiven
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
@@ -37,7 +37,7 @@ def told(service, decision_id):
     ]
 
 
-def test_both_replicas_judge_and_share_what_was_said(replicas, database):
+def test_both_processes_show_what_judges_said(replicas, database):
     services = [replicas(), replicas()]
     made = [decision_of(chat(service, model)) for service in services for model in ("short", "long")]
     for each in made:

@@ -10,10 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from owning import PLACES
 from replica_running import Replica, call
 from service_running import PATIENCE_S, until
 
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.eventlog.events import AttemptEnded, DecisionMade, FeedbackGiven, Noted
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
 
@@ -24,7 +25,6 @@ TEXT = """
 version: 1
 database: {database}
 listen: {{port: {port}}}
-cluster: {{serve: owner}}
 log_level: error
 limits: {{grace_s: 1, snapshot_every: 50}}
 router: {{policy: bot}}
@@ -35,13 +35,13 @@ routers:
 
 
 @contextlib.contextmanager
-def pair(folder, database, *mode):
+def pair(folder, database, *mode, text=TEXT):
     """Two processes, each the owner of one of two routers."""
     url, replicas = f"{database}&lease_s={LEASE_S}", []
     try:
         for name in ("one", "two"):
             (place := folder / name).mkdir()
-            replicas.append(Replica(folder, name, url, str(place), *mode, text=TEXT, launcher=LAUNCHER))
+            replicas.append(Replica(folder, name, url, str(place), *mode, text=text, launcher=LAUNCHER))
             replicas[-1].folder = place
         starting = [threading.Thread(daemon=True, target=each.start) for each in replicas]
         for each in starting:
@@ -122,31 +122,41 @@ def test_a_killed_owner_is_followed_within_the_lease(tmp_path, database):
     histories(database, acked)
 
 
-def frozen(pair_of, acked):
-    """Freeze an owner before a commit until another one has its router; what it answers when it goes on."""
+def frozen(pair_of, acked, place="committing"):
+    """Freeze an owner in a commit until another one has its router; what it answers when it goes on."""
     one, two = pair_of
     (router,), answers = owned(one), []
     assert decided(one, router, acked)
-    (one.folder / "committing").touch()
+    (one.folder / place).touch()
 
     def ask():
         with contextlib.suppress(OSError, http.client.HTTPException):
-            answers.append(call(one.port, "POST", f"/r/{router}/v1/decisions", {"task": {}}, timeout=PATIENCE_S))
+            answers.append(keyed(one, router))
 
     asking = threading.Thread(daemon=True, target=ask)
     asking.start()
-    until(lambda: not (one.folder / "committing").exists())
+    until(lambda: not (one.folder / place).exists())
     until(lambda: set(owned(two)) == set(ROUTERS), pause_s=0.1)
     os.kill(one.child, signal.SIGCONT)
     asking.join(PATIENCE_S)
     return router, answers[0]
 
 
-def test_an_owner_that_was_frozen_is_fenced_off(tmp_path, database):
+def keyed(replica, router):
+    """The answer to one decision under a key."""
+    headers = {"idempotency-key": "k"}
+    return call(replica.port, "POST", f"/r/{router}/v1/decisions", {"task": {}}, headers, timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_owner_that_was_frozen_in_a_commit_is_fenced_off(tmp_path, database, place):
     with pair(tmp_path, database) as (one, two):
         acked = {router: [] for router in ROUTERS}
-        router, (status, told) = frozen((one, two), acked)
-        assert status == 503, told
+        router, (status, told) = frozen((one, two), acked, place)
+        assert status == 503 or place == "committed", told
+        again = until(lambda: (answer := keyed(two, router))[0] == 200 and answer[1])
+        assert status == 503 or told["id"] == again["id"], "it was written, and the next owner knows it"
+        acked[router].append(again["id"])
         for each in (one, two):
             until(lambda each=each: decided(each, router, acked))
         one_each((one, two))
@@ -161,3 +171,88 @@ def test_without_the_fence_it_acknowledges_what_the_next_owner_does_not_know(tmp
         assert status == 200, told
         with pytest.raises(AssertionError):
             assert status == 503, "acknowledged by an owner whose lease another process has"
+
+
+SLOW = TEXT.replace(
+    "agents: [{{id: a, kind: simulated}}, {{id: b, kind: simulated}}]",
+    """queue: {{lease_s: 4.0, undo_s: 0.05}}
+agents:
+  - {{id: a, kind: simulated, settings: {{median_s: 3.0, sigma: 0}}}}
+  - {{id: person, kind: human, settings: {{answer_within_s: 60}}, price: {{per_call_usd: 2.0}}}}""",
+).replace("router: {{policy: bot}}\n", "router: {{policy: bot, success_reward: 1.0}}\n", 1)
+
+
+def owner_first(replicas):
+    """The owner of the default router, and the other process."""
+    return sorted(replicas, key=lambda each: "default" not in owned(each))
+
+
+def submitted(replica, agent):
+    body = {"task": {"text": "is it?"}, "eligible": [agent], "background": True}
+    status, made = call(replica.port, "POST", "/v1/tasks", body)
+    assert status == 202, made
+    return made["id"]
+
+
+def answered(replica, method, path, body=None):
+    """The answer, once there is one."""
+    return until(lambda: (found := call(replica.port, method, path, body))[0] != 503 and found)[1]
+
+
+def ended(replica, task_id):
+    view = answered(replica, "GET", f"/v1/tasks/{task_id}")
+    return view if view["status"] == "completed" else None
+
+
+def events_of(database, kind):
+    log = open_log(database)
+    try:
+        return [event for row in log.read() if isinstance(event := row.event(), kind)]
+    finally:
+        log.close()
+
+
+def test_rounds_and_tickets_of_a_frozen_owner_go_on_once(tmp_path, database):
+    """The frozen one was waiting for a model and a person: what it gets, it keeps for itself."""
+    with pair(tmp_path, database, text=SLOW) as replicas:
+        victim, other = owner_first(replicas)
+        tasks = [submitted(victim, "a") for _ in range(2)]
+        asked = submitted(victim, "person")
+        until(lambda: len(events_of(database, DecisionMade)) == 3)
+        (ticket,) = until(lambda: answered(other, "GET", "/v1/queue")["tickets"])
+        os.kill(victim.child, signal.SIGSTOP)
+        for task_id in tasks:
+            until(lambda task_id=task_id: ended(other, task_id))
+        path = f"/v1/queue/{ticket['id']}"
+        claim = until(lambda: answered(other, "POST", f"{path}/claim", {}).get("claim"))
+        assert "error" not in answered(other, "POST", f"{path}/answer", {"text": "it is", "claim": claim})
+        until(lambda: ended(other, asked))
+        os.kill(victim.child, signal.SIGCONT)
+        one_each(replicas)
+        time.sleep(1.0)  # its own rounds end
+        for each in replicas:
+            assert ended(each, asked)["output"] == "it is"
+            assert not answered(each, "GET", "/v1/queue")["tickets"]
+    assert len(events_of(database, DecisionMade)) == 3
+    learned = Counter(event.decision_id for event in events_of(database, FeedbackGiven) if event.effect == "learned")
+    assert len(learned) == learned.total() == 3
+    assert [event.cost_usd for event in events_of(database, AttemptEnded) if event.agent == "person"] == [2.0]
+    topics = Counter(event.topic for event in events_of(database, Noted))
+    assert topics["queue.opened"] == topics["queue.sealed"] == 1
+    assert not {"queue.expired", "queue.withdrawn"} & set(topics), topics
+
+
+def test_processes_that_slept_together_take_nothing_from_each_other(tmp_path, database):
+    """As when the machine under both was suspended."""
+    with pair(tmp_path, database, text=SLOW) as replicas:
+        submitted(replicas[0], "person")
+        until(lambda: answered(replicas[0], "GET", "/v1/queue")["tickets"])
+        before = [owned(each) for each in replicas]
+        for each in replicas:
+            os.kill(each.child, signal.SIGSTOP)
+        time.sleep(1.5 * LEASE_S)
+        for each in replicas:
+            os.kill(each.child, signal.SIGCONT)
+        until(lambda: [owned(each) for each in replicas] == before, pause_s=0.1)
+        assert len(answered(replicas[0], "GET", "/v1/queue")["tickets"]) == 1
+    assert [event.topic for event in events_of(database, Noted)] == ["queue.opened"]

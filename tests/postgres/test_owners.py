@@ -28,7 +28,6 @@ TEXT = """
 version: 1
 database: {database}
 listen: {{port: 0}}
-cluster: {{serve: owner}}
 log_level: error
 limits: {{grace_s: 1}}
 router: {{policy: bot}}
@@ -255,10 +254,15 @@ def test_what_is_known_to_a_router_on_the_move_is_not_unknown(begin, monkeypatch
     assert router in owned(other)
 
 
-def test_owners_need_one_database(database):
+def test_routers_need_one_database(database):
     text = TEXT.format(database=json.dumps(database))
-    with pytest.raises(InvalidInputError, match=r"config.database: is a file, and routers have owners"):
-        parse_config(text.replace(json.dumps(database), "log.sqlite"))
+    one = f"  fourth:\n    database: {json.dumps(database)}\n"
+    with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is PostgreSQL alone; use files"):
+        parse_config(text.replace(json.dumps(database), "log.sqlite").replace("  fourth:\n", one))
+    with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is a file, and the default"):
+        parse_config(text.replace("  fourth:\n", "  fourth:\n    database: log.sqlite\n"))
+    with pytest.raises(InvalidInputError, match=r"config.cluster.serve: is no longer a setting: .*; remove it"):
+        parse_config(text + "cluster: {serve: turns}\n")
     other = text.replace("  fourth:\n", f"  fourth:\n    database: {json.dumps(database + '&schema=other')}\n")
     with pytest.raises(InvalidInputError, match=r"config.routers.fourth.database: is not the database"):
         parse_config(other)

@@ -1,4 +1,4 @@
-"""``bot-orch purge`` on PostgreSQL: texts go, decisions and outcomes stay to the last bit, replicas go on."""
+"""``bot-orch purge`` on PostgreSQL: texts go, decisions and outcomes stay to the last bit, the service goes on."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_texts_go_and_replay_is_the_same(database, tmp_path, capsys):
         service.post("/v1/feedback", {"decision_id": made["id"], "reward": number % 2})
     ended = {"task": {"id": "old", "text": "OLD-INPUT"}, "eligible": ["quick"], "background": True}
     assert service.post("/v1/tasks", ended).status == 202
-    until(lambda: not service.runtime.ledger.tasks)
+    until(lambda: service.serves and not service.runtime.ledger.tasks)
     still_open = {"task": {"id": "open", "text": "OPEN-INPUT"}, "eligible": ["person"], "background": True}
     assert service.post("/v1/tasks", still_open).status == 202
     until(lambda: b"OPEN-INPUT" in service.get("/v1/queue").body)

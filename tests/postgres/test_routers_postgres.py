@@ -1,4 +1,4 @@
-"""Several routers on PostgreSQL, each with a database or a stream of its own, at two replicas."""
+"""Several routers on PostgreSQL, each with a stream of its own, at two processes."""
 
 import json
 
@@ -26,12 +26,10 @@ routers:
 CHAT = {"model": "auto:support", "messages": [{"role": "user", "content": "x"}]}
 
 
-@pytest.fixture(params=["database", "stream"])
-def pair(pg, tmp_path, request):
-    """Two replicas of one file, which begins with one router; ``pair.write`` changes it."""
-    first = pg.database()
-    second = pg.database() if request.param == "database" else f"{first}&stream=support"
-    urls = {"first": json.dumps(first), "second": json.dumps(second)}
+@pytest.fixture
+def pair(database, tmp_path):
+    """Two processes of one file, which begins with one router; ``pair.write`` changes it."""
+    urls = {"first": json.dumps(database), "second": json.dumps(f"{database}&stream=support")}
     path = tmp_path / "c.yaml"
     path.write_text(TEXT.format(**urls))
     running = [Running(load_config(path), read=lambda: load_config(path)) for _ in range(2)]
@@ -41,7 +39,7 @@ def pair(pg, tmp_path, request):
             each.stop()
 
 
-def test_routers_are_added_used_and_removed_at_both_replicas(pair):
+def test_routers_are_added_used_and_removed_at_both_processes(pair):
     (one, other), write, urls = pair
     write(TEXT + MORE)
     for each in (one, other):
@@ -50,13 +48,10 @@ def test_routers_are_added_used_and_removed_at_both_replicas(pair):
     assert other.post("/r/support/v1/decisions", headers={"idempotency-key": "k"}).json() == made
     assert other.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0}).json()["effect"] == "learned"
     statuses = [each.post("/v1/chat/completions", CHAT).status for each in (one, other, one, other)]
-    assert statuses == [200, 200, 503, 503], "one budget of the router at all replicas"
+    assert statuses == [200, 200, 503, 503], "one budget of the router at all processes"
     assert other.post("/v1/decisions").status == 200, "the default router has none"
     for each in (one, other):
         until(lambda each=each: each.get("/v1/routers").json()[1]["decisions"] == 3)
-        for name in ("default", "support"):
-            line = f'bot_orch_replicas{{router="{name}"}} 2'
-            until(lambda each=each, line=line: line in each.get("/metrics").body.decode())
         assert each.get("/r/support/dashboard").status == 200
     write(TEXT)
     for each in (one, other):

@@ -6,7 +6,7 @@ import pytest
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.log import LogConflictError, LogFencedError, Row, Snapshot
-from bot_orch.eventlog.stores.postgres.connect import connect
+from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError, connect
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.service.config import parse_config
 
@@ -60,25 +60,25 @@ def test_logs_in_one_database_do_not_see_each_other(opened, database, one, other
     assert [log.snapshot() for log in (first, second)] == [Snapshot(1, b"1"), Snapshot(1, b"2")]
     assert [log.last() for log in (first, second)] == [(1, 10), (2, 20)]
     assert first.row(2) is None and second.row(2) == row(2)
-    assert first.owners(["r"]) == second.owners(["r"]) == {"r": 0}
     assert first.keys_between(0, 9) == second.keys_between(0, 9) == {1: ("key", b"digest")}
 
 
 def test_one_stream_does_not_wait_for_the_lock_of_another(opened, database):
-    first, second, again = opened(database), opened(database + "&stream=x"), opened(database + "&hold_s=0.5")
-    first.append([row(1)])  # holds the lock of the main stream until its commit
-    second.append([row(1)])
-    second.commit()
-    assert second.last() == (1, 10)
-    began = threading.Event()
-    waiting = threading.Thread(daemon=True, target=lambda: (began.set(), again.append([row(2)]), again.commit()))
-    waiting.start()
-    began.wait()
-    waiting.join(0.2)
-    assert waiting.is_alive(), "the same stream waits"
+    first, second = opened(database + "&query_s=0.6"), opened(database + "&stream=x")
+    with connect(database) as held:
+        held.execute("SELECT pg_advisory_xact_lock(6451060, stream_key(1))")
+        second.append([row(1)])
+        second.commit()
+        assert second.last() == (1, 10)
+        first.append([row(1)])
+        with pytest.raises(LogUnavailableError, match="lock timeout"):
+            first.commit()
+        held.rollback()
+    held.close()
+    first.rollback()
+    first.append([row(1)])
     first.commit()
-    waiting.join(30)
-    assert first.last() == (2, 20)
+    assert first.last() == (1, 10)
 
 
 def test_a_partition_of_a_stream_refuses_changes(opened, database):
@@ -148,14 +148,14 @@ def test_the_fence_is_what_stops_an_old_owner(opened, database):
 def test_a_living_owner_is_neither_replaced_nor_interrupted(opened, database):
     log = owned(opened, database)
     assert ask(database, CLAIM, log.stream, 8, 60.0) == [(None,)]
-    taking_turns = opened(database)
+    importing = opened(database)
+    importing.append([row(1)])
     with pytest.raises(LogFencedError):
-        taking_turns.begin(0)
-    taking_turns.rollback()
+        importing.commit()
+    importing.rollback()
     ask(database, "UPDATE leases SET until = now()")
-    assert taking_turns.begin(0) == []
-    taking_turns.append([row(1)])
-    taking_turns.commit()
+    importing.append([row(1)])
+    importing.commit()
     log.append([row(2)])
     with pytest.raises(LogFencedError):
         log.commit()
@@ -174,12 +174,12 @@ def test_an_owner_notices_numbers_that_are_taken(opened, database):
 
 def test_routers_without_a_database_get_a_stream():
     config = parse_config(
-        "version: 1\ndatabase: postgresql://host/name?hold_s=4\nagents: [{id: a, kind: simulated}]\n"
+        "version: 1\ndatabase: postgresql://host/name?lease_s=4\nagents: [{id: a, kind: simulated}]\n"
         "routers: {support: {agents: [{id: a, kind: simulated}]}}"
     )
     assert [part.database for part in config.split().values()] == [
-        "postgresql://host/name?hold_s=4",
-        "postgresql://host/name?hold_s=4&stream=support",
+        "postgresql://host/name?lease_s=4",
+        "postgresql://host/name?lease_s=4&stream=support",
     ]
 
 

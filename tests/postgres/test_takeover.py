@@ -24,7 +24,6 @@ TEXT = """
 version: 1
 database: {database}
 listen: {{port: 0}}
-cluster: {{serve: {serve}}}
 log_level: error
 limits: {{grace_s: {grace_s}}}
 {more}
@@ -41,9 +40,9 @@ REWARD = "router: {success_reward: 1.0}"
 def begin(database):
     running = []
 
-    def start(serve="owner", grace_s=2.0, more=""):
+    def start(grace_s=2.0, more=""):
         url = json.dumps(database)
-        running.append(Running(parse_config(TEXT.format(database=url, serve=serve, grace_s=grace_s, more=more))))
+        running.append(Running(parse_config(TEXT.format(database=url, grace_s=grace_s, more=more))))
         return running[-1]
 
     yield start
@@ -62,7 +61,7 @@ def serves(service):
 
 def save(service):
     async def now():
-        await router(service).writer.save(anyway=True)
+        await router(service).writer.save()
 
     asyncio.run_coroutine_threadsafe(now(), service.loop).result(30)
 
@@ -89,7 +88,7 @@ def leave_a_tail(service, monkeypatch, pairs=BEFORE):
             service.post("/v1/feedback", {"decision_id": made, "reward": 1.0})
         if number == pairs:
             save(service)
-    monkeypatch.setattr(Writer, "_save_now", not_now)
+    monkeypatch.setattr(Writer, "_save", not_now)
     service.stop()
 
 
@@ -98,12 +97,11 @@ async def not_now(_):
 
 
 @pytest.mark.parametrize("more", ["", "snapshots: {{folder: {folder}}}"], ids=["database", "folder"])
-@pytest.mark.parametrize("serve", ["owner", "turns"])
 @pytest.mark.parametrize("saved", [True, False], ids=["snapshot", "control"])
-def test_snapshot_and_tail_are_loaded(begin, database, folded, tmp_path, *, serve, saved, more):
+def test_snapshot_and_tail_are_loaded(begin, database, folded, tmp_path, *, saved, more):
     more = more.format(folder=json.dumps(str(tmp_path / "pieces")))
     with pytest.MonkeyPatch.context() as crash:
-        leave_a_tail(begin(serve, more=more), crash)
+        leave_a_tail(begin(more=more), crash)
     log = PostgresLog(database)
     snapshot, last = log.snapshot(), log.last()[0]
     assert last > 2 * BEFORE and TAIL <= last - snapshot.seq <= 3 * TAIL
@@ -112,7 +110,7 @@ def test_snapshot_and_tail_are_loaded(begin, database, folded, tmp_path, *, serv
         with connect(database, autocommit=True) as connection:
             connection.execute("DELETE FROM snapshots")
     folded.clear()
-    other = begin(serve, more=more)
+    other = begin(more=more)
     until(lambda: serves(other))
     first = snapshot.seq + 1 if saved else 1
     assert folded == list(range(first, last + 1))

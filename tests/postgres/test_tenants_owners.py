@@ -18,7 +18,6 @@ TEXT = f"""
 version: 1
 database: URL
 listen: {{port: 0}}
-cluster: {{serve: owner}}
 log_level: error
 limits: {{grace_s: 1}}
 router: {{policy: bot}}

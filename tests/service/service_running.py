@@ -94,7 +94,14 @@ class Running:
 
     @property
     def runtime(self):
-        return self.server.config.app.state.runtime
+        """That of the default router; on PostgreSQL it changes when this process takes or leaves the router."""
+        main = self.server.config.app.state.runtime
+        return main.routers.get(main.config.name, main)
+
+    @property
+    def serves(self):
+        """Whether this process is the owner of the default router."""
+        return not self.runtime.away and self.runtime.loaded
 
     def call(self, function):
         async def run():

@@ -5,12 +5,10 @@ import asyncio
 import pytest
 from service_running import until
 
-from bot_orch.clock import ManualClock
 from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskEnded, TaskSubmitted
 from bot_orch.eventlog.log import Row
 from bot_orch.service.queue.state import _CHANGES, Topic
 from bot_orch.service.reports import ReportSource, feedback_id, source_of
-from bot_orch.service.sweeping import sweep
 from bot_orch.service.work import BackgroundTasks
 
 
@@ -30,20 +28,6 @@ def test_everybody_hears_that_the_log_was_folded_again(start, monkeypatch):
     until(lambda: service.get("/health/ready").status == 200)
     assert heard == ["first", "second"]
     assert desk.state is not before, "the queue was folded again, too"
-
-
-def test_decisions_in_flight_elsewhere_are_not_censored(start):
-    clock, elsewhere = ManualClock(), set()
-    service = start(clock=clock)
-    runtime = service.runtime
-    service.call(lambda: runtime.in_flight.register(lambda: elsewhere))
-    theirs, silent = (service.post("/v1/decisions").json()["id"] for _ in range(2))
-    elsewhere.add(theirs)
-    clock.advance(3601)
-    until(lambda: service.call(lambda: sweep(runtime) or True) and silent not in runtime.ledger.pending)
-    assert list(runtime.ledger.pending) == [theirs]
-    elsewhere.clear()
-    until(lambda: service.call(lambda: sweep(runtime) or True) and theirs not in runtime.ledger.pending)
 
 
 def test_a_background_task_is_listed_until_it_ends():

@@ -15,7 +15,7 @@ from bot_orch.service.cluster.keeper import LoadMeter, OwnerCluster
 from bot_orch.service.config import parse_config
 
 URL = "postgresql://nobody@127.0.0.1:1/none"
-CONFIG = f"{{version: 1, database: '{URL}', cluster: {{serve: owner}}, agents: [{{id: a, kind: simulated}}]}}"
+CONFIG = f"{{version: 1, database: '{URL}', agents: [{{id: a, kind: simulated}}]}}"
 NAMES = {"a": 0, "b": 1, "c": 2, "d": 3}
 
 

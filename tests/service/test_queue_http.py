@@ -1,6 +1,5 @@
 """The queue over HTTP: from a task to a person and back, with tokens, restarts and a terminal."""
 
-import asyncio
 import json
 import shutil
 import threading
@@ -15,7 +14,6 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.verification import replay
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.config import parse_config
-from bot_orch.service.queue.desk import Desk
 from bot_orch.service.queue.rules import QueueSettings
 from bot_orch.service.queue.state import REF, fold_queue
 
@@ -261,19 +259,6 @@ def test_storage_that_fails_takes_nothing_back_and_adds_nothing(start, monkeypat
     until(lambda: running.get("/health/ready").status == 200)
     assert running.get(f"/v1/queue/{ticket}").json()["status"] == "open"
     assert running.post(f"/v1/queue/{ticket}/claim").status == 200
-
-
-def test_a_replica_follows_what_others_write(start):
-    running = begin(start)
-    submit(running)
-    ticket = waiting(running)[0]["id"]
-    twin = running.call(lambda: Desk(running.runtime, QueueSettings()))
-    asyncio.run_coroutine_threadsafe(twin.load(), running.loop).result(10)
-    running.post(f"/v1/queue/{ticket}/claim")
-    row = running.runtime.writer.log.about(REF)[-1]
-    assert twin.state.tickets[ticket].status == "open"
-    running.call(lambda: twin.follow(row))
-    assert twin.state.tickets == running.runtime.queue.state.tickets
 
 
 def test_a_caller_that_leaves_takes_its_task_back(start):

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 
 import pytest
+from bot_orch.service.storage.staging import StagedLog
 from service_running import until
 
 from bot_orch.eventlog.stores.memory import MemoryLog
@@ -12,7 +13,6 @@ from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.eventlog.verification import replay
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.staging import StagedLog
 
 
 class FailingLog(MemoryLog):

@@ -107,7 +107,6 @@ class Breaker:
         self._reopened = 0
         self._opened = 0
         self._last: Ending | None = None
-        self.borrowed = False  # opened by what another process has seen
 
     @property
     def state(self) -> BreakerState:
@@ -152,19 +151,7 @@ class Breaker:
     def reset(self) -> None:
         """Close the breaker and forget past failures."""
         self._open_until, self._failures, self._reopened, self._last = None, 0, 0, None
-        self.borrowed = False
         self._new_era()
-
-    def borrow(self, seconds: float) -> None:
-        """Open a closed breaker for so long: another process has found that the agent fails."""
-        if self._open_until is None:
-            self._open_until, self.borrowed = self._clock() + seconds, True
-            self._new_era()
-
-    def give_back(self) -> None:
-        """Close a breaker that was opened by :meth:`borrow`, and that no call here has found reason to keep open."""
-        if self.borrowed:
-            self.reset()
 
     def _succeed(self, probe: bool) -> None:
         self._failures = 0
@@ -172,7 +159,7 @@ class Breaker:
             return
         self._passed += 1
         if self._passed >= self.settings.probes:
-            self._open_until, self._reopened, self.borrowed = None, 0, False
+            self._open_until, self._reopened = None, 0
             self._new_era()
 
     def _open(self, *, again: bool) -> None:
@@ -180,7 +167,6 @@ class Breaker:
         longest = self.settings.longest_open_s
         self._open_until = self._clock() + min(self.settings.open_s * 2.0 ** min(self._reopened, 60), longest)
         self._opened += 1
-        self.borrowed = False
         self._new_era()
 
     def _new_era(self) -> None:

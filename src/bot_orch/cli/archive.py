@@ -14,7 +14,7 @@ they have used (idempotency keys, feedback ids), and goes on from there; replay,
 archive and log as one. Files are written, read back and on disk before anything is removed; a run that was killed is
 completed by the next one. Whole blocks of 4096 events are moved, never those of rounds and tickets that are open.
 
-Stop the service first if the log is a file; in PostgreSQL replicas go on. A service archives by itself with the
+Stop the service first if the log is a file; in PostgreSQL it goes on. A service archives by itself with the
 setting 'retention'. Needs the extra 'parquet'."""
 _EXAMPLE = """\
 examples:

@@ -11,11 +11,10 @@ __all__ = ["ARCHIVED", "NOTHING", "Found", "Wanted", "look_up", "together"]
 
 
 class Wanted(NamedTuple):
-    """What to look up: events by their keys, rows by their refs, and the last writer about each of some refs."""
+    """What to look up: events by their keys, rows by their refs."""
 
     keys: tuple[str, ...] = ()
     refs: tuple[str, ...] = ()
-    owned: tuple[str, ...] = ()
 
 
 NOTHING = Wanted()
@@ -24,11 +23,10 @@ ARCHIVED = "archived"
 
 
 class Found(NamedTuple):
-    """What a log holds of it; keys that nobody used are left out, and so are writers of refs without rows."""
+    """What a log holds of it; keys without an event are left out."""
 
     keys: dict[str, Row]
     refs: dict[str, list[Row]]
-    owners: dict[str, int]
 
 
 def look_up(log: Log, wanted: Wanted) -> Found:
@@ -52,7 +50,6 @@ def look_up(log: Log, wanted: Wanted) -> Found:
     return Found(
         {key: row._replace(key=key, digest=used[key][1]) for key, row in rows.items()},
         {ref: log.about(ref) for ref in wanted.refs},
-        {},
     )
 
 
@@ -62,10 +59,8 @@ def together(wishes: Iterable[Wanted]) -> Wanted:
     Examples
     --------
     >>> together([Wanted(("a",)), Wanted(("a", "b"), ("r",)), NOTHING])
-    Wanted(keys=('a', 'b'), refs=('r',), owned=())
+    Wanted(keys=('a', 'b'), refs=('r',))
     """
-    every = [each for each in wishes if each != NOTHING]
-    if not every:
-        return NOTHING
-    columns = zip(*every, strict=True)
-    return Wanted(*(tuple(dict.fromkeys(name for part in column for name in part)) for column in columns))
+    every = tuple(wishes)
+    keys = dict.fromkeys(key for wish in every for key in wish.keys)
+    return Wanted(tuple(keys), tuple(dict.fromkeys(ref for wish in every for ref in wish.refs)))

@@ -310,10 +310,7 @@ async def _begin(runtime: Runtime) -> None:
     """Start what needs the folded log."""
     start_alarms(runtime)
     open_bench(runtime)
-    if runtime.replica is None:
-        await resume(runtime)
-    else:
-        runtime.replica.take_over(partial(resume, runtime))
+    await resume(runtime)
 
 
 def _routes(site: Site) -> list[BaseRoute]:

@@ -6,7 +6,6 @@ from typing import NamedTuple, Protocol
 
 from bot_orch.agents.kinds.human import HumanQueue
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.events import Noted
 
 __all__ = ["Reloaded", "StartCancelledError", "TicketQueue"]
 
@@ -27,8 +26,4 @@ class TicketQueue(HumanQueue, Protocol):
 
     def adopt(self, prefix: str) -> list[tuple[str, str, float]]:
         """Tickets left by an earlier process whose request ids begin so: (ticket, request id, seconds left)."""
-        ...
-
-    def round_of_note(self, note: Noted) -> str | None:
-        """The task whose round has written ``note``, if a round has."""
         ...

@@ -16,7 +16,6 @@ def gauges_of(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]
         now = str(guard.breaker.state).replace("-", "_")
         circuit += [({"agent": name, "state": state}, float(now == state)) for state in states]
     return {
-        **(runtime.replica.gauges() if runtime.replica is not None else {}),
         "bot_orch_ready": [({}, float(runtime.ready and writer.fresh))],
         "bot_orch_log_events": [({}, float(ledger.seq))],
         "bot_orch_log_groups": [({}, float(writer.groups))],

@@ -38,10 +38,7 @@ from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.screens import Screens
 from bot_orch.service.storage.groups import Group
-from bot_orch.service.storage.handover import LocalWork
-from bot_orch.service.storage.member import Member
 from bot_orch.service.storage.observers import Observers
-from bot_orch.service.storage.replica import ReplicaWriter, make_writer
 from bot_orch.service.storage.retention import Retention, retention_of
 from bot_orch.service.storage.saving import is_due
 from bot_orch.service.storage.writer import Writer
@@ -65,11 +62,11 @@ class ConfigVersions(Protocol):
     """The versions of a configuration that processes share, as the runtime of a router needs them."""
 
     async def settle_in(self, runtime: Runtime) -> None:
-        """Return in a turn, with the settings of a version that is not older than the one in the log."""
+        """Give a router the settings of a version that is not older than the one in its log."""
         ...
 
     def sign(self, runtime: Runtime) -> Group | None:
-        """In the same turn, log the version that takes effect, if the log does not name it yet."""
+        """Log the version that takes effect, if the log does not name it yet."""
         ...
 
 
@@ -108,14 +105,13 @@ class Runtime:
         self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guards)
         kept = config.cache
         self.cache = Repeats(kept.max_entries, kept.max_bytes, keep_s=kept.ttl_s) if kept.ttl_s > 0 else None
-        self.stopping = self.loaded = False
+        self.stopping = self.loaded = self.closed = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
         self._loading: asyncio.Future[None] | None = None
         self._folded = self._to_fold = 0
         self.queue: TicketQueue | None = None
         self._writer: Writer | None = None
-        self.replica: Member | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self.retention: Retention | None = None
         self.reference = msgspec.to_builtins(config.router.reference)
@@ -206,7 +202,7 @@ class Runtime:
             self._log.folder = PieceFolder(Path(self.config.snapshots.folder) / self.config.name)
 
     async def load(self) -> None:
-        """Fold the log in a thread, log a change of settings, join the replicas, build the agents."""
+        """Fold the log in a thread, log a change of settings, build the agents."""
         self._loading = asyncio.get_running_loop().create_future()
         try:
             await self._load()
@@ -216,11 +212,12 @@ class Runtime:
     async def _load(self) -> None:
         if self._log is None or self.stopping:
             raise StartCancelledError("the service was stopped before it folded the log")
-        job = partial(make_writer, self._log, self._clock, grouped=self._grouped, progress=self._progress)
+        job = partial(Writer, self._log, self._clock, grouped=self._grouped, progress=self._progress)
         self._writer = await asyncio.to_thread(job)
         self._writer.start()
         await self._save_long_tail()
-        await (self.writer.turn() if self.versions is None else self.versions.settle_in(self))
+        if self.versions is not None:
+            await self.versions.settle_in(self)
         router = self.ledger.router if self.ledger.configured else None
         change = change_to(router, make_orchestrator(self.config), self.ledger.engine)
         group = None if change is None else self.writer.stage(self.writer.stamp(), change, "")
@@ -231,14 +228,10 @@ class Runtime:
         self.usage.track(self.config.tokens, self.config.tenants)
         self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
         self.writer.staged.subscribe(self.used.take)
-        self.writer.followed.subscribe(self.used.follow)
         await asyncio.to_thread(warm_up, self.config)
-        self.replica = self._join()  # subscribes to the writer before the queue does
         self.queue = None if self._open_queue is None else await self._open_queue(self)
         self.adopt(self.config, self.guards_for(self.config))
         await self.note_trials()
-        if self.replica is not None:
-            self.replica.start()
         self._sweeper = asyncio.create_task(sweep_forever(self), name="sweeper")
         self.retention = retention_of(self.writer, self.config, self.metrics.count)
         if self.retention is not None:
@@ -286,7 +279,6 @@ class Runtime:
 
     async def note_trials(self) -> None:
         """Log which agents begin or end a trial, so that its ramp goes on after a restart."""
-        await self.writer.turn()
         known, wanted = self.ledger.rollout.canaries, [agent.id for agent in self.on_trial]
         begun = {"round": self.ledger.router.rounds}
         notes = [Noted(CANARY_STARTED, name, begun) for name in wanted if name not in known]
@@ -309,9 +301,8 @@ class Runtime:
         elif self.ready:
             self.writer.stage(self.writer.stamp(), event, event.decision_id)
 
-    async def inherit(self, event: AttemptEnded | FeedbackGiven) -> None:
+    def inherit(self, event: AttemptEnded | FeedbackGiven) -> None:
         """Log what a call has come to that was under way when the owner before handed the router over."""
-        await self.writer.turn()
         if isinstance(event, AttemptEnded) or event.decision_id in self.ledger.pending:
             self.record(event)
 
@@ -338,14 +329,13 @@ class Runtime:
         elif self._log is not None:
             self._log.close()
         if self._writer is not None:
-            if self.replica is not None:
-                await self.replica.leave()
             _log.info("stopped", extra={"fields": {"seq": self.ledger.seq}})
         if self.traces is not None:
             await asyncio.to_thread(self.traces.close)
         if self.access is not None:
             self.access.close()
             self.access = None
+        self.closed = True
 
     def _progress(self, done: int, total: int) -> None:
         """Note how far the fold is; it runs in a thread."""
@@ -361,21 +351,6 @@ class Runtime:
     def kill_switch(self, agent: str | None, by: str) -> Group:
         """Send all tasks to one agent; ``None`` ends that."""
         return self.writer.stage(self.writer.stamp(), Controlled(agent, by), "")
-
-    def _join(self) -> Member | None:
-        """Become one of several replicas, if the log is shared."""
-        if not isinstance(self.writer, ReplicaWriter):
-            return None
-        local = LocalWork(
-            self.background,
-            self.in_flight,
-            agents=self.guards,
-            people=_People(self),
-            horizon_s=lambda: self.config.router.horizon_s,
-            round_of_note=lambda note: None if self.queue is None else self.queue.round_of_note(note),
-            versioned=self.versions is not None,
-        )
-        return Member(local, self.writer)
 
     def count_webhook(self, result: str) -> None:
         """Count what became of an alarm for a webhook."""
@@ -417,13 +392,3 @@ class Runtime:
         every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
         due = is_due(self.ledger, self.writer.saved_seq, every=every, tail_s=tail_s)
         return self.writer.save() if due else None
-
-
-class _People:
-    """The agents that are people, by the settings as they are."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def __contains__(self, name: object) -> bool:
-        return any(agent.id == name and agent.kind == "human" for agent in self._runtime.config.agents)

@@ -14,6 +14,7 @@ from typing import Any
 
 from bot_orch.clock import SystemClock
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
+from bot_orch.eventlog.stores.open import is_url
 from bot_orch.eventlog.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
 from bot_orch.service.cluster.directory import Directory
@@ -84,7 +85,7 @@ def make_server(
 
 def _make_runtimes(config: Config, worker: WorkerPost | None, **options: Any) -> tuple[Runtime, Cluster | None]:
     """The routers, and the processes that share them if there are several."""
-    if config.cluster.serve == "owner":
+    if is_url(config.database):
         near = {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
         wait_s = max(_WAIT_S, min(config.limits.grace_s + _AFTER_GRACE_S, _LONGEST_WAIT_S))
         board = Switchboard(Directory(0), wait_s=wait_s)

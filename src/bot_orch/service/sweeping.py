@@ -48,7 +48,7 @@ async def sweep_forever(runtime: Swept) -> None:
         if not runtime.ready:
             continue
         with suppress(StorageError):
-            while await _sweep_in_turn(runtime) == _SWEEP_AT_ONCE:
+            while sweep(runtime) == _SWEEP_AT_ONCE:
                 await asyncio.sleep(0)
         runtime.save_if_due()
 
@@ -62,13 +62,6 @@ def sweep(runtime: Swept) -> int:
         runtime.writer.stage(runtime.writer.stamp(), event, decision_id)
         runtime.metrics.count("bot_orch_feedback_total", effect="censored")
     return len(silent)
-
-
-async def _sweep_in_turn(runtime: Swept) -> int:
-    if not _silent(runtime, runtime.writer.now_us()):  # it takes no turn in vain
-        return 0
-    await runtime.writer.turn()
-    return sweep(runtime)
 
 
 def _silent(runtime: Swept, now_us: int) -> list[tuple[str, int]]:

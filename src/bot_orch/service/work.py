@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 __all__ = ["BackgroundTasks", "DecisionsInFlight"]
 
-_MANY = 10_000
-
 
 class BackgroundTasks:
-    """Asyncio tasks that outlive the request that started them, each under a name of its own.
-
-    ``tasks_of`` holds the names of rounds by the decisions that they have made.
-    """
+    """Asyncio tasks that outlive the request that started them, each under a name of its own."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.tasks_of: dict[str, str] = {}
-
-    def remember(self, decision_id: str, name: str) -> None:
-        """Note that a decision belongs to the round of that name; those of rounds that have ended are forgotten."""
-        if len(self.tasks_of) > _MANY:
-            self.tasks_of = {each: task for each, task in self.tasks_of.items() if task in self._tasks}
-        self.tasks_of[decision_id] = name
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work``; it is listed under ``name`` until it ends."""
@@ -61,27 +49,19 @@ class BackgroundTasks:
 class DecisionsInFlight:
     """Decisions whose agents still work: the horizon does not run for them.
 
-    Iterating gives those of this process; ``in`` also finds those of registered sources.
-
     Examples
     --------
     >>> in_flight = DecisionsInFlight()
-    >>> in_flight.register(lambda: {"theirs"})
-    >>> with in_flight.working("ours"):
-    ...     list(in_flight), "ours" in in_flight, "theirs" in in_flight
-    (['ours'], True, True)
-    >>> "ours" in in_flight, bool(in_flight)
+    >>> with in_flight.working("d-1"):
+    ...     list(in_flight), "d-1" in in_flight
+    (['d-1'], True)
+    >>> "d-1" in in_flight, bool(in_flight)
     (False, False)
     """
 
     def __init__(self) -> None:
         self._own: set[str] = set()
         self._resumed: set[str] = set()
-        self._sources: list[Callable[[], Collection[str]]] = []
-
-    def register(self, source: Callable[[], Collection[str]]) -> None:
-        """Also count what ``source`` returns, such as decisions in flight at other replicas."""
-        self._sources.append(source)
 
     @contextmanager
     def working(self, decision_id: str, *, resumed: bool = False) -> Iterator[None]:
@@ -104,7 +84,7 @@ class DecisionsInFlight:
         return len(self._own) - len(self._resumed)
 
     def __contains__(self, decision_id: object) -> bool:
-        return decision_id in self._own or any(decision_id in source() for source in self._sources)
+        return decision_id in self._own
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._own))

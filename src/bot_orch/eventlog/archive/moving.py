@@ -61,7 +61,7 @@ def archive(
     """Move events before a time to an archive; what a run that was killed has left, this one completes.
 
     Refused while a service uses a log in a file, unless ``copy_only``, which leaves the log as it is. In PostgreSQL
-    replicas go on.
+    the service goes on.
     """
     check_database(database)
     if not is_url(database):

@@ -11,11 +11,13 @@ from bot_orch.service.metrics import merged
 from bot_orch.service.neighbours import alone
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.canary import caps_now
-from bot_orch.service.storage.circuits import RESET
 from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["agents", "kill_switch", "live", "metrics", "ready", "reload", "reset", "state"]
+
+#: Topic of the note that an agent was reset.
+RESET = "agent.reset"
 
 
 async def live(_: Request) -> Reply:
@@ -36,7 +38,7 @@ async def ready(request: Request) -> Reply:
     confirmed = await asyncio.gather(*(each.writer.confirm() for each in every))
     if not all(confirmed):
         broken = next(each.writer for each, fine in zip(every, confirmed, strict=True) if not fine)
-        reason = f"the log does not take writes ({broken.problem or 'none was committed in the last seconds'})"
+        reason = f"the log does not take writes ({broken.failed or 'none was committed in the last seconds'})"
         raise Problem(503, "not_ready", reason, headers={"retry-after": "1"})
     if neighbours is not None and not alone(request.headers):
         for said in await neighbours.ask("GET", request.path, request.headers, near=True):
@@ -85,12 +87,11 @@ async def agents(request: Request) -> Reply:
 
 
 async def reset(request: Request) -> Reply:
-    """``POST /v1/admin/agents/{id}/reset``: end a hold and close the circuit breaker, at all replicas."""
+    """``POST /v1/admin/agents/{id}/reset``: end a hold and close the circuit breaker."""
     runtime, name = request.runtime, request.params["id"]
     guard = runtime.guards.get(name)
     if guard is None:
         raise Problem(404, "unknown_agent", "there is no such agent; see /v1/agents")
-    await runtime.writer.turn()
     note = Noted(RESET, name, {"by": request.caller.name})
     await runtime.writer.stage(runtime.writer.stamp(), note, name).durable()
     guard.reset()

@@ -68,7 +68,7 @@ async def create(request: Request) -> Reply:
     runtime = request.runtime
     key = idempotency_key(request, KeySpace.DECISION)
     digest = digest_of(request.raw) if key is not None else None
-    look = await runtime.writer.turn(keys=[key], refs=_own_id(request))
+    look = await runtime.writer.look_up(keys=[key], refs=_own_id(request))
     known = look.find(key)
     if known is not None:
         if not known.used_for(digest):

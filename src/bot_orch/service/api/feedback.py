@@ -102,7 +102,7 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     known_before = not judge and (body.decision_id in runtime.ledger.pending or _is_second(runtime, body))
     refs = () if known_before else (body.decision_id,)
     while True:  # at most twice; nothing may be staged between the last look and staging
-        look = await runtime.writer.turn(keys=[key], refs=refs)
+        look = await runtime.writer.look_up(keys=[key], refs=refs)
         known = look.find(key)
         if known is not None:
             if not known.used_for(digest):

@@ -21,11 +21,10 @@ async def resume(request: Request) -> Reply:
 
 
 async def _note(request: Request, topic: str) -> Reply:
-    """Log the change unless it holds already; a restart and other replicas read it from the log."""
+    """Log the change unless it holds already; the next start, or the next owner, reads it from the log."""
     runtime, name = request.runtime, request.params["id"]
     if name not in runtime.ledger.router.agents:
         raise Problem(404, "unknown_agent", "there is no such agent; see /v1/agents")
-    await runtime.writer.turn()
     if (name in runtime.ledger.rollout.drained) != (topic == DRAINED):
         note = Noted(topic, name, {"by": request.caller.name})
         await runtime.writer.stage(runtime.writer.stamp(), note, name).durable()

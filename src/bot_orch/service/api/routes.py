@@ -34,7 +34,6 @@ ROUTES: tuple[RouteSpec, ...] = (
         body=bodies.DecisionRequest,
         answer=bodies.DecisionView,
         statuses=(200, 409, 410, 503),
-        own_turn=True,
     ),
     RouteSpec(
         "GET",
@@ -54,7 +53,6 @@ ROUTES: tuple[RouteSpec, ...] = (
         body=bodies.FeedbackRequest,
         answer=bodies.FeedbackView | bodies.SessionView,
         statuses=(200, 404, 409, 410, 429, 503),
-        own_turn=True,
     ),
     RouteSpec(
         "GET",
@@ -73,7 +71,6 @@ ROUTES: tuple[RouteSpec, ...] = (
         body=bodies.TaskRequest,
         answer=bodies.TaskView,
         statuses=(200, 202, 410, 429, 502, 503, 504),
-        own_turn=True,
         watch=True,
     ),
     RouteSpec(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ async def create(request: Request) -> Reply:
     runtime = request.runtime
     key = idempotency_key(request, KeySpace.TASK)
     digest = digest_of(request.raw) if key is not None else None
-    known = (await runtime.writer.turn(keys=[key])).find(key)
+    known = (await runtime.writer.look_up(keys=[key])).find(key)
     if known is not None:
         return await _known(request, known, digest)
     if count_of(request.caller.tenant, runtime.ledger.tasks) >= runtime.config.limits.open_tasks:
@@ -73,18 +73,16 @@ async def show(request: Request) -> Reply:
     return json_reply(await _view(request, request.inside(request.params["id"]), check=True))
 
 
-async def resume(runtime: Runtime, which: Collection[str] | None = None) -> None:
-    """After a restart, continue background rounds and end the others as failed; ``which`` tasks, or all."""
+async def resume(runtime: Runtime) -> None:
+    """After a restart or a move, continue background rounds and end the others as failed."""
     asked = await _asked(runtime) if runtime.ledger.tasks else {}
     for task_id, body in list(runtime.ledger.tasks.items()):
         event = decode_event(body)
-        if not isinstance(event, TaskSubmitted) or (which is not None and task_id not in which):
+        if not isinstance(event, TaskSubmitted):
             continue
         if event.background:
             round_ = _round(runtime, event, msgspec.json.decode(event.input))
             round_.again = asked.get(task_id)
-            if round_.again is not None:
-                runtime.background.remember(round_.again.id, task_id)
             _start(runtime, event, round_)
         else:
             _end(runtime, TaskEnded(task_id, "failed", error="interrupted by a restart"))

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from bot_orch.clock import Clock
 from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
 from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
-from bot_orch.service.storage.clocks import ClockSample
 
 __all__ = ["Beat", "HeartbeatThread", "elapsed_s"]
 
@@ -35,13 +34,13 @@ class Beat:
     """What a heartbeat has shown.
 
     ``began`` is the time before it was sent: the leases of ``held`` that it has renewed are valid from then on.
-    ``clock`` is how far our clock is ahead of the server's.
+    ``ahead_s`` is how far our clock is ahead of the server's.
     """
 
     view: LeaseView
     began: float
     held: Mapping[int, int]
-    clock: ClockSample
+    ahead_s: float
 
 
 class HeartbeatThread(threading.Thread):
@@ -135,8 +134,7 @@ class HeartbeatThread(threading.Thread):
             self._table.close()
             self._failed(error)
         else:
-            clock = ClockSample((ours_us - view.clock_us) / 1e6, elapsed_s() - began)
-            self._seen(Beat(view=view, began=began, held=held, clock=clock))
+            self._seen(Beat(view=view, began=began, held=held, ahead_s=(ours_us - view.clock_us) / 1e6))
 
     def _wait(self, wait_s: float) -> bool:
         """Wait for a job or for news; True if there are news."""

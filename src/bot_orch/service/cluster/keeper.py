@@ -32,7 +32,8 @@ from bot_orch.service.cluster.placement import Held, place
 from bot_orch.service.cluster.sharing import MOST_BYTES
 from bot_orch.service.config import Config
 from bot_orch.service.neighbours import process_name
-from bot_orch.service.storage.clocks import ClockSample, clock_error
+from bot_orch.service.runtime import Runtime
+from bot_orch.service.storage.clocks import clock_error
 
 __all__ = ["OwnerCluster"]
 
@@ -91,6 +92,7 @@ class OwnerCluster:
         self._until, self._address = 0.0, ""
         self._held: dict[str, Claimed] = {}
         self._served: dict[str, float] = {}  # since when
+        self._taken: dict[str, Runtime] = {}  # by the last move of each to this process
         self._goals: dict[str, tuple[int, float]] = {}  # where it should be, since when
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._heirs: dict[str, int] = {}  # of routers that are being left
@@ -124,7 +126,7 @@ class OwnerCluster:
     def _join(self, name: str) -> int:
         number = self._table.join(name, "")
         ours_us = self._clock.now_us()
-        error = clock_error(ClockSample((ours_us - self._table.beat("", {}).clock_us) / 1e6, 0.0), self._clock_s)
+        error = clock_error((ours_us - self._table.beat("", {}).clock_us) / 1e6, self._clock_s)
         if error is not None:
             self._table.leave()
             raise error
@@ -229,7 +231,7 @@ class OwnerCluster:
             runtime = self._doors.routers.get(router)
             if runtime is not None and not runtime.away and runtime.ready:
                 if isinstance(event, AttemptEnded | FeedbackGiven):
-                    await runtime.inherit(event)
+                    runtime.inherit(event)
                 return
             await asyncio.sleep(_LOOK_S)
 
@@ -273,16 +275,16 @@ class OwnerCluster:
                 self._begin(name, self._lose(name))
         self._measure(self._thread)
         self._publish()
-        self._heed_clock(beat.clock)
+        self._heed_clock(beat.ahead_s)
         if not self._leaving and self._clock_error is None:
             self._place()
 
-    def _heed_clock(self, found: ClockSample) -> None:
+    def _heed_clock(self, ahead_s: float) -> None:
         """Leave all routers while the clock is ahead of the server's: what they write would pull the log's time ahead.
 
         Without an address nothing is placed here; requests are still passed on.
         """
-        before, self._clock_error = self._clock_error, clock_error(found, self._clock_s)
+        before, self._clock_error = self._clock_error, clock_error(ahead_s, self._clock_s)
         if self._thread is not None:
             self._thread.address = self._address if self._clock_error is None and not self._leaving else ""
         if self._clock_error is not None:
@@ -291,7 +293,7 @@ class OwnerCluster:
             for name in [each for each in self._held if each not in self._busy]:
                 self._begin(name, self._give(name, None))
         elif before is not None:
-            _log.warning("the clock is right again", extra={"fields": {"ahead_s": found.ahead_s}})
+            _log.warning("the clock is right again", extra={"fields": {"ahead_s": ahead_s}})
 
     def _place(self) -> None:
         """Claim and leave routers, so that each comes to be where it should be."""
@@ -347,8 +349,8 @@ class OwnerCluster:
         self._held[name] = claimed
         try:
             url = self._doors.routers[name].config.database
-            log = await asyncio.to_thread(partial(PostgresLog, url, epoch=claimed.epoch, writer=self._table.id))
-            await self._doors.take(name, log, partial(self._holds, name, claimed))
+            log = await asyncio.to_thread(partial(PostgresLog, url, epoch=claimed.epoch))
+            self._taken[name] = await self._doors.take(name, log, partial(self._holds, name, claimed))
         except BaseException as error:
             self._held.pop(name, None)
             self._refused[name] = elapsed_s() + 2 * self._settle_s
@@ -374,7 +376,11 @@ class OwnerCluster:
             await self._doors.give(name)
             claimed = self._held.pop(name, None)
             if claimed is not None:
-                await asyncio.wrap_future(self._thread.release(self._stream(name), claimed, heir))
+                released = self._thread.release(self._stream(name), claimed, heir)
+                while self._good and not released.done():  # a lease runs out by itself if the server is silent
+                    await asyncio.sleep(_LOOK_S)
+                if released.done():
+                    released.result()
                 _log.info("has left a router", extra={"fields": {"router": name, "heir": heir}})
         finally:
             self._heirs.pop(name, None)
@@ -392,7 +398,9 @@ class OwnerCluster:
         """Release the lease of a router that is no longer configured, once it is closed."""
         claimed = self._held.pop(name)
         self._served.pop(name, None)
-        await asyncio.sleep(self._grace_s)
+        runtime, until = self._taken.pop(name, None), elapsed_s() + self._grace_s
+        while runtime is not None and not runtime.closed and elapsed_s() < until:
+            await asyncio.sleep(_LOOK_S)
         if self._thread is not None:
             await asyncio.wrap_future(self._thread.release(self._stream(name), claimed))
 

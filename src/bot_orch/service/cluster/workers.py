@@ -58,8 +58,6 @@ def _check(workers: int, config: Config) -> None:
         raise InvalidInputError("--workers", f"is {workers}", f"choose 1 to {MOST_WORKERS}")
     if any(part.database == ":memory:" for part in config.split().values()):
         raise InvalidInputError("--workers", "is given, and the log is in memory", "name a file in config.database")
-    if is_url(config.database) and config.cluster.serve != "owner":
-        raise InvalidInputError("--workers", "is given, and replicas take turns", "set cluster.serve: owner")
 
 
 def _shared_socket(config: Config, port: int) -> socket.socket:

@@ -43,8 +43,7 @@ def check_config(config: Config) -> None:
             raise InvalidInputError(f"config.tokens[{index}].router", f"{token.router!r} is not a router", remedy)
     _check_tenants(config, parts)
     _check_retention(config)
-    if config.cluster.serve == "owner":
-        _check_owners(config, parts)
+    _check_databases(config, parts)
 
 
 def _check_retention(config: Config) -> None:
@@ -74,14 +73,14 @@ def _dollar_windows(config: Config) -> Iterator[tuple[float, str]]:
     yield from ((each.window_s, where) for where, each in limits.items() if each is not None and each.usd is not None)
 
 
-def _check_owners(config: Config, parts: Mapping[str, Config]) -> None:
-    """Routers that have owners are streams of one database."""
+def _check_databases(config: Config, parts: Mapping[str, Config]) -> None:
+    """Either all routers have files, or all are streams of one database, whose processes find each other there."""
     for name, part in parts.items():
-        where = "config.database" if name == config.name else f"config.routers.{name}.database"
-        if "://" not in part.database:
-            remedy = "name a PostgreSQL database, or use cluster.serve: turns"
-            raise InvalidInputError(where, "is a file, and routers have owners (cluster.serve: owner)", remedy)
-        if split(part.database)[:3] != split(config.database)[:3]:
+        where = f"config.routers.{name}.database"
+        if ("://" in part.database) != ("://" in config.database):
+            what = "a file, and the default router's is PostgreSQL" if "://" in config.database else "PostgreSQL alone"
+            raise InvalidInputError(where, f"is {what}", "use files for all routers, or one PostgreSQL database")
+        if "://" in config.database and split(part.database)[:3] != split(config.database)[:3]:
             remedy = "leave it out, or name another stream of that database"
             raise InvalidInputError(where, "is not the database of the default router", remedy)
 

@@ -110,6 +110,7 @@ def parsed(text: str, name: str = "config") -> dict[str, Any]:
 
 def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     """The settings of a mapping, as far as their types can be checked."""
+    _refuse_turns(document)
     check_keys(document, Config, "config")
     document = _with_default(_with_both(document))
     found = expanded(document, "config", environment)
@@ -121,6 +122,14 @@ def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
         remedy = "see 'bot-orch init' for an example"
         raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
     return _with_daily_budgets(config)
+
+
+def _refuse_turns(document: dict[str, Any]) -> None:
+    """Name the remedy for a setting that older files have."""
+    cluster = document.get("cluster")
+    if isinstance(cluster, dict) and "serve" in cluster:
+        problem = "is no longer a setting: on PostgreSQL every router has one owner at a time"
+        raise InvalidInputError("config.cluster.serve", problem, "remove it; see docs/replicas.md")
 
 
 def _with_both(document: dict[str, Any]) -> dict[str, Any]:

@@ -356,13 +356,12 @@ class GuardrailConfig(_Part, frozen=True, kw_only=True):
 
 
 class ClusterConfig(_Part, frozen=True, kw_only=True):
-    """How processes on one PostgreSQL share the routers: each takes its ``turns`` at all, or is the ``owner`` of some.
+    """How the processes of a service on PostgreSQL reach each other.
 
     ``address`` is where the others reach this one, as ``host`` or ``host:port``. Workers are reached at ``port`` and
     the ports behind it, one each; 0 lets the system choose.
     """
 
-    serve: Literal["turns", "owner"] = "turns"
     address: str | None = None
     port: int = 0
 

@@ -1,9 +1,8 @@
 """A running service whose configuration is a version that all its processes share.
 
 Everything that a version needs (settings, agents behind their guards, tokens) is made before it is adopted. It takes
-effect in a router at the row of its log that says so: whoever writes the row, and whoever follows it, changes at that
-moment, between two requests. A process that follows the row of a version that it has not prepared takes no turn until
-it has.
+effect in a router at the row of its log that says so: the owner of the router writes it, and changes at that moment,
+between two requests.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from dataclasses import KW_ONLY, dataclass, field
 import msgspec
 
 from bot_orch.agents.guard import Guard
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.events import Noted
-from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.reconfigure import change_to
 from bot_orch.eventlog.rollout import CONFIG_REF, CONFIG_VERSION
 from bot_orch.eventlog.versions import ConfigVersion
@@ -31,19 +29,13 @@ from bot_orch.service.logs import set_level
 from bot_orch.service.problems import StorageError
 from bot_orch.service.reloading import FIXED, RouterSet, check_exposed, kept, retire
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.storage.replica import ReplicaWriter
 from bot_orch.service.storage.writer import Group
 from bot_orch.service.web.auth import Gate
 
-__all__ = ["ConfigBehindError", "ConfiguredService"]
+__all__ = ["ConfiguredService"]
 
 _log = logging.getLogger("bot_orch.config")
 _LOOK_S = 0.05
-_HELD = "configuration"
-
-
-class ConfigBehindError(BotOrchError):
-    """The log has reached a version of the configuration that this process has not prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +156,6 @@ class ConfiguredService:
         """See :class:`bot_orch.service.runtime.ConfigVersions`."""
         runtime.version, foreign = runtime.version or self._newest, 0
         while True:
-            await runtime.writer.turn()
             logged = runtime.ledger.rollout.config
             if logged <= runtime.version or logged == foreign or logged in self._ready:
                 break
@@ -174,7 +165,6 @@ class ConfiguredService:
                 await asyncio.sleep(_LOOK_S)  # adopted, and not prepared here yet
         if logged > runtime.version and logged in self._ready:
             runtime.config, runtime.version = self._part(runtime, logged), logged
-        runtime.writer.followed.subscribe(lambda row: self._followed(runtime, row))
         runtime.writer.rebuilt.subscribe(lambda: self._resync(runtime))
 
     def sign(self, runtime: Runtime) -> Group | None:
@@ -241,11 +231,9 @@ class ConfiguredService:
             await self._routers.remove(name)
 
     async def _write(self, runtime: Runtime, number: int) -> None:
-        """Log that a version takes effect, unless somebody else was first, and change at that moment."""
+        """Log that a version takes effect, unless the log names it already, and change at that moment."""
         part = self._part(runtime, number)
         wanted = await asyncio.to_thread(make_orchestrator, part)
-        self._release(runtime)
-        await runtime.writer.turn()
         logged = runtime.ledger.rollout.config
         if logged >= number:
             self._resync(runtime)
@@ -257,7 +245,7 @@ class ConfiguredService:
             runtime.writer.stage(runtime.writer.stamp(), change, "")
         runtime.version = number
         group = self.sign(runtime)
-        before = runtime.adopt(part, guards)  # no request runs between the turn and this line
+        before = runtime.adopt(part, guards)  # no request runs between the last line and this one
         try:
             if group is not None:
                 await group.durable()
@@ -272,45 +260,22 @@ class ConfiguredService:
         retire(runtime, before)
         await runtime.note_trials()
 
-    def _followed(self, runtime: Runtime, row: Row) -> None:
-        if row.ref == CONFIG_REF and row.holds(Noted):
-            self._resync(runtime)
-
     def _resync(self, runtime: Runtime) -> None:
         """Run the version that the log names, from now on."""
         logged = runtime.ledger.rollout.config
         if logged == runtime.version or (logged < runtime.version and logged not in self._ready):
-            self._release(runtime)
             return
         ready = self._ready.get(logged)
-        if ready is None:
-            remedy = "it answers once it has; 'bot-orch apply FILE --list' shows what keeps it from that"
-            self._hold(runtime, f"version {logged} of the configuration is not prepared here yet; {remedy}")
-            return
-        name = runtime.config.name
-        if name not in ready.parts:
-            return  # it is about to be removed
+        if ready is None or runtime.config.name not in ready.parts:
+            return  # the next beat prepares it, or removes the router
         self._begin(logged)
         part = self._part(runtime, logged)
         if runtime.loaded:
-            try:
-                guards = runtime.guards_for(part, ready.guards.get(name))
-            except Exception as error:  # an agent of kind python may raise anything
-                self._hold(runtime, f"version {logged} of the configuration cannot take effect here: {error}")
-                return
+            guards = runtime.guards_for(part, ready.guards.get(part.name))
             retire(runtime, runtime.adopt(part, guards))
         else:
             runtime.config = part
         runtime.version = logged
-        self._release(runtime)
-
-    def _hold(self, runtime: Runtime, problem: str) -> None:
-        if isinstance(runtime.writer, ReplicaWriter):
-            runtime.writer.hold(_HELD, ConfigBehindError(problem))
-
-    def _release(self, runtime: Runtime) -> None:
-        if isinstance(runtime.writer, ReplicaWriter):
-            runtime.writer.release(_HELD)
 
     def _close(self, name: str, guards: Mapping[str, Guard]) -> None:
         """Close guards that were made for nothing."""

@@ -39,7 +39,7 @@ async def note_completion(runtime: Runtime, decision: DecisionMade, named: str) 
     """Log the id that an agent gave its answer; one that it gave before stays with the first decision."""
     key = _key(tenant_of(decision.id), named)
     with suppress(StorageError):
-        if (await runtime.writer.turn(keys=[key])).find(key) is None and runtime.ready:
+        if (await runtime.writer.look_up(keys=[key])).find(key) is None and runtime.ready:
             note, digest = Noted(COMPLETION, decision.id, {"id": named}), digest_of(named.encode())
             runtime.writer.stage(runtime.writer.stamp(), note, decision.id, key=key, digest=digest)
 

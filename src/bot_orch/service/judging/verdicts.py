@@ -48,7 +48,7 @@ async def report(
     """
     writer, refs = runtime.writer, tuple[str, ...]()
     while True:  # at most twice; nothing may be staged between the last look and staging
-        look = await writer.turn(refs=refs)
+        look = await writer.look_up(refs=refs)
         outcome = Outcome.completed(value, elapsed_s=answer.elapsed_s)
         effect = _effect(runtime, answer.decision_id, judge, outcome=outcome, audit=audit)
         if effect is None and not refs:

@@ -41,9 +41,6 @@ _GAUGES = {
     "bot_orch_open_tasks": "Rounds of /v1/tasks under way.",
     "bot_orch_pending_decisions": "Decisions without an outcome.",
     "bot_orch_ready": "1 if the service accepts requests.",
-    "bot_orch_replica_lag_seconds": "From an event at another replica to its fold here.",
-    "bot_orch_replica_states_compared": "Comparisons of the state with that of another replica.",
-    "bot_orch_replicas": "Replicas with a recent heartbeat.",
     "bot_orch_spent_last_day_usd": "Dollars spent in the last 24 hours.",
 }
 

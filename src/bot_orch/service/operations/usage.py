@@ -273,7 +273,7 @@ class RouterUsage:
         self._late = ThreadPoolExecutor(1, "usage")
 
     def follow(self, row: Row) -> None:
-        """Take a row that another process, or this one before a restart, has written."""
+        """Take a row that was written before this process had the router."""
         if self._usage.limited and row.holds(DecisionMade):
             event = row.event()
             if isinstance(event, DecisionMade) and not event.round:

@@ -71,7 +71,6 @@ async def perform(
 
     ``number`` is that of the claim the person holds; given, another claim of the same person does not count.
     """
-    await desk.runtime.writer.turn()
     try:
         note = _note(desk, action, ticket_id, who=who, number=number, reply=reply or PersonReply("answer"))
     except QueueError as error:

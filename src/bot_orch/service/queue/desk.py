@@ -13,7 +13,6 @@ from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.human import HumanAnswer
 from bot_orch.eventlog.events import DecisionMade, Noted
 from bot_orch.eventlog.ids import inside, tenant_of, time_ordered_id
-from bot_orch.eventlog.log import Row
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.queue.rules import QueueError, QueueSettings, due
 from bot_orch.service.queue.state import AUDIT, REF, QueueState, Ticket, Topic, WithdrawReason, fold_queue
@@ -25,7 +24,6 @@ __all__ = ["Desk", "open_queue"]
 _log = logging.getLogger("bot_orch.queue")
 _LONGEST_NAP_S = 1.0
 _RESTART_GRACE_S = 5.0
-_OVERDUE_US = 60_000_000
 _MOST_DRAFTS = 5
 _LONGEST_DRAFT = 20_000
 
@@ -52,7 +50,7 @@ class Desk:
 
     def __init__(self, runtime: Runtime, settings: QueueSettings) -> None:
         self.runtime, self.settings = runtime, settings
-        self.state, self._heard = QueueState(), 0
+        self.state = QueueState()
         self._own: set[str] = set()  # tickets that a call in this process waits for
         self._adopted: dict[str, Ending] = {}  # those of them from before the start, and how a late one ends
         self._changed: dict[str, asyncio.Event] = {}
@@ -62,14 +60,10 @@ class Desk:
         self._began_us = runtime.writer.now_us()
         self._last: Group | None = None
         runtime.writer.rebuilt.subscribe(self._rebuild)
-        runtime.writer.followed.subscribe(self.follow)
 
     async def load(self) -> None:
-        """Fold the queue up to the ledger's last event; :meth:`follow` applies what other replicas add."""
-        heard = -1
-        while heard != self._heard:  # else another replica has added something meanwhile
-            heard = self._heard
-            rows = await self.runtime.writer.about(REF)
+        """Fold the queue up to the ledger's last event."""
+        rows = await self.runtime.writer.about(REF)
         seq = self.runtime.ledger.seq
         self.state, self._last = fold_queue(row for row in rows if row.seq <= seq), None
 
@@ -81,7 +75,6 @@ class Desk:
         """Open a ticket for a task. After a restart the same task adopts the ticket it had, with its deadline."""
         decision = await self._decision(request.id)
         writer = self.runtime.writer
-        await writer.turn()
         time_us = writer.stamp()
         within_s = min(answer_within_s, request.deadline_s or answer_within_s)
         deadline_us = time_us + round(within_s * 1e6)
@@ -148,7 +141,7 @@ class Desk:
 
     async def act(self, note: Noted) -> Ticket:
         """Log what a person did; the ticket once that is durable."""
-        if self._alone and note.ref not in self._own:
+        if note.ref not in self._own:
             raise Problem(503, "not_ready", "the service has just started; try again in a moment")
         group = self._stage(self.runtime.writer.stamp(), note)
         await group.durable()
@@ -157,8 +150,7 @@ class Desk:
     def now_us(self) -> int:
         """The current time, after applying what is due by then."""
         now_us = self.runtime.writer.now_us()
-        if self.runtime.writer.may_stage:
-            self.tick(now_us)
+        self.tick(now_us)
         return now_us
 
     async def look(self) -> int:
@@ -171,37 +163,13 @@ class Desk:
     def tick(self, now_us: int) -> None:
         """Log what is due, and withdraw tickets that nobody has waited for since the last start."""
         for note in due(self.state, now_us):
-            if note.ref in self._own or not self._alone:
+            if note.ref in self._own:
                 self._stage(self.runtime.writer.stamp(), note)
         started = now_us - self._began_us > _RESTART_GRACE_S * 1e6
         for ticket in self.state.live():
-            forgotten = ticket.id not in self._own and (self._alone or ticket.deadline_us + _OVERDUE_US < now_us)
-            if forgotten and started:
+            if ticket.id not in self._own and started:
                 note = Noted(Topic.WITHDRAWN, ticket.id, {"reason": WithdrawReason.RESTART})
                 self._stage(self.runtime.writer.stamp(), note)
-
-    def follow(self, row: Row) -> None:
-        """Apply a row that another replica has committed."""
-        event = row.event() if row.ref == REF else None
-        if isinstance(event, Noted):
-            self._heard += 1
-            self.state.apply(row.time_us, event)
-            self._notify(event.ref)
-            self._wake.set()
-
-    def round_of_note(self, note: Noted) -> str | None:
-        """The task of the call that has closed a ticket with ``note``; ``None`` if it was not closed by a call."""
-        topic = Topic.of(note)
-        by_call = topic is Topic.EXPIRED or (
-            topic is Topic.WITHDRAWN and note.data.get("reason") != WithdrawReason.RESTART
-        )
-        ticket = self.state.tickets.get(note.ref) if by_call else None
-        return None if ticket is None else ticket.task_id
-
-    @property
-    def _alone(self) -> bool:
-        """Whether no other replica shares the queue, so that a ticket without a call here has no call at all."""
-        return self.runtime.replica is None
 
     def adopt(self, prefix: str) -> list[tuple[str, str, float]]:
         """Tickets of requests whose ids begin with ``prefix`` that no call waits for: live, or done before a stop."""
@@ -223,7 +191,6 @@ class Desk:
         ticket = self.state.tickets.get(ticket_id)
         if ticket is None or ticket.status not in ("open", "claimed") or len(ticket.drafts) >= _MOST_DRAFTS:
             raise QueueError("stale", "it takes no more drafts")
-        await self.runtime.writer.turn()
         return await self.act(Noted(Topic.DRAFTED, ticket_id, {"agent": agent, "text": text[:_LONGEST_DRAFT]}))
 
     def _stage(self, time_us: int, note: Noted) -> Group:
@@ -290,14 +257,13 @@ class Desk:
                 await self._nap()
                 if self.runtime.ready and self._something_is_due():
                     with suppress(StorageError):
-                        await self.runtime.writer.turn()
                         self.tick(self.runtime.writer.now_us())
         finally:
             for task in self._drafting:
                 task.cancel()
 
     def _something_is_due(self) -> bool:
-        """Whether :meth:`tick` would log anything, so that it is worth taking a turn."""
+        """Whether :meth:`tick` would log anything, so that it is worth a look."""
         due_us = self.state.next_due_us()
         strangers = any(ticket.id not in self._own for ticket in self.state.live())
         return strangers or (due_us is not None and due_us <= self.runtime.writer.now_us())

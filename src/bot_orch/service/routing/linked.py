@@ -30,7 +30,6 @@ def rows_of_round(log: Log, decision: DecisionMade) -> list[Row]:
 
 async def awaits_outcome(runtime: Runtime, rows: Sequence[Row]) -> bool:
     """Whether a decision waits for an outcome, given the rows about it: an acknowledged one is never overlooked."""
-    await runtime.writer.reach(rows[-1].seq)
     events = [row.event() for row in rows if row.holds(FeedbackGiven) or row.holds(Censored)]
     settled = any(isinstance(each, Censored) or getattr(each, "effect", "") in SETTLING for each in events)
     return rows[0].ref in runtime.ledger.pending and not settled

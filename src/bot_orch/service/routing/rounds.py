@@ -141,7 +141,6 @@ class Round:
 
     async def _next(self) -> DecisionMade:
         """The next decision, or after a restart the last one."""
-        await self.runtime.writer.turn()
         if self.again is not None and self.again.agent in self.runtime.guards:
             event, self.again = self.again, None
             self._remember(event)

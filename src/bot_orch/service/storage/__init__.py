@@ -1,1 +1,1 @@
-"""Writing the log: group commit, replicas that share a log, handover between them."""
+"""Writing the log: group commit, snapshots, retention."""

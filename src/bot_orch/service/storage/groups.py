@@ -1,4 +1,4 @@
-"""Rows committed together, and what a turn sees of the log and of rows that are not committed yet."""
+"""Rows committed together, and what a lookup finds in the log and among rows that are not committed yet."""
 
 from __future__ import annotations
 
@@ -71,20 +71,12 @@ class Known(NamedTuple):
 
 
 class Look:
-    """What the log holds of what a turn was asked for; true until the caller awaits something else.
+    """What the log holds of the keys and refs that were asked for; true until the caller awaits something else."""
 
-    Asking for anything else is a defect: it would need the database in the middle of a turn.
-    """
+    __slots__ = ("_keys", "_refs")
 
-    __slots__ = ("_keys", "_refs", "owners")
-
-    def __init__(
-        self,
-        keys: Mapping[str, Known | None],
-        refs: Mapping[str, list[Row]],
-        owners: Mapping[str, int],
-    ) -> None:
-        self._keys, self._refs, self.owners = keys, refs, owners
+    def __init__(self, keys: Mapping[str, Known | None], refs: Mapping[str, list[Row]]) -> None:
+        self._keys, self._refs = keys, refs
 
     def find(self, key: str | None) -> Known | None:
         """The event that used ``key``, committed or not."""
@@ -94,12 +86,8 @@ class Look:
         """Every row about ``ref``; all are committed."""
         return self._refs[ref]
 
-    def covers(self, ref: str) -> bool:
-        """Whether rows about ``ref`` were asked for."""
-        return ref in self._refs
 
-
-EMPTY = Look({}, {}, {})
+EMPTY = Look({}, {})
 
 
 class RecentWrites:

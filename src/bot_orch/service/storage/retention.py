@@ -37,7 +37,7 @@ class RetentionFailedError(BotOrchError):
 
 
 class Retention:
-    """Archives the events of one log that are older than ``age_s``; of several replicas one does.
+    """Archives the events of one log that are older than ``age_s``; one process at a time does.
 
     Parameters
     ----------

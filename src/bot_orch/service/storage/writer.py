@@ -1,32 +1,40 @@
-"""Group commit: events are ordered at once, committed in groups, and acknowledged after fsync.
+"""The writer of a log: events are ordered at once, committed in groups, and acknowledged after fsync.
 
 The event loop stamps an event, folds it into the ledger and stages its row. One task inserts the staged rows and lets a
 thread COMMIT; rows staged meanwhile form the next group. Every answer waits for one fsync, and one fsync serves many
 answers. A snapshot is captured at once, encoded between requests, and committed as a group of its own.
+
+A log on a server has one writer at a time, its owner. Lookups in it run in a thread and have a deadline, and its clock
+is compared with that of this machine; a file answers at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import math
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
-from bot_orch.clock import Clock
+from bot_orch.clock import Clock, ServiceTime
+from bot_orch.errors import BotOrchError
 from bot_orch.eventlog.archive.record import archived_us
 from bot_orch.eventlog.events import RESTARTED, Event, Noted, encode_event, kind_of
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.log import Log, LogConflictError, LogFencedError, Row, Snapshot
+from bot_orch.eventlog.lookups import NOTHING, Found, Wanted, look_up, together
 from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
+from bot_orch.eventlog.stores.postgres.log import PostgresLog
 from bot_orch.service.problems import StorageError
-from bot_orch.service.storage.groups import Group
+from bot_orch.service.storage.clocks import check_clock, clock_error, seconds_ahead
+from bot_orch.service.storage.groups import EMPTY, Group, Known, Look, RecentWrites
 from bot_orch.service.storage.observers import AwaitedObservers, Observers
 from bot_orch.service.storage.slices import take_snapshot
-from bot_orch.service.storage.watching import WatchedLog
 from bot_orch.types import Decision
 
 __all__ = ["Group", "Progress", "Writer"]
@@ -38,20 +46,25 @@ _MANY_REFS = 10_000
 _PAUSE_S = 0.002  # between slices of a snapshot: requests keep most of the processor
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_REMOTE_PAUSE_S = 0.05, 2.0, 0.5
 _BLIP_S = 1.0  # an outage that is shorter is waited for; in a longer one requests are refused at once
+_MUCH_AHEAD_US = 1_000_000
+_FRESH_S = 4.0  # how long ago the last write of a service that is ready may be
+_PROBE_WAIT_S, _ANEW_WAIT_S = 1.0, 2.0
+_WATCH_S = 1.0
 
 
-class Writer(WatchedLog):
+class Writer:
     """Owns the log and the ledger.
 
-    Signals: ``rebuilt`` after the ledger was folded again from the log; ``followed`` with each row that another writer
-    of the log has committed; ``staged`` with time and event of each row of this one, which is not committed yet.
+    Signals: ``rebuilt`` after the ledger was folded again from the log; ``staged`` with time and event of each row,
+    which is not committed yet.
 
     Parameters
     ----------
     log
         Where events go.
     clock
-        Stamps events; stamps are strictly increasing and advance with elapsed time, whatever the wall clock does.
+        Stamps events; stamps are strictly increasing and advance with elapsed time, whatever the wall clock does. One
+        that is ahead of the server's is refused.
     grouped
         Whether to commit groups; otherwise every event has its own commit (the peer in benchmarks).
     progress
@@ -59,18 +72,41 @@ class Writer(WatchedLog):
     """
 
     def __init__(self, log: Log, clock: Clock, *, grouped: bool = True, progress: Progress | None = None) -> None:
-        super().__init__(log, _loaded(log, progress), clock, grouped=grouped)
+        self.log, self._clock, self._grouped = log, clock, grouped
+        # on a server: nothing may wait for it on the event loop
+        self._server: PostgresLog | None = log if isinstance(log, PostgresLog) else None
+        if self._server is not None:
+            check_clock(self._server, clock)
+        self.ledger = _loaded(log, progress)
+        self._stamp = ServiceTime(clock, self.ledger.time_us)
+        if self._server is not None:
+            check_clock(self._server, clock)  # again: the time of a writer begins here, and the fold may take long
+        # one connection is given up, and another one tried
+        self.patience_s: float | None = None if self._server is None else 2.0 * self._server.timing.query_s
+        if self._stamp.ahead_us > _MUCH_AHEAD_US:
+            ahead_s = round(self._stamp.ahead_us / 1e6)
+            _log.warning("the log is ahead of the clock; time goes on from its end", extra={"fields": {"s": ahead_s}})
+        self._line: deque[Group] = deque()
+        self._flying: Group | None = None
+        self._refs: Counter[str] = Counter()
+        self._recent = RecentWrites()
+        self._asked: list[tuple[Wanted, asyncio.Future[Found]]] = []
+        self._asking: asyncio.Task[None] | None = None
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
-        self.archived_us = archived_us(log)  # the time of the last event that is in the archive alone
-        self._watching: asyncio.Task[None] | None = None
-        self._closing = False
+        self._pool, self._readers = ThreadPoolExecutor(1, "commit"), ThreadPoolExecutor(1, "lookup")
+        self._wake, self._written = asyncio.Event(), asyncio.Event()
+        self._written_at: float | None = None
+        self._probing = self._closing = False
+        self._failed: Exception | None = None
+        self._clock_error: Exception | None = None
         self._distrusted: Exception | None = None
-        self.groups = 0
-        self._rollbacks, self._pause_s = 0, _PAUSE_S
+        self._task: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
-        self.saved_seq, self._newest = self.ledger.folded_from, self.ledger.seen_seq
+        self._rollbacks, self._pause_s = 0, _PAUSE_S
+        self.archived_us = archived_us(log)  # the time of the last event that is in the archive alone
+        self.groups, self.saved_seq = 0, self.ledger.folded_from
         self.rebuilt = AwaitedObservers()
-        self.followed: Observers[[Row]] = Observers()
         self.staged: Observers[[int, Event]] = Observers()
 
     def start(self) -> None:
@@ -78,11 +114,6 @@ class Writer(WatchedLog):
         self._task = asyncio.create_task(self._run(), name="writer")
         if self._server is not None:
             self._watching = asyncio.create_task(self._watch(self._server), name="watch")
-
-    @property
-    def may_stage(self) -> bool:
-        """Whether an event staged now is applied to the state seen now."""
-        return True
 
     def stamp(self) -> int:
         """A new timestamp, later than all before; raises while the log cannot be written."""
@@ -124,49 +155,26 @@ class Writer(WatchedLog):
         self.failed = self._distrusted = error
         self._wake.set()
 
-    def save(self, *, anyway: bool = False) -> asyncio.Task[None]:
+    def save(self) -> asyncio.Task[None]:
         """Save a snapshot of the ledger as of now, unless one is being saved; the task ends once it is durable.
 
-        It fails with a :class:`StorageError` if storage fails meanwhile. If somebody else has saved one since ours,
-        nothing is saved, unless ``anyway``. ``saved_seq`` is the last event of the last one, as far as known.
+        It fails with a :class:`StorageError` if storage fails meanwhile. ``saved_seq`` is the last event of the last
+        one.
         """
         if self._saving is None or self._saving.done():
-            self._saving = asyncio.create_task(self._save(anyway=anyway), name="snapshot")
+            self._saving = asyncio.create_task(self._save(), name="snapshot")
             self._saving.add_done_callback(_ignore_failure)
         return self._saving
 
-    async def _save(self, *, anyway: bool) -> None:
-        self.saved_seq = self.ledger.seq
+    async def _save(self) -> None:
+        rollbacks, self.saved_seq = self._rollbacks, self.ledger.seq
         try:
-            newest = await self._claim_saving()
-            if newest is None:
-                return
-            try:
-                if anyway or newest <= self._newest:
-                    await self._save_now()
-                else:
-                    self.saved_seq = self._newest = newest
-            finally:
-                await self._end_saving()
-        except StorageError:
-            raise
+            snapshot = await take_snapshot(self.ledger, self.log, self._pause_s)
         except Exception as error:
             raise StorageError(f"storage: {error}; try again later") from error
-
-    async def _save_now(self) -> None:
-        rollbacks, self.saved_seq = self._rollbacks, self.ledger.seq
-        snapshot = await take_snapshot(self.ledger, self.log, self._pause_s)
         if self._rollbacks != rollbacks or self.failed is not None:  # it may hold events that were never committed
             raise StorageError("storage: the state was rolled back while it was saved; try again later")
         await self._put_snapshot(snapshot).durable()
-        self._newest = snapshot.seq
-
-    async def _claim_saving(self) -> int | None:
-        """The last event of the newest snapshot, as far as known; None while another replica saves one."""
-        return 0
-
-    async def _end_saving(self) -> None:
-        """Let others save a snapshot."""
 
     def _put_snapshot(self, snapshot: Snapshot) -> Group:
         """Queue a snapshot, in a group after everything that it holds."""
@@ -187,7 +195,7 @@ class Writer(WatchedLog):
                     await asyncio.wait({self._saving})
                 self._pause_s = 0.0
                 with suppress(StorageError):  # it only saves time at the next start
-                    await self.save(anyway=True)
+                    await self.save()
             else:
                 self._abandon()
             self._closing = True
@@ -206,9 +214,6 @@ class Writer(WatchedLog):
         self._pool.shutdown()
         self._readers.shutdown(cancel_futures=True)
 
-    async def reach(self, seq: int) -> None:
-        """Return once the ledger holds the committed event ``seq``: at once, as this process is the only writer."""
-
     async def on_log(self, job: Callable[[], T]) -> T:
         """The result of a job that writes to the file of the log by itself, between two groups; it must be short."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -220,7 +225,7 @@ class Writer(WatchedLog):
         job, done = self._jobs.popleft()
         try:
             found = await self._in_thread(job)
-        except Exception as error:  # whatever storage raises: it is for whoever asked
+        except Exception as error:  # whatever storage raises: the caller gets it
             if not done.done():
                 done.set_exception(error)
         else:
@@ -360,6 +365,198 @@ class Writer(WatchedLog):
         self.log.probe()
         return fold(self.log)
 
+    async def look_up(self, *, keys: Iterable[str | None] = (), refs: Iterable[str] = ()) -> Look:
+        """What the log says of these keys and refs, with rows that are not committed yet.
+
+        It is true until the caller awaits something else. Rows about ``refs`` are all committed.
+        """
+        wanted = Wanted(tuple(key for key in keys if key is not None), tuple(refs))
+        if wanted == NOTHING:
+            return EMPTY
+        async with self._patience():
+            while True:
+                await self._settle(wanted.refs)
+                if self._server is None:
+                    return self._seen(wanted, look_up(self.log, wanted))
+                with self._recent.lookup() as since:
+                    found = await self._ask(wanted)
+                    if not self._recent.touched(wanted.refs, since):
+                        return self._seen(wanted, found)
+
+    async def _ask(self, wanted: Wanted) -> Found:
+        """What the server finds, and what it finds for others that waited: they share one query."""
+        asked: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._asked.append((wanted, asked))
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask_together(), name="lookup")
+        return await asked
+
+    async def _ask_together(self) -> None:
+        """Look up what is asked for, all of it at a time, until nothing is."""
+        while self._asked:
+            asked, self._asked = self._asked, []
+            try:
+                wanted = together(wish for wish, _ in asked)
+                found = await self._in_reader(partial(look_up, self.log, wanted))
+            except Exception as error:
+                _answer(asked, error)
+            else:
+                _answer(asked, found)
+        self._asking = None
+
+    async def read(self, job: Callable[[Log], T]) -> T:
+        """What a job finds in the log: in a thread and within the deadline, if the log is on a server."""
+        if self._server is None:
+            return job(self.log)
+        async with self._patience():
+            return await self._in_reader(partial(job, self.log))
+
+    async def about(self, ref: str) -> list[Row]:
+        """Committed rows about ``ref``, in order."""
+        return await self.read(lambda log: log.about(ref))
+
+    def staged_as(self, key: str) -> Known | None:
+        """The event that used ``key`` and is not committed yet."""
+        for group in (*self._line, self._flying):
+            if group is not None and key in group.keys:
+                return Known(group.keys[key], group)
+        return None
+
+    async def settled(self, ref: str) -> list[Row]:
+        """Every row about ``ref``, once all of them are committed; nothing is staged between that and the return."""
+        return (await self.look_up(refs=(ref,))).about(ref)
+
+    async def barrier(self) -> None:
+        """Return once everything staged so far is committed."""
+        group = self._line[-1] if self._line else self._flying
+        if group is not None:
+            await group.durable()
+
+    def _seen(self, wanted: Wanted, found: Found) -> Look:
+        """What was found, and what is staged; the caller must not await between this and using it."""
+        for ref in wanted.refs:
+            self._refs.pop(ref, None)
+        keys: dict[str, Known | None] = {}
+        for key in wanted.keys:
+            row = found.keys.get(key)
+            known = self.staged_as(key) or self._recent.find(key)
+            keys[key] = known or (None if row is None else Known(row, None))
+        return Look(keys, found.refs)
+
+    async def _settle(self, refs: Sequence[str]) -> None:
+        """Return once nothing about ``refs`` waits for a commit."""
+        while any(self._refs[ref] > 0 for ref in refs):
+            await self.barrier()
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        """Refuse a request that has waited too long for the log."""
+        try:
+            async with asyncio.timeout(self.patience_s):
+                yield
+        except TimeoutError:
+            waited = f"storage: the log did not answer within {self.patience_s:g} seconds"
+            raise StorageError(f"{waited}; try again later") from None
+
+    def _open(self) -> Group:
+        if not (self._line and self._grouped) or self._line[-1].snapshot is not None:
+            self._line.append(self._group())
+        return self._line[-1]
+
+    def _group(self) -> Group:
+        group = Group()
+        if self.patience_s is not None:
+            group.patience_s = self.patience_s
+        return group
+
+    async def _in_reader(self, job: Callable[[], T]) -> T:
+        closed = StorageError(
+            "storage: the log was closed while it was asked; try again"
+        )  # a router may move meanwhile
+        try:
+            found = asyncio.get_running_loop().run_in_executor(self._readers, job)
+        except RuntimeError:  # its threads have ended
+            raise closed from None
+        try:
+            return await found
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if found.cancelled() and (task is None or not task.cancelling()):  # by the end of its threads
+                raise closed from None
+            raise
+
+    async def _watch(self, server: PostgresLog) -> None:
+        """Look after the connection while nothing is written: is it there, and is it quick?"""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            with suppress(BotOrchError):  # the next write finds out
+                self._heed_clock(await self.read(lambda _: seconds_ahead(server, self._clock)))
+                await self.confirm()
+
+    def _heed_clock(self, ahead_s: float) -> None:
+        """Refuse to write while the clock is ahead of the server's; go on once it is right."""
+        bound_s = math.inf if self._server is None else self._server.timing.clock_s
+        before, self._clock_error = self._clock_error, clock_error(ahead_s, bound_s)
+        if self._clock_error is not None and before is None:
+            _log.critical("stopped writing", extra={"fields": {"detail": str(self._clock_error)}})
+        elif self._clock_error is None and before is not None:
+            self._stamp = ServiceTime(self._clock, self.ledger.time_us)
+            _log.warning("the clock is right again", extra={"fields": {"ahead_s": ahead_s}})
+            self._wake.set()
+
+    @property
+    def failed(self) -> Exception | None:
+        """Why nothing can be written at the moment."""
+        return self._failed or self._clock_error
+
+    @failed.setter
+    def failed(self, error: Exception | None) -> None:
+        self._failed = error
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a write was committed within the last seconds, as far as one was tried."""
+        waited = self._written_at is not None and asyncio.get_running_loop().time() - self._written_at > _FRESH_S
+        return self.failed is None and not (waited and (self._server is not None or self._busy))
+
+    @property
+    def _busy(self) -> bool:
+        """Whether something waits for a commit."""
+        return self._probing or self._flying is not None or bool(self._line)
+
+    async def confirm(self, *, anew: bool = False) -> bool:
+        """Whether a write was committed within the last seconds; tries a harmless one if not, or if ``anew``."""
+        if self.log.instant or self._task is None or self.failed is not None:
+            return self.failed is None
+        loop = asyncio.get_running_loop()
+        if anew or self._written_at is None or loop.time() - self._written_at > _FRESH_S / 2:
+            self._probing, written = True, self._written
+            self._wake.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ANEW_WAIT_S if anew and self.fresh else _PROBE_WAIT_S):
+                    await written.wait()
+            if anew and not written.is_set():
+                return False
+        recently = self._written_at is not None and loop.time() - self._written_at <= _FRESH_S
+        return self.failed is None and recently
+
+    def now_us(self) -> int:
+        """The current time of the service, never before that of the last event; see :class:`ServiceTime`."""
+        return self._stamp.now_us()
+
+    async def _probe(self) -> None:
+        await self._in_thread(self.log.probe)
+        self._wrote()
+
+    def _wrote(self) -> None:
+        """Note that a write was committed just now."""
+        self._written_at, self._probing = asyncio.get_running_loop().time(), False
+        self._written.set()
+        self._written = asyncio.Event()
+
+    async def _in_thread(self, job: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, job)
+
 
 def _loaded(log: Log, progress: Progress | None) -> Ledger:
     """The ledger of a log; tells from the snapshot of which event it began, and how many it has folded."""
@@ -370,6 +567,17 @@ def _loaded(log: Log, progress: Progress | None) -> Ledger:
     times = {"seconds": round(took_s, 3), "processor_s": round(used_s, 3)}
     _log.info("loaded the log", extra={"fields": {**fields, **times}})
     return ledger
+
+
+def _answer(asked: Iterable[tuple[Wanted, asyncio.Future[Found]]], found: Found | Exception) -> None:
+    """Give everything that was found to all that have asked."""
+    for _, each in asked:
+        if each.done():  # it has waited too long
+            continue
+        if isinstance(found, Exception):
+            each.set_exception(found)
+        else:
+            each.set_result(found)
 
 
 def _ignore_failure(saving: asyncio.Task[None]) -> None:

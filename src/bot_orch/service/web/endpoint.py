@@ -171,10 +171,8 @@ class Endpoint:
         Scope that the caller's token needs; ``None`` if it needs no token.
     face
         API or page.
-    turn
-        Whether the handler may decide or log something, so that it waits for this replica's turn.
-    own_turn
-        Whether the handler takes its turn itself, with what it needs looked up in the log.
+    decides
+        Whether these requests count for the limits of a token.
     watch
         Whether to cancel the handler when the caller disconnects.
     large
@@ -193,8 +191,7 @@ class Endpoint:
         route: str,
         scope: str | None,
         face: Face,
-        turn: bool = False,
-        own_turn: bool = False,
+        decides: bool = False,
         watch: bool = False,
         large: bool = False,
         tenants: bool | None = None,
@@ -203,10 +200,9 @@ class Endpoint:
         self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
         self._prefix = site.prefix
         self._handler, self._route, self._scope = handler, route, scope
-        self._face, self._turn, self._watch = face, turn and not own_turn, watch
+        self._face, self._watch, self._decides = face, watch, decides
         self._tenants = scope != "admin" if tenants is None else tenants
         self._local = not site.prefix and (everywhere or scope is None)
-        self._decides = turn and scope == "decide"  # these requests count for the limits of a token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -225,7 +221,7 @@ class Endpoint:
                     await self._runtime.neighbours.pass_on(other.router, exchange)
                 return
             request.runtime.serving += 1
-            answer = await (self._watched(request, receive) if self._watch else self._handle(request))
+            answer = await (self._watched(request, receive) if self._watch else self._handler(request))
             if isinstance(answer, StreamedReply):
                 status = 200
                 await send_stream(answer, self._headers(request), receive=receive, send=send)
@@ -348,14 +344,9 @@ class Endpoint:
     def _headers(self, request: Request | None) -> MoreHeaders:
         return MoreHeaders(self._face.headers(), {} if request is None else request.headers_out)
 
-    async def _handle(self, request: Request) -> Reply | StreamedReply:
-        if self._turn:
-            await request.runtime.writer.turn()
-        return await self._handler(request)
-
     async def _watched(self, request: Request, receive: Any) -> Reply | StreamedReply:
         """Run the handler; cancel it when the caller disconnects."""
-        work = asyncio.ensure_future(self._handle(request))
+        work = asyncio.ensure_future(self._handler(request))
         gone = asyncio.ensure_future(disconnected(receive))
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)

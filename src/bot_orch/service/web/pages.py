@@ -180,7 +180,7 @@ _FACE = HtmlFace()
 def page(
     site: Site, handler: Handler, path: str, *, scope: str | None, method: str = "GET", tenants: bool | None = None
 ) -> BaseRoute:
-    """The route of a page; a handler that logs something takes its turn itself."""
+    """The route of a page."""
     endpoint = Endpoint(site, handler, route=path, scope=scope, face=_FACE, tenants=tenants)
     return Route(path, endpoint, methods=[method])
 

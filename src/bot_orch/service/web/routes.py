@@ -28,8 +28,6 @@ class RouteSpec:
         Types of the request body and of the answer; ``None`` for no body, and for text instead of JSON.
     statuses
         Statuses of its own, beside those that all routes share.
-    own_turn
-        Whether the handler takes its turn itself, with what it needs looked up in the log.
     watch
         Whether to cancel the handler when the caller disconnects.
     query
@@ -53,7 +51,6 @@ class RouteSpec:
     body: Any = None
     answer: Any = None
     statuses: tuple[int, ...] = (200,)
-    own_turn: bool = False
     watch: bool = False
     large: bool = False
     face: type[JsonFace] = JsonFace
@@ -69,8 +66,7 @@ class RouteSpec:
             route=self.path,
             scope=self.scope,
             face=self.face(self.body),
-            turn=self.body is not None,
-            own_turn=self.own_turn,
+            decides=self.body is not None and self.scope == "decide",
             watch=self.watch,
             large=self.large,
             tenants=self.tenants,

@@ -1,4 +1,4 @@
-"""Remove archived rows of a log in PostgreSQL, beside replicas that go on: nobody waits for it."""
+"""Remove archived rows of a log in PostgreSQL, while its owner goes on: nothing waits for it."""
 
 from __future__ import annotations
 

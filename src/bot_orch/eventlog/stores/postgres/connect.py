@@ -14,12 +14,11 @@ from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, 
 from bot_orch.eventlog.stores.postgres.deadlines import connecting, limited
 from bot_orch.eventlog.stores.postgres.timing import Timing, split
 from bot_orch.eventlog.stores.postgres.url import check_password, hidden, unquoted
-from bot_orch.eventlog.stores.sqlfiles import migrations, queries
+from bot_orch.eventlog.stores.sqlfiles import queries
 
 __all__ = [
     "MAIN_STREAM",
     "LogUnavailableError",
-    "channel",
     "check_version",
     "connect",
     "driver",
@@ -31,7 +30,8 @@ __all__ = [
 ]
 
 MAIN_STREAM = 1
-_MIGRATION_S = 3600.0
+_VERSION = 1
+_SCHEMA_S = 60.0  # another process may make the schema, on a slow disk
 _DEFAULTS = {
     "application_name": "bot-orch",
     "client_encoding": "UTF8",
@@ -127,48 +127,36 @@ def _set_up(connection: Any, schema: str, timing: Timing, *, read_only: bool) ->
 
 
 def _limit_waiting(connection: Any, timing: Timing) -> None:
-    """Set server-side timeouts, so that a replica that hangs in an append does not block the others."""
-    connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.hold_s)}")
-    connection.execute(f"SET lock_timeout = {round(2000 * timing.hold_s)}")
+    """Set server-side timeouts, so that a process that hangs in an append does not block the others."""
+    connection.execute(f"SET idle_in_transaction_session_timeout = {round(1000 * timing.query_s)}")
+    connection.execute(f"SET lock_timeout = {round(2000 * timing.query_s)}")
 
 
 def prepare(url: str) -> None:
-    """Bring the schema to this release's version; replicas that start together wait for each other."""
+    """Make the schema, if there is none; processes that start together wait for each other."""
     schema = split(url).schema
     with reaching(), connect(url) as connection:
-        if _version(connection) == len(migrations("postgres")):
+        if _version(connection) == _VERSION:
             return
-        connection.limit(_MIGRATION_S)  # it may have to rewrite a table, or to wait for another replica that does
+        connection.limit(_SCHEMA_S)
         _insist_on_unicode(connection)
         connection.execute("SELECT pg_advisory_xact_lock(6451060, 0)")
         known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
         if known is None:
             connection.execute(f"CREATE SCHEMA {schema}")
-        version = _version(connection)
-        scripts = migrations("postgres")
-        if version == 0:
-            connection.execute("CREATE TABLE IF NOT EXISTS version (number INTEGER NOT NULL)")
-            connection.execute("INSERT INTO version VALUES (0)")
-            connection.execute(_fresh())
-        for script in scripts[version:] if version else ():
-            connection.execute(script)
-        if version < len(scripts):
-            connection.execute("UPDATE version SET number = %s", (len(scripts),))
+        if _version(connection) == 0:
+            connection.execute((files("bot_orch.eventlog.stores") / "sql" / "postgres_schema.sql").read_text())
+            connection.execute("INSERT INTO version VALUES (%s)", (_VERSION,))
 
 
-def check_version(connection: Any, schema: str) -> int:
-    """The version of a schema; one that holds no log, or one of a newer release, is refused."""
-    version, newest = _version(connection), len(migrations("postgres"))
+def check_version(connection: Any, schema: str) -> None:
+    """Refuse a schema that holds no log, or one of another release."""
+    version = _version(connection)
     if version == 0:
         raise StateFormatError(f"log: schema {schema} is not a log, or this role may not see it; check URL and rights")
-    if version > newest:
-        raise StateFormatError(f"log: schema {schema} has version {version}, this release reads 1 to {newest}; upgrade")
-    return version
-
-
-def channel(schema: str, stream: int) -> str:
-    """The NOTIFY channel of a stream."""
-    return f"{schema}_events" if stream == MAIN_STREAM else f"{schema}_events_{stream}"
+    if version != _VERSION:
+        problem = f"log: schema {schema} has version {version}, this release reads {_VERSION}"
+        raise StateFormatError(f"{problem}; use the release that wrote it, or another schema or database")
 
 
 def find_stream(connection: Any, name: str, *, make: bool) -> int:
@@ -184,12 +172,8 @@ def find_stream(connection: Any, name: str, *, make: bool) -> int:
     return int(found[0])
 
 
-def _fresh() -> str:
-    return (files("bot_orch.eventlog.stores") / "sql" / "postgres_schema.sql").read_text()
-
-
 def _version(connection: Any) -> int:
-    """How many migrations the schema has seen; 0 where there is no log."""
+    """The version of the schema; 0 where there is no log."""
     if connection.execute("SELECT to_regclass('version')").fetchone()[0] is None:
         return 0
     found = connection.execute("SELECT number FROM version").fetchone()

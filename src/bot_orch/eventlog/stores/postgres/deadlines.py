@@ -62,16 +62,6 @@ def limited(psycopg: Any) -> Any:
             if ended is not None:
                 self.ended = ended
 
-        @contextmanager
-        def patience(self, more_s: float) -> Iterator[None]:
-            """Allow a longer silence inside the ``with`` block: the server itself waits for a lock."""
-            before = self.query_s
-            self.query_s = before + more_s
-            try:
-                yield
-            finally:
-                self.query_s = before
-
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
             """See psycopg."""
             try:

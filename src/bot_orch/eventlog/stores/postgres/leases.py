@@ -1,4 +1,4 @@
-"""Who owns which stream: leases in PostgreSQL, for processes that serve routers of their own.
+"""Who owns which stream: leases in PostgreSQL, the processes of a service serve routers of their own.
 
 A lease has an epoch, which grows with every change of the owner. The owner appends under its epoch (``fence`` in SQL,
 in the same transaction), so one that has lost its lease without noticing it cannot write. A claim waits for the
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from bot_orch.eventlog.stores.postgres.connect import connect, driver, prepare, reaching
+from bot_orch.eventlog.stores.postgres.connect import QUERIES, connect, driver, prepare, reaching
 from bot_orch.eventlog.stores.postgres.timing import split
 from bot_orch.eventlog.stores.sqlfiles import queries
 
@@ -106,7 +106,7 @@ class LeaseTable:
             try:
                 epoch, stream = self._run("claim", self.id, self.lease_s, name).fetchone()
             except driver().errors.LockNotAvailable:  # its owner hangs in an append
-                self._run("cut_off", name, self.lease_s)
+                self._open().execute(QUERIES["cut_off"], (name, self.lease_s))
                 return None
             self._run("notify")
         return None if epoch is None else Claimed(int(stream), int(epoch))
@@ -118,10 +118,11 @@ class LeaseTable:
             self._run("notify")
 
     def leave(self) -> None:
-        """Remove this process, and close the connection."""
-        with suppress(Exception):
-            self._run("leave", self.id)
-            self._run("notify")
+        """Remove this process, and close the connection; without one, others wait until its heartbeats are old."""
+        if self.descriptor() is not None:
+            with suppress(Exception):
+                self._run("leave", self.id)
+                self._run("notify")
         self.close()
 
     def close(self) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 from bot_orch.eventlog.archive.record import ArchiveRecord
 from bot_orch.eventlog.log import Row, Snapshot
 from bot_orch.eventlog.lookups import Found, Wanted
-from bot_orch.eventlog.stores.postgres.connect import MAIN_STREAM, QUERIES, channel, connect, driver, reaching
+from bot_orch.eventlog.stores.postgres.connect import MAIN_STREAM, QUERIES, connect, driver, reaching
 from bot_orch.eventlog.stores.postgres.rows import escape, found_by, row_of, unescape
 from bot_orch.eventlog.stores.postgres.timing import split
 
@@ -34,19 +33,14 @@ class CommittedRows:
     def __init__(self, url: str) -> None:
         self.url = url
         _, self.timing, self.schema, self.name = split(url)
-        self.stream, self._has_streams, self._has_archives = MAIN_STREAM, True, True
+        self.stream = MAIN_STREAM
         self._psycopg = driver()
         self._r: Any = None
-        # Connections that were lost so far. Who has lost one leaves the others too: each would be waited for in turn.
+        # Connections that were lost so far. After one loss the others are left too: each would be waited for in turn.
         self._losses = self._r_since = 0
         # Readers may be in several threads; the connection takes one at a time.
         self._reading = threading.RLock()
         self._ended = threading.Event()
-
-    @property
-    def channel(self) -> str:
-        """Where commits are announced."""
-        return channel(self.schema, self.stream)
 
     def look_up(self, wanted: Wanted) -> Found:
         """Look up committed rows, all in one round trip."""
@@ -58,13 +52,8 @@ class CommittedRows:
 
     def clock_us(self) -> int:
         """The server's time."""
-        return self.timed_clock_us()[0]
-
-    def timed_clock_us(self) -> tuple[int, float]:
-        """The server's time, and the seconds of that round trip: without those for a connection, if one is made."""
         with self._reading, reaching():
-            reader, begun = self._reader(), monotonic()
-            return int(reader.execute(_Q["clock"]).fetchone()[0]), monotonic() - begun
+            return int(self._reader().execute(_Q["clock"]).fetchone()[0])
 
     def abort(self) -> None:
         """Let every query that waits for an answer fail, and all later ones; may be called from any thread."""
@@ -94,21 +83,17 @@ class CommittedRows:
 
     def archived(self) -> ArchiveRecord | None:
         """See :func:`bot_orch.eventlog.archive.record.archived`."""
-        found = self._ask("archived") if self._has_archives else []
+        found = self._ask("archived")
         return next((ArchiveRecord(seq, at, unescape(folder), digest) for seq, at, folder, digest in found), None)
 
     def base(self) -> Snapshot | None:
         """See :func:`bot_orch.eventlog.archive.record.base_of`."""
-        found = self._ask("base") if self._has_archives else []
+        found = self._ask("base")
         return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
 
     def keys_between(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
         """Names used by the rows with ``after < seq <= upto``."""
         return {int(seq): (unescape(key), bytes(digest)) for key, seq, digest in self._ask("keys", after, upto)}
-
-    def owners(self, refs: Sequence[str]) -> dict[str, int]:
-        """The replica that wrote last about each of ``refs``."""
-        return {unescape(ref): int(writer) for ref, writer in self._ask("owners", [escape(ref) for ref in refs])}
 
     def last(self) -> tuple[int, int]:
         """See :class:`bot_orch.eventlog.log.Log`."""
@@ -128,7 +113,7 @@ class CommittedRows:
         return {bytes(name): bytes(body) for name, body in self._ask("pieces", list(digests))}
 
     def _lookups(self, connection: Any, wanted: Wanted) -> list[Any]:
-        names = zip(("by_keys", "by_refs", "owners"), wanted, strict=True)
+        names = zip(("by_keys", "by_refs"), wanted, strict=True)
         return [
             connection.cursor(binary=True).execute(_Q[name], (self.stream, [escape(each) for each in asked]))
             if asked
@@ -165,6 +150,5 @@ class CommittedRows:
                 return self._fetch(query, arguments)
 
     def _fetch(self, query: str, arguments: tuple[Any, ...]) -> list[Any]:
-        statement = _Q[query] if self._has_streams else _Q[query].replace("stream = %s", "%s = 1")
-        found: list[Any] = self._reader().cursor(binary=True).execute(statement, (self.stream, *arguments)).fetchall()
+        found: list[Any] = self._reader().cursor(binary=True).execute(_Q[query], (self.stream, *arguments)).fetchall()
         return found

@@ -1,4 +1,4 @@
-"""Replace bodies of rows of a log in PostgreSQL that no replica uses: the only way around its trigger."""
+"""Replace bodies of rows of a log in PostgreSQL that no process owns: the only way around its trigger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Q = QUERIES
 
 
 def check_unused(log: PostgresLog) -> None:
-    """Refuse a log that a replica has used within its lease."""
+    """Refuse a log that a process owns."""
     with reaching(), connect(log.url) as connection:
         _check_unused(connection, log)
 
@@ -53,8 +53,7 @@ def _on(log: PostgresLog, query: str) -> str:
 
 
 def _check_unused(connection: Any, log: PostgresLog) -> None:
-    found = connection.execute(_Q["peers"], (log.stream, log.timing.lease_s)).fetchall()
-    if found:
-        names = ", ".join(str(name) for _, name, *_ in found)
-        remedy = f"stop the service; a replica that was killed counts for {log.timing.lease_s:g} seconds more"
-        raise InvalidInputError("log", f"is in use by {names}", remedy)
+    found = connection.execute(_Q["owner"], (log.stream,)).fetchone()
+    if found is not None:
+        remedy = f"stop the service; a process that was killed counts for {log.timing.lease_s:g} seconds more"
+        raise InvalidInputError("log", f"is in use by {found[0]}", remedy)

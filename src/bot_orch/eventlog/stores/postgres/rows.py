@@ -14,7 +14,7 @@ __all__ = ["escape", "found_by", "row_of", "rows_of", "unescape"]
 
 def found_by(wanted: Wanted, lookups: Sequence[Any]) -> Found:
     """What the cursors of a batch have found."""
-    by_keys, by_refs, owners = ([] if each is None else each.fetchall() for each in lookups)
+    by_keys, by_refs = ([] if each is None else each.fetchall() for each in lookups)
     keys: dict[str, Row] = {}
     for key, digest, seq, time_us, kind, ref, body in by_keys:
         name, known = unescape(key), kind is not None  # else it was moved to an archive
@@ -23,7 +23,7 @@ def found_by(wanted: Wanted, lookups: Sequence[Any]) -> Found:
     refs: dict[str, list[Row]] = {ref: [] for ref in wanted.refs}
     for row in map(row_of, by_refs):
         refs[row.ref].append(row)
-    return Found(keys, refs, {unescape(ref): int(writer) for ref, writer in owners})
+    return Found(keys, refs)
 
 
 def rows_of(cursor: Any) -> list[Row]:

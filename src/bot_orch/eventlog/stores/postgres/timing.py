@@ -1,4 +1,4 @@
-"""What a database URL says beside what libpq reads: which log is meant, and how long replicas wait for each other."""
+"""What a database URL says in addition to what libpq reads: which log is meant, and deadlines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bot_orch.errors import InvalidInputError
 __all__ = ["SCHEMA", "LogAddress", "Timing", "split", "with_stream"]
 
 SCHEMA = "bot_orch"
-_SETTING = re.compile(r"(?<=[?&\s])(hold_s|lease_s|query_s|clock_s|schema|stream)=([^&\s]*)(?:[&\s]|\Z)")
+_SETTING = re.compile(r"(?<=[?&\s])(lease_s|query_s|clock_s|schema|stream)=([^&\s]*)(?:[&\s]|\Z)")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 _LEAST_S, _MOST_S = 0.5, 3600.0
 _LONGEST_STREAM = 200
@@ -25,23 +25,21 @@ class Timing:
 
     Parameters
     ----------
-    hold_s
-        A lock holder that is silent for this long is terminated; its group is rolled back.
     lease_s
-        A replica that has not been heard of for so long is taken for dead.
+        The time base of leases: an owner that is silent for 0.6 of it may be replaced.
     query_s
-        A server that is silent for so long is given up. A request waits ``hold_s`` longer for its turn or its commit.
+        A server that is silent for so long is given up, and so is a client within a transaction. A request waits twice
+        as long for its commit.
     clock_s
-        A replica whose clock is so far ahead of the server's gets no turn.
+        A process whose clock is so far ahead of the server's owns nothing.
     """
 
-    hold_s: float = 2.5
-    lease_s: float = 10.0
+    lease_s: float = 8.0
     query_s: float = 3.0
     clock_s: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("hold_s", "lease_s", "query_s", "clock_s"):
+        for name in ("lease_s", "query_s", "clock_s"):
             value = getattr(self, name)
             if not (math.isfinite(value) and _LEAST_S <= value <= _MOST_S):
                 raise InvalidInputError(f"database.{name}", f"is {value:g}", f"set {_LEAST_S:g} to {_MOST_S:g}")
@@ -61,9 +59,9 @@ def split(url: str) -> LogAddress:
 
     Examples
     --------
-    >>> found = split("postgresql://bot@db/orch?hold_s=5&sslmode=require&schema=shop&stream=support")
+    >>> found = split("postgresql://bot@db/orch?lease_s=5&sslmode=require&schema=shop&stream=support")
     >>> found.plain, found.timing
-    ('postgresql://bot@db/orch?sslmode=require', Timing(hold_s=5.0, lease_s=10.0, query_s=3.0, clock_s=2.0))
+    ('postgresql://bot@db/orch?sslmode=require', Timing(lease_s=5.0, query_s=3.0, clock_s=2.0))
     >>> found.schema, found.stream
     ('shop', 'support')
     >>> split("host=db dbname=orch lease_s=4").plain
@@ -86,8 +84,8 @@ def with_stream(url: str, stream: str) -> str:
 
     Examples
     --------
-    >>> with_stream("postgresql://db/orch?hold_s=5", "support")
-    'postgresql://db/orch?hold_s=5&stream=support'
+    >>> with_stream("postgresql://db/orch?lease_s=5", "support")
+    'postgresql://db/orch?lease_s=5&stream=support'
     """
     return f"{url}{'&' if '?' in url else '?'}stream={quote(stream, safe='')}"
 

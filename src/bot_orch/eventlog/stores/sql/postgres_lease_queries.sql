@@ -26,10 +26,3 @@ DELETE FROM owners WHERE id = %s
 SELECT pg_notify(current_schema() || '_leases', '')
 -- name: tell
 SELECT pg_notify(current_schema() || '_usage', %s)
--- name: cut_off
-SELECT pg_terminate_backend(pid)
-FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON pg_database.oid = pg_locks.database
-WHERE locktype = 'advisory' AND granted AND pg_database.datname = current_database()
-  AND classid = 6451060 AND objid = (SELECT stream_key(id) FROM streams WHERE name = %s)::oid AND objsubid = 2
-  AND usename = current_user AND wait_event_type = 'Client'
-  AND state_change < clock_timestamp() - make_interval(secs => %s)

@@ -2,6 +2,10 @@
 SELECT lock_stream(%s)
 -- name: fence
 SELECT fence(%s, %s)
+-- name: check_end
+SELECT check_end(%s, %s)
+-- name: owner
+SELECT o.name FROM leases AS l JOIN owners AS o ON o.id = l.owner WHERE l.stream = %s AND l.until > clock_timestamp()
 -- name: streams
 SELECT id, name FROM streams ORDER BY id
 -- name: make_stream
@@ -10,12 +14,12 @@ SELECT make_stream(%s)
 SELECT pid, pg_terminate_backend(pid)
 FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON pg_database.oid = pg_locks.database
 WHERE locktype = 'advisory' AND granted AND pg_database.datname = current_database()
-  AND classid = 6451060 AND objid = stream_key(%s)::oid AND objsubid = 2
+  AND classid = 6451060 AND objid = (SELECT stream_key(id) FROM streams WHERE name = %s)::oid AND objsubid = 2
   AND usename = current_user AND wait_event_type = 'Client'
   AND state_change < clock_timestamp() - make_interval(secs => %s)
 -- name: insert_events
-INSERT INTO events (stream, writer, seq, time_us, kind, ref, body)
-SELECT %b, %b, seq, time_us, kind, ref, body
+INSERT INTO events (stream, seq, time_us, kind, ref, body)
+SELECT %b, seq, time_us, kind, ref, body
 FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[]) AS t (seq, time_us, kind, ref, body)
 -- name: insert_keys
 INSERT INTO keys (stream, key, seq, digest)
@@ -36,8 +40,6 @@ ALTER TABLE events_{stream} ENABLE TRIGGER events_are_not_changed
 VACUUM (FULL) events_{stream}
 -- name: vacuum_snapshots
 VACUUM (FULL) snapshots, snapshot_pieces, archives
--- name: notify
-SELECT pg_notify(%s, %s)
 -- name: probe
 INSERT INTO probes (id, n) VALUES (%s, 1) ON CONFLICT (id) DO UPDATE SET n = probes.n + 1
 -- name: read
@@ -74,39 +76,6 @@ DELETE FROM snapshot_pieces WHERE stream = %b AND stored < now() - interval '1 m
   AND digest NOT IN (SELECT unnest(%b::bytea[]))
 -- name: drop_pieces
 DELETE FROM snapshot_pieces WHERE stream = %s
--- name: claim_saving
-UPDATE streams SET saving = now() WHERE id = %s AND (saving IS NULL OR saving < now() - make_interval(secs => %s))
-RETURNING coalesce((SELECT max(seq) FROM snapshots WHERE stream = streams.id), 0)
--- name: end_saving
-UPDATE streams SET saving = NULL WHERE id = %s
--- name: join
-INSERT INTO replicas (stream, name, seen, seq, busy) VALUES (%s, %s, now(), %s, '{}') RETURNING id
--- name: beat
-INSERT INTO replicas (stream, id, name, seen, seq, busy, condition) OVERRIDING SYSTEM VALUE
-VALUES (%s, %s, %s, now(), %s, %s, %s)
-ON CONFLICT (id) DO UPDATE SET seen = EXCLUDED.seen, seq = EXCLUDED.seq, busy = EXCLUDED.busy, condition = EXCLUDED.condition
--- name: leave
-DELETE FROM replicas WHERE id = %s
--- name: peers
-SELECT id, name, seq, busy, condition FROM replicas WHERE stream = %s AND seen > now() - make_interval(secs => %s) ORDER BY id
--- name: forget_replicas
-DELETE FROM replicas WHERE seen < now() - interval '1 day'
--- name: publish
-INSERT INTO checks (stream, seq, replica, hash) VALUES (%s, %s, %s, %s) ON CONFLICT (seq, replica) DO UPDATE SET hash = EXCLUDED.hash
--- name: mismatches
-SELECT ours.seq, theirs.replica, split_part(ours.hash, ':', 2), split_part(theirs.hash, ':', 2)
-FROM checks AS ours JOIN checks AS theirs USING (stream, seq) JOIN replicas ON replicas.id = theirs.replica
-WHERE ours.replica = %s AND theirs.hash <> ours.hash
-  AND split_part(theirs.hash, ':', 1) = split_part(ours.hash, ':', 1)
-  AND replicas.seen > now() - make_interval(secs => %s)
-ORDER BY ours.seq LIMIT 1
--- name: agreed
-SELECT count(*) FROM checks AS ours JOIN checks AS theirs USING (stream, seq)
-WHERE ours.replica = %s AND theirs.replica <> ours.replica AND theirs.hash = ours.hash
--- name: forget_checks
-DELETE FROM checks WHERE stream = %s AND seq < %s
--- name: owners
-SELECT DISTINCT ON (ref) ref, writer FROM events WHERE stream = %s AND ref = ANY(%s) ORDER BY ref, seq DESC
 -- name: archived
 SELECT seq, time_us, folder, digest FROM archives WHERE stream = %s
 -- name: base

@@ -1,22 +1,25 @@
--- A fresh schema at the newest version; a test holds it equal to the sum of the migrations.
+-- Version 1. A schema is one service.
+CREATE TABLE version (number INTEGER NOT NULL);
+-- Every router has a log of its own, a stream: own numbers, own lock, own partition. The first one has no name.
 CREATE TABLE streams (
-  id     INTEGER PRIMARY KEY,
-  name   TEXT    COLLATE "C" NOT NULL UNIQUE,
-  saving TIMESTAMPTZ
+  id   INTEGER PRIMARY KEY,
+  name TEXT    COLLATE "C" NOT NULL UNIQUE
 );
 INSERT INTO streams VALUES (1, '');
+-- Append-only. seq has no gaps: rows are appended under the stream's lock, so the order of commits is that of numbers.
 CREATE TABLE events (
   seq     BIGINT  NOT NULL,
   time_us BIGINT  NOT NULL,
   kind    TEXT    NOT NULL,
   ref     TEXT    COLLATE "C" NOT NULL,
   body    BYTEA   NOT NULL,
-  writer  BIGINT  NOT NULL DEFAULT 0,
   stream  INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (stream, seq)
 ) PARTITION BY LIST (stream);
+-- Ids sort by time, so this index grows at its end.
 CREATE INDEX events_about ON events (ref, seq);
 CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1);
+-- Names that may be used once: idempotency keys and feedback ids.
 CREATE TABLE keys (
   key    TEXT    COLLATE "C" NOT NULL,
   seq    BIGINT  NOT NULL,
@@ -41,22 +44,6 @@ CREATE TABLE snapshot_pieces (
 CREATE TABLE probes (
   id INTEGER PRIMARY KEY,
   n  BIGINT  NOT NULL
-);
-CREATE TABLE replicas (
-  id     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name   TEXT        NOT NULL,
-  seen   TIMESTAMPTZ NOT NULL,
-  seq    BIGINT      NOT NULL,
-  busy   TEXT[]      NOT NULL,
-  stream INTEGER     NOT NULL DEFAULT 1,
-  condition TEXT     NOT NULL DEFAULT ''
-);
-CREATE TABLE checks (
-  seq     BIGINT  NOT NULL,
-  replica BIGINT  NOT NULL,
-  hash    TEXT    NOT NULL,
-  stream  INTEGER NOT NULL DEFAULT 1,
-  PRIMARY KEY (seq, replica)
 );
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -87,7 +74,6 @@ END
 $$;
 CREATE FUNCTION guard_stream(id INTEGER) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
-  EXECUTE format('DROP TRIGGER IF EXISTS events_are_not_changed ON events_%s', id);
   EXECUTE format('CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR TRUNCATE ON events_%s '
     'FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', id);
   EXECUTE format('CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events_%s '
@@ -104,7 +90,7 @@ CREATE TABLE leases (
   load   DOUBLE PRECISION NOT NULL DEFAULT 0,
   heir   BIGINT
 );
--- Processes that own streams, and where the others reach them.
+-- The processes of the service, and where the others reach them.
 CREATE TABLE owners (
   id      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name    TEXT        NOT NULL,
@@ -172,6 +158,14 @@ BEGIN
   PERFORM pg_advisory_xact_lock(6451060, stream_key(wanted));
   IF NOT EXISTS (SELECT FROM leases WHERE stream = wanted AND epoch = held AND owner IS NOT NULL) THEN
     RAISE EXCEPTION 'the stream has another owner by now' USING ERRCODE = 'BO002';
+  END IF;
+END
+$$;
+-- A log that was restored, or that lost its end when a standby took over, does not go on where its writer is.
+CREATE FUNCTION check_end(wanted INTEGER, known BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+  IF known <> coalesce((SELECT seq FROM events WHERE stream = wanted ORDER BY seq DESC LIMIT 1), 0) THEN
+    RAISE EXCEPTION 'the stream ends elsewhere' USING ERRCODE = 'BO003';
   END IF;
 END
 $$;

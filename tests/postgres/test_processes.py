@@ -1,4 +1,4 @@
-"""Two services on one log: one state, one order, every promise across both."""
+"""Two processes of a service with one router: one of them owns it, both keep every promise."""
 
 import json
 import threading
@@ -8,13 +8,13 @@ from collections import Counter
 import pytest
 from service_running import BASE, Running, until
 
-from bot_orch.eventlog.events import RESTARTED, Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.eventlog.events import RESTARTED, Censored, FeedbackGiven, Noted
 from bot_orch.eventlog.verification import replay
 from bot_orch.service.config import parse_config
 
 
 @pytest.fixture
-def replicas(database):
+def processes(database):
     """Starts services on one database; they are stopped at the end of the test."""
     running = []
 
@@ -39,7 +39,7 @@ def log(database):
 
 
 def same_state(*services):
-    """Wait until all have folded the same; the common state."""
+    """The state, which all processes tell alike."""
 
     def look():
         states = [service.get("/v1/admin/state").json() for service in services]
@@ -48,38 +48,8 @@ def same_state(*services):
     return until(look)
 
 
-def load(service, number, acked):
-    for step in range(number):
-        made = service.post("/v1/decisions", {"task": {"id": str(step)}})
-        assert made.status == 200, made
-        acked.append(made.json()["id"])
-        if step % 3:
-            body = {"decision_id": acked[-1], "reward": (step % 5) / 5}
-            told = service.post("/v1/feedback", body)
-            assert told.json()["effect"] == "learned", told
-
-
-def test_two_replicas_end_with_equal_states(replicas, log):
-    first, second = replicas(), replicas()
-    acked = []
-    threads = [
-        threading.Thread(daemon=True, target=load, args=(each, 40, acked)) for each in (first, second, first, second)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    state = same_state(first, second)
-    found = replay(log)
-    assert found.ok and found.fingerprint == state["fingerprint"] and found.decisions == len(set(acked)) == 160
-    lags = sorted(1e3 * lag for each in (first, second) for lag in each.runtime.writer.lags_s)
-    p50, p99 = lags[len(lags) // 2], lags[int(0.99 * len(lags))]
-    print(f"lag from stamp to fold elsewhere: p50 {p50:.1f} ms, p99 {p99:.1f} ms")  # noqa: T201
-    assert lags[-1] < 30_000
-
-
-def test_a_replica_explains_and_learns_what_another_decided(replicas):
-    first, second = replicas(), replicas()
+def test_a_process_explains_and_learns_what_another_decided(processes):
+    first, second = processes(), processes()
     made = first.post("/v1/decisions").json()
     assert second.get(f"/v1/decisions/{made['id']}").json()["decision"] == made
     told = second.post("/v1/feedback", {"decision_id": made["id"], "reward": 1.0, "id": "r-1"}).json()
@@ -90,8 +60,8 @@ def test_a_replica_explains_and_learns_what_another_decided(replicas):
     assert first.post("/v1/feedback", {"decision_id": made["id"], "reward": 0.5}).json()["effect"] == "revision"
 
 
-def test_a_key_is_used_once_across_replicas(replicas, log):
-    services = [replicas(), replicas()]
+def test_a_key_is_used_once_across_processes(processes, log):
+    services = [processes(), processes()]
     answers, start = [], threading.Barrier(8)
 
     def ask(service, key):
@@ -112,29 +82,8 @@ def test_a_key_is_used_once_across_replicas(replicas, log):
     assert other.status == 422
 
 
-def test_a_replica_that_slept_catches_up_before_it_takes_the_lock(replicas, log):
-    """Else the others would wait while it folds what it has missed."""
-    first, second = replicas(), replicas()
-    writer, under_the_lock = second.runtime.writer, []
-    begin = writer.shared.begin_with
-
-    def watched(*where):
-        rows, found = begin(*where)
-        under_the_lock.append(len(rows))
-        return rows, found
-
-    writer.shared.begin_with = watched
-    second.call(lambda: (writer._follower.stop(), second.runtime._sweeper.cancel()))  # it sleeps
-    acked = []
-    load(first, 300, acked)
-    under_the_lock.clear()
-    writer._looked_at = 0.0
-    assert second.post("/v1/decisions").status == 200
-    assert under_the_lock[0] < 200 and same_state(first, second)
-
-
-def test_a_report_counts_once_across_replicas(replicas, log):
-    services = [replicas(), replicas()]
+def test_a_report_counts_once_across_processes(processes, log):
+    services = [processes(), processes()]
     ids = [services[i % 2].post("/v1/decisions").json()["id"] for i in range(10)]
     effects, start = Counter(), threading.Barrier(4)
 
@@ -158,9 +107,9 @@ def test_a_report_counts_once_across_replicas(replicas, log):
     assert replay(log).fingerprint == same_state(*services)["fingerprint"]
 
 
-def test_silence_is_censored_once(replicas, log):
+def test_silence_is_censored_once(processes, log):
     text = BASE.replace("horizon_s: 3600", "horizon_s: 0.5")
-    services = [replicas(text), replicas(text)]
+    services = [processes(text), processes(text)]
     ids = {services[i % 2].post("/v1/decisions").json()["id"] for i in range(20)}
     until(lambda: same_state(*services)["pending"] == 0)
     time.sleep(0.3)
@@ -168,131 +117,51 @@ def test_silence_is_censored_once(replicas, log):
     assert len(silent) == 20 and set(silent) == ids
 
 
-def test_the_horizon_does_not_run_while_another_replica_waits_for_an_agent(replicas, log):
-    text = BASE.replace("horizon_s: 3600", "horizon_s: 0.8, success_reward: 1.0").replace(
-        "median_s: 0.0", "median_s: 2.5"
-    )
-    first, _second = replicas(text), replicas(text)
-    assert first.post("/v1/tasks", {"task": {"text": "slow"}}).status == 200
-    assert not [row for row in log.read() if row.kind == "censored@1"]
-    assert [row.event().effect for row in log.read() if row.kind == "feedback@1"] == ["learned"]
-
-
-def test_the_kill_switch_works_everywhere(replicas):
-    first, second = replicas(), replicas()
+def test_the_kill_switch_works_everywhere(processes):
+    first, second = processes(), processes()
     assert first.post("/v1/admin/kill-switch", {"agent": "careful"}).status == 200
     assert {second.post("/v1/decisions").json()["agent"] for _ in range(20)} == {"careful"}
 
 
-def test_background_rounds_of_a_replica_that_left_go_on_elsewhere(replicas, log):
+def test_background_rounds_of_an_owner_that_left_go_on_elsewhere(processes, log):
     text = BASE.replace("median_s: 0.0", "median_s: 1.5").replace("seed: 5", "seed: 5, success_reward: 1.0")
-    first, second = replicas(text), replicas(text)
+    first, second = processes(text), processes(text)
     running = [first.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()["id"] for _ in range(3)]
     until(lambda: sum(row.kind == "decision@2" for row in log.read()) == 3)
     first.stop()
     for task_id in running:
-        until(lambda task_id=task_id: second.get(f"/v1/tasks/{task_id}").json()["status"] == "completed")
+        until(lambda task_id=task_id: second.get(f"/v1/tasks/{task_id}").json().get("status") == "completed")
     kinds = Counter(row.kind for row in log.read())
     assert kinds["task-ended@1"] == 3 and kinds["decision@2"] == 3, "the same decisions, gone on with"
     assert replay(log).ok
 
 
-def test_starting_a_replica_does_not_disturb_rounds_of_others(replicas, log):
+def test_starting_a_process_does_not_disturb_rounds_of_others(processes, log):
     text = BASE.replace("median_s: 0.0", "median_s: 3.0")
-    first = replicas(text)
+    first = processes(text)
     task_id = first.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()["id"]
-    replicas(text)
+    processes(text)
     until(lambda: first.get(f"/v1/tasks/{task_id}").json()["status"] == "completed")
     kinds = Counter(row.kind for row in log.read())
     assert kinds["task-ended@1"] == 1 and kinds["attempt@1"] == 1 and kinds["note@1"] == 0
 
 
-@pytest.mark.parametrize("policy", ["auto", "bot"])
-def test_a_decision_changes_nothing_beyond_what_the_others_fold(replicas, policy):
-    first, second = (replicas(BASE.replace("policy: bot,", f"policy: {policy},")) for _ in range(2))
-    assert first.post("/v1/decisions").status == 200  # the one that decides, and the one that folds, before any outcome
-    same_state(first, second)
-
-
-def test_states_are_compared_and_a_mismatch_stops_both(replicas, log):
-    first, second = replicas(), replicas()
-    for service in (first, second):
-        service.call(lambda service=service: setattr(service.runtime.writer, "check_every", 16))
-    for _ in range(20):
-        first.post("/v1/decisions")
-    until(lambda: first.runtime.replica.compared > 0 and second.runtime.replica.compared > 0)
-    assert first.get("/health/ready").status == 200
-    log.append([], snapshot_of(first))
-    log.commit()
-
-    def corrupt():
-        second.runtime.ledger.spending.add(second.runtime.ledger.time_us, 1e-9)  # nothing that a decision reads
-
-    second.call(corrupt)
-    first.post("/v1/decisions")
-    until(lambda: first.get("/health/ready").status == second.get("/health/ready").status == 503)
-    refused = first.post("/v1/decisions")
-    assert refused.status == 503 and "different states" in refused.json()["error"]["message"]
-    assert log.snapshot() is None, "nobody knows whether it was right"
-    first.stop()
-    second.stop()
-    again = replicas()
-    until(lambda: again.runtime.replica._hashed_seq >= 0)  # it has compared itself with what those two left behind
-    time.sleep(0.2)
-    assert again.post("/v1/decisions").status == 200 and replay(log).ok
-
-
-def test_a_replica_saves_a_long_tail_when_it_starts(replicas, log):
-    first = replicas()  # keeps running: it saves nothing, and its log is long before anybody does
-    for _ in range(8):
-        first.post("/v1/decisions")
-    assert log.snapshot() is None
-    replicas(BASE + "limits: {{snapshot_every: 8}}\n")
-    assert log.snapshot() is not None
-
-
-def snapshot_of(service):
-    from bot_orch.eventlog.log import Snapshot
-
-    return Snapshot(service.runtime.ledger.seq, service.runtime.ledger.to_bytes())
-
-
-def test_a_decision_that_does_not_follow_stops_the_replica(replicas, log):
-    """Another release, or another kind of machine, decides otherwise on the same state."""
-    first, second = replicas(), replicas()
-    first.post("/v1/decisions")
-    same_state(first, second)
-    second.call(lambda: setattr(second.runtime.ledger.router, "_stream", 12345))
-    first.post("/v1/decisions")
-    until(lambda: second.get("/health/ready").status == 503)
-    assert first.post("/v1/decisions").status == 200
-
-
-def test_a_replica_with_older_agents_stops_serving(replicas):
-    first = replicas()
-    more = BASE + "  - {{id: newcomer, kind: simulated}}\n"
-    second = replicas(more)
-    until(lambda: first.get("/health/ready").status == 503)
-    assert "newcomer" in first.post("/v1/decisions").json()["error"]["message"]
-    assert second.post("/v1/decisions").status == 200
-
-
-def test_replicas_that_start_together_configure_once(replicas, log):
+def test_processes_that_start_together_configure_once(processes, log):
     found = []
-    threads = [threading.Thread(daemon=True, target=lambda: found.append(replicas())) for _ in range(3)]
+    threads = [threading.Thread(daemon=True, target=lambda: found.append(processes())) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 3 and [row.kind for row in log.read()].count("configured@1") == 1
-    same_state(*found)
+    assert len(found) == 3 and same_state(*found)
+    assert [row.kind for row in log.read()].count("configured@1") == 1
 
 
-def test_replicas_go_back_to_a_log_that_lost_its_end(replicas, log, database):
-    """A standby that was not synchronous took over, or a backup was put in place under running replicas."""
+def test_an_owner_goes_back_to_a_log_that_lost_its_end(processes, log, database):
+    """A standby that was not synchronous took over, or a backup was put in place under running processes."""
     from test_postgres_log import cut_back
 
-    services = [replicas(), replicas()]
+    services = [processes(), processes()]
     for step in range(10):
         services[step % 2].post("/v1/decisions")
     same_state(*services)
@@ -303,22 +172,6 @@ def test_replicas_go_back_to_a_log_that_lost_its_end(replicas, log, database):
     found = replay(log)
     assert found.ok and found.fingerprint == state["fingerprint"]
     assert [row.seq for row in log.read()] == list(range(1, state["seq"] + 1))
-
-
-def test_a_decision_outside_of_a_turn_is_undone(replicas, log):
-    from bot_orch.eventlog.events import TaskRecord
-    from bot_orch.service.problems import StorageError
-    from bot_orch.service.routing.decision import decide
-    from bot_orch.service.routing.rules import RoutingConstraints
-
-    service = replicas()
-    service.post("/v1/decisions")
-    with pytest.raises(StorageError, match="outside of a turn"):
-        service.call(lambda: decide(service.runtime, TaskRecord(), RoutingConstraints()))
-    until(lambda: service.get("/health/ready").status == 200)
-    assert service.post("/v1/decisions").status == 200
-    assert replay(log).fingerprint == service.get("/v1/admin/state").json()["fingerprint"]
-    assert all(isinstance(row.event(), DecisionMade) for row in log.read(1))
 
 
 PEOPLE = (
@@ -336,8 +189,8 @@ def submit(service):
     return service.post("/v1/tasks", body).json()["id"]
 
 
-def test_a_lease_holds_across_replicas(replicas):
-    first, second = replicas(PEOPLE), replicas(PEOPLE)
+def test_a_lease_holds_across_processes(processes, log):
+    first, second = processes(PEOPLE), processes(PEOPLE)
     for _ in range(4):
         submit(first)
     ids = [ticket["id"] for ticket in tickets(second, 4)]
@@ -357,12 +210,12 @@ def test_a_lease_holds_across_replicas(replicas):
         thread.join()
     assert Counter(statuses) == {(each, status): n for each in ids for status, n in ((200, 1), (409, 3))}
     until(lambda: all(ticket["status"] == "open" for ticket in tickets(second, 4)))  # the leases run out, once
-    kinds = Counter(e.topic for row in first.runtime.writer.log.about("queue") if (e := row.event()))
+    kinds = Counter(e.topic for row in log.about("queue") if (e := row.event()))
     assert kinds == {"queue.opened": 4, "queue.claimed": 4, "queue.lapsed": 4}
 
 
-def test_a_person_may_answer_at_another_replica(replicas):
-    first, second = replicas(PEOPLE), replicas(PEOPLE)
+def test_a_person_may_answer_at_another_process(processes):
+    first, second = processes(PEOPLE), processes(PEOPLE)
     task_id = submit(first)
     ticket = tickets(second)[0]["id"]
     claim = second.post(f"/v1/queue/{ticket}/claim").json()["claim"]
@@ -372,8 +225,8 @@ def test_a_person_may_answer_at_another_replica(replicas):
     same_state(first, second)
 
 
-def test_a_ticket_goes_on_where_its_task_goes_on(replicas, log):
-    first, second = replicas(PEOPLE), replicas(PEOPLE)
+def test_a_ticket_goes_on_where_its_task_goes_on(processes, log):
+    first, second = processes(PEOPLE), processes(PEOPLE)
     task_id = submit(first)
     before = tickets(second)[0]["id"]
     first.stop()
@@ -391,9 +244,9 @@ GUARDED = BASE.replace(
 )
 
 
-def test_audits_and_restarts_across_replicas(replicas, log):
-    """The judge at one replica, the truth at the other; one alarm gives one note."""
-    services, effects = (replicas(GUARDED), replicas(GUARDED)), Counter()
+def test_audits_and_restarts_across_processes(processes, log):
+    """The judge at one process, the truth at the other; one alarm gives one note."""
+    services, effects = (processes(GUARDED), processes(GUARDED)), Counter()
     for number in range(70):
         one, other = services if number % 2 else services[::-1]
         made = one.post("/v1/decisions", {"eligible": ["quick"]}).json()

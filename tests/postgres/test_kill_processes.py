@@ -1,6 +1,6 @@
-"""kill -9 of replicas and of PostgreSQL itself under load: nothing acknowledged is lost, nothing counts twice.
+"""kill -9 of processes and of PostgreSQL itself under load: nothing acknowledged is lost, nothing counts twice.
 
-``BOT_ORCH_REPLICA_KILLS`` and ``BOT_ORCH_POSTGRES_KILLS`` set how often (4 and 2 unless set).
+``BOT_ORCH_PROCESS_KILLS`` and ``BOT_ORCH_POSTGRES_KILLS`` set how often (4 and 2 unless set).
 """
 
 import os
@@ -10,27 +10,28 @@ import time
 
 from replica_running import CONFIG, Replica, call, check, finish, more, under_load
 
-REPLICA_KILLS = int(os.environ.get("BOT_ORCH_REPLICA_KILLS", "4"))
+PROCESS_KILLS = int(os.environ.get("BOT_ORCH_PROCESS_KILLS", "4"))
 POSTGRES_KILLS = int(os.environ.get("BOT_ORCH_POSTGRES_KILLS", "2"))
+LEASE = "&lease_s=1.5"
 SLOW = "{{id: a, kind: simulated, settings: {{median_s: 0.8, sigma: 0}}}}"
 
 
-def test_a_killed_replica_loses_nothing_acknowledged(tmp_path, database):
+def test_a_killed_process_loses_nothing_acknowledged(tmp_path, database):
     rng = random.Random(3)  # noqa: S311
-    with under_load(tmp_path, database) as (replicas, acked):
-        for kill in range(REPLICA_KILLS):
+    with under_load(tmp_path, database + LEASE) as (replicas, acked):
+        for kill in range(PROCESS_KILLS):
             more(acked)
             time.sleep(rng.uniform(0.0, 0.05))
             victim = replicas[kill % 2]
             victim.end(signal.SIGKILL)
-            more(acked, 10)  # the other one goes on
+            more(acked, 10)  # the other one goes on, with a router that was of this one
             victim.start()
         states = finish(replicas)
     check(database, acked, states)
 
 
 def test_a_killed_postgresql_loses_nothing_acknowledged(tmp_path, pg, database):
-    with under_load(tmp_path, database) as (replicas, acked):
+    with under_load(tmp_path, database + LEASE) as (replicas, acked):
         for _ in range(POSTGRES_KILLS):
             more(acked, 40)
             pg.kill()
@@ -46,7 +47,7 @@ def test_a_killed_postgresql_loses_nothing_acknowledged(tmp_path, pg, database):
 
 def test_background_rounds_survive_a_killed_postgresql(tmp_path, pg, database):
     """Storage fails under them; nothing but the log remembers them."""
-    url, text = f"{database}&lease_s=1", CONFIG.replace("{{id: a, kind: simulated}}", SLOW)
+    url, text = database + LEASE, CONFIG.replace("{{id: a, kind: simulated}}", SLOW)
     replica = Replica(tmp_path, "one", url, text=text)
     try:
         replica.start()
@@ -65,13 +66,13 @@ def test_background_rounds_survive_a_killed_postgresql(tmp_path, pg, database):
         replica.close()
 
 
-def test_the_check_catches_a_replica_that_acknowledges_too_soon(tmp_path, pg):
+def test_the_check_catches_a_process_that_acknowledges_too_soon(tmp_path, pg):
     from bot_orch.eventlog.stores.open import open_log
 
     for attempt in range(4):
         (folder := tmp_path / str(attempt)).mkdir()
         database = pg.database()
-        with under_load(folder, database, "early") as (replicas, acked):
+        with under_load(folder, database + LEASE, "early") as (replicas, acked):
             for _ in range(3):
                 more(acked)
                 for replica in replicas:
@@ -83,4 +84,4 @@ def test_the_check_catches_a_replica_that_acknowledges_too_soon(tmp_path, pg):
         log.close()
         if set(acked["decisions"]) - there:
             return
-    raise AssertionError("a replica that acknowledges before its commit was not caught")
+    raise AssertionError("a process that acknowledges before its commit was not caught")
