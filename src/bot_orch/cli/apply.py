@@ -121,8 +121,8 @@ def _on_sqlite(arguments: argparse.Namespace) -> int:
         option = "--list" if arguments.list else "--rollback"
         remedy = "apply the earlier file, or move the log: bot-orch migrate"
         raise InvalidInputError(option, "needs a log on PostgreSQL, where versions are kept", remedy)
-    status = validate.run(arguments)
-    if arguments.dry_run:
+    status = validate.validated(arguments.config)
+    if status or arguments.dry_run:
         return status
     try:
         return reload.run(arguments)

@@ -37,13 +37,18 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     import json
-    import sys
 
     if arguments.schema:
         from bot_orch.service.operations.schema import config_schema
 
         print(json.dumps(config_schema(), indent=2))  # noqa: T201
         return 0
+    return validated(arguments.config, host=arguments.host, port=arguments.port)
+
+
+def validated(path: Path, *, host: str | None = None, port: int | None = None) -> int:
+    """Check a file and say what it holds, or what keeps it from being served; the exit status."""
+    import sys
 
     from bot_orch.service.build import check
     from bot_orch.service.config.documents import ConfigFile
@@ -51,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from bot_orch.service.reloading import ADD_TOKENS
     from bot_orch.service.web.auth import Gate
 
-    file = ConfigFile(arguments.config, host=arguments.host, port=arguments.port)
+    file = ConfigFile(path, host=host, port=port)
     config = file.read()
     check(config)
     Gate(config.tokens, tenants=config.tenants)
@@ -63,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name, part in config.split().items():
         names = ", ".join(f"{agent.id} ({agent.kind})" for agent in part.agents)
         which = f"; router: {name}" if config.routers else ""
-        print(f"{arguments.config}: ok{which}; agents: {names}; policy: {part.router.policy}")  # noqa: T201
+        print(f"{path}: ok{which}; agents: {names}; policy: {part.router.policy}")  # noqa: T201
     if not config.tokens:
         print(f"without tokens it serves this machine alone; for --host 0.0.0.0, as in a container, {ADD_TOKENS}")  # noqa: T201
     return 0
