@@ -102,7 +102,7 @@ def test_without_document_frequencies_words_earn_too_little(monkeypatch):
 
 
 def test_trusting_features_from_the_start_costs_too_much(monkeypatch):
-    monkeypatch.setattr("bot_orch.policies.auto.PRIOR", np.array([-90.0, -93.0, -90.0, -90.0, 0.0, 3.0]))
+    monkeypatch.setattr("bot_orch.policies.auto.PRIOR", np.array([-90.0, -93.0, -90.0, 0.0, -90.0, 3.0]))
     with pytest.raises(AssertionError, match="texts of other tasks cost"):
         check_permuted_words_cost_little()
 

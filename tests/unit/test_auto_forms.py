@@ -106,17 +106,22 @@ def test_kinds_shrink_towards_flat_and_difficulty():
 
 
 def test_difficulty_is_the_best_linear_unbiased_prediction():
-    """Mean rewards of a kind are slope * difficulty + an effect of agent and kind + noise; solved densely."""
+    """Mean rewards of a kind are slope * difficulty + an effect of agent and kind + noise; solved densely, centred."""
     policy, state, _ = based()
     x = np.array([0.3, -0.4])
     flat, slope = means(state)
+    expected = state["difficulty"].copy()
     policy.update(state, feedback(41, 1, 0.9, x))
     k = kind_of(state, x)
     counts, totals = state["kind_count"][:, k], state["kind_total"][:, k]
     seen = counts > 0
     covariance = np.outer(slope, slope)[np.ix_(seen, seen)] / 3.0 + np.diag(1.0 / 3.0 + 1.0 / counts[seen])
     wanted = slope[seen] / 3.0 @ np.linalg.solve(covariance, totals[seen] / counts[seen] - flat[seen])
-    assert state["difficulty"][k] == pytest.approx(wanted, rel=1e-5) and abs(wanted) > 1e-4
+    expected[k] = wanted
+    share = state["kind_count"].sum(axis=0)
+    expected = np.where(share > 0, expected - share @ expected / share.sum(), 0.0)
+    np.testing.assert_allclose(state["difficulty"], expected, rtol=1e-5, atol=1e-9)
+    assert abs(wanted) > 1e-4
 
 
 def design(rows):

@@ -217,6 +217,7 @@ class Auto(Policy):
         s.difficulty[0] = 0.0
         for _ in range(5):
             s.difficulty[:] = _difficulty(s.kind_count, s.kind_total, _flat(s)[0], _slope(s))
+            _center(s)
         explained = MIDDLE + s.difficulty[0][kind[known]] * _slope(s)[0][agent]
         scaled = _design(x[known]).astype(float)
         unit = np.eye(scaled.shape[1])
@@ -346,6 +347,7 @@ class Auto(Policy):
         counts, totals = s.kind_count[s.i, :, kind], s.kind_total[s.i, :, kind]
         found = _difficulty(counts[..., None], totals[..., None], flat, slope)[:, 0]
         s.difficulty[s.i, kind] = np.where(based, found, 0.0)
+        _center(s)
         _rank_one(s.inverse, s.theta, at, s.design(x), reward - MIDDLE - shift[at])
         _assign_uids(s, agent)
         b = s.i if own is None else own
@@ -490,7 +492,7 @@ def _predict_features(s: _View, x: Floats, flat: Floats, slope: Floats, value: F
     if variance is None:
         return
     own = variance[:, _FLAT]
-    variance[:, _KINDS] = np.maximum(1.0 / (counts + KIND) - 1.0 / (s.count + KIND), 0.0) + own
+    variance[:, _KINDS] = CALM * np.maximum(1.0 / (counts + KIND) - 1.0 / (s.count + KIND), 0.0) + own
     d = s.d + 1
     gain = (s.inverse.reshape(s.b, s.m * d, d) @ z).reshape(s.b, s.m, d)
     variance[:, _LINEAR] = CALM * np.maximum((gain @ z)[..., 0], 0.0) + own
@@ -557,6 +559,16 @@ def _difficulty(counts: Floats, totals: Floats, flat: Floats, slope: Floats) -> 
     share = weight * slope[..., None]
     above = _sum(share * rest, axis=1)
     return np.asarray(above / (_sum(share * slope[..., None], axis=1) + KIND / DIFFICULTY))
+
+
+def _center(s: _View) -> None:
+    """Centre the difficulty over all outcomes: it says how kinds differ, and the agents' means how good agents are.
+
+    Otherwise the two drift apart, and agents with few outcomes, which take part most, look bad everywhere.
+    """
+    share = _sum(s.kind_count, axis=1)
+    mean = _sum(share * s.difficulty, axis=1) / np.maximum(_sum(share, axis=1), 1.0)
+    s.difficulty[:] = np.where(share > 0.0, s.difficulty - mean[:, None], 0.0)
 
 
 def _kinds(x: Floats, centers: Floats) -> Any:
