@@ -94,6 +94,10 @@ class TaskIdWarning(BotOrchWarning):
     """The id of a task reads like its text, and the task has no text."""
 
 
+class PriceWarning(BotOrchWarning):
+    """Agents have prices that only break ties, or dollars are to be saved and no agent has a price."""
+
+
 def install_command(extra: str) -> str:
     """The command that installs an extra from the current folder.
 

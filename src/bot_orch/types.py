@@ -74,7 +74,7 @@ class Agent:
         Outcome distribution mu_i, if known in advance.
     price
         Dollars per call, if known in advance; otherwise, and where calls differ, they are learned from
-        ``outcome.cost_usd``. It counts once dollars do: through an objective or a budget.
+        ``outcome.cost_usd``. It counts through an objective, a budget or ``Quality``; otherwise it breaks ties alone.
     """
 
     id: str

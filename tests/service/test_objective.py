@@ -1,5 +1,6 @@
 """Dollars, seconds and limits steer the gateway, without any feedback from the client."""
 
+import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Outcome, Task
@@ -115,6 +116,22 @@ def test_least_dollars_within_a_loss_of_quality(start, tmp_path):
     assert shares[0.001] <= shares[0.05] - 0.3
 
 
+def test_the_first_requests_do_not_go_to_the_dear_one_of_two_equals():
+    """``minimise: usd``, prices of 1 : 10, right in 80 %: its share of the first 400 requests, in the mean of seeds."""
+    router = ", minimise: usd, subject_to: {{quality_within: 0.02}}"
+    prices, shares = ("per_call_usd: 0.0004", "per_call_usd: 0.004"), []
+    for seed in range(6):
+        config = text(router, prices=prices).replace("seed: 4", f"seed: {seed}").format(database="x", port=0)
+        made, rng, dear = make_orchestrator(parse_config(config)), np.random.default_rng(seed), 0
+        for number in range(400):
+            decision = made.decide(Task(str(number)))
+            dear += decision.agent == "right"
+            usd = 0.004 if decision.agent == "right" else 0.0004
+            made.observe(decision.id, Outcome.completed(float(rng.random() < 0.8), cost_usd=usd))
+        shares.append(dear / 400)
+    assert np.mean(shares) < 0.25
+
+
 def test_dollars_per_task_are_kept(start):
     prices = ("per_call_usd: 0.001", "per_call_usd: 0.02")
     router = ", subject_to: {{usd_per_task: 0.005}}"
@@ -209,10 +226,10 @@ def test_mistakes_are_refused_before_the_start(router, field):
 
 
 def test_files_without_an_objective_are_as_before():
-    """Nothing of prices reaches the engine: settings and agents in the log stay what they were."""
+    """Prices break ties alone: settings stay what they were, and no dollars are learned."""
     config = parse_config(text(", budget: {{window_usd: 5}}").format(database="x", port=0))
     router = make_orchestrator(config)
-    assert [agent.price for agent in router.members] == [None, None]
+    assert [agent.price for agent in router.members] == pytest.approx([0.0001, 0.5])
     assert not {"objective", "constraints"} & set(router.settings.spec())
     assert router.expected_usage() == {"left": {}, "right": {}}
 

@@ -127,7 +127,28 @@ def test_a_weight_of_dollars_that_moves_nothing(file, capsys):
     (found,) = objectives(1)
     assert found["state"] == "warning" and "objective.usd: 1 moves rewards by 0.009 at most" in found["detail"]
     assert "write 11," in found["remedy"]
-    assert objectives(11) == [] and objectives(0) == []
+    assert objectives(11) == []
+    (found,) = objectives(0)
+    assert found["state"] == "warning" and "config.agents.price: breaks ties" in found["detail"]
+    assert "objective: {usd: 11}" in found["remedy"] and "quality_within" in found["remedy"]
+
+
+def test_quality_without_prices_and_prices_without_an_objective(file, capsys):
+    """Said by ``validate`` and ``doctor``; a budget counts dollars, too, and one agent leaves nothing to choose."""
+    cases = {
+        PRICED: "config.agents.price: breaks ties between equal agents alone",
+        "router: {minimise: usd, subject_to: {quality_within: 0.02}}\n"
+        + AGENTS: "quality_within: no agent has a price",
+        "router: {minimise: usd, subject_to: {quality_within: 0.02}}\n" + PRICED: "",
+        "router: {budget: {window_usd: 5}}\n" + PRICED: "",
+        "agents: [{id: a, kind: simulated, price: {per_call_usd: 1}}]\n": "",
+    }
+    for text, part in cases.items():
+        for command in ("validate", "doctor"):
+            assert main([command, file(text)]) == 0
+            said = "".join(capsys.readouterr())
+            assert part in said and ("objective: " in said or not part)
+            assert part or "breaks ties" not in said
 
 
 def test_a_weight_is_looked_at_where_prices_are(file):

@@ -32,6 +32,7 @@ from bot_orch.core.restarts import Restarts, with_probation
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import dense, fitted
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
+from bot_orch.policies.uniform import Uniform
 from bot_orch.types import Measure, Task
 
 __all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
@@ -213,6 +214,11 @@ class Engine:
         return timed or bool(self.prices.schema) or self.pacing is not None
 
     @cached_property
+    def breaks_ties(self) -> bool:
+        """Whether prices break ties, because dollars count in no other way. Uniform choice is meant, not a tie."""
+        return not self.prices.schema and not isinstance(self.settings.policy, Uniform)
+
+    @cached_property
     def completion(self) -> Completion:
         """What outcomes without a reward teach."""
         return Completion(self.settings.patience_s)
@@ -301,14 +307,15 @@ class Engine:
         if bias is not None:
             penalty = penalty + bias
         policy, floor = self.policy, self.settings.floor
+        price = o.price if self.breaks_ties else None
         if self.pacing is None:
             situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
             mix = self._mixing(parts, lambda_) if self._mixes else None
-            drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix)
+            drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix, price=price)
             return Prepared(drawn, distance, alignment, cost, lambda_, bias)
         plan = self._plan(self.pacing, parts, o)
         situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced, o.claims)
-        drawn, per_usd = paced(policy, parts["policy"], situation, plan=plan, u=u)
+        drawn, per_usd = paced(policy, parts["policy"], situation, plan=plan, u=u, price=price)
         paid = np.asarray(cost + plan.penalty)
         if per_usd is not None and plan.quality is not None:
             paid = np.asarray(paid + per_usd[..., None] * plan.quality.dollars)

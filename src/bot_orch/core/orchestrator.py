@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +43,7 @@ from bot_orch.core.warm import (
     teach,
 )
 from bot_orch.encoders import Encoder
-from bot_orch.errors import InvalidInputError, UnknownDecisionError, require_type
+from bot_orch.errors import InvalidInputError, PriceWarning, UnknownDecisionError, require_type
 from bot_orch.files import path_of, read_state, write_atomically
 from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.choice import draw
@@ -54,6 +56,8 @@ __all__ = ["Orchestrator"]
 
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
+_OWN = ("bot_orch.core.", "bot_orch.router.")  # modules between a warning and the caller that it is for
+
 
 class Orchestrator:
     """Routes tasks to agents and learns from outcomes, which may arrive late or out of order.
@@ -65,7 +69,8 @@ class Orchestrator:
     Parameters
     ----------
     agents
-        Names, or :class:`bot_orch.Agent` objects with a cost and a profile.
+        Names, or :class:`bot_orch.Agent` objects with a cost, a price and a profile. Prices break ties alone, with a
+        :class:`~bot_orch.errors.PriceWarning`, unless an objective or constraint counts dollars.
     policy
         A policy or its name.
     lambda_
@@ -171,6 +176,8 @@ class Orchestrator:
         )
         self._start(settings, as_agents(agents), prefix=random_prefix() if ids == "random" else "")
         self._roster.check_budgets(settings)
+        if found := self._roster.idle_prices(settings):
+            _warn_of_prices(found)
 
     @classmethod
     def from_settings(cls, settings: Settings, agents: Iterable[Agent]) -> Self:
@@ -902,3 +909,12 @@ class Orchestrator:
 def _id(decision_id: str) -> str:
     require_type("decision_id", decision_id, str, "pass decision.id")
     return decision_id
+
+
+def _warn_of_prices(found: str) -> None:
+    """Warn the caller of ``Orchestrator(...)`` or ``Router(...)``; the service has findings in place of warnings."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
+        frame, level = frame.f_back, level + 1
+    if frame is None or not frame.f_globals.get("__name__", "").startswith("bot_orch."):
+        warnings.warn(found, PriceWarning, stacklevel=level + 1)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, one_hot
-from bot_orch.policies.choice import mixed_draw
+from bot_orch.policies.choice import cheapest_of_ties, mixed_draw
 
-__all__ = ["Drawn", "apply", "bandit_feedback", "decide", "feedback", "full_feedback", "only", "with_reward"]
+__all__ = ["Drawn", "apply", "bandit_feedback", "chosen", "decide", "feedback", "full_feedback", "only", "with_reward"]
 
 _DIRECTED = 0.75  # part of the floor that a policy may direct
 
@@ -37,13 +37,14 @@ def decide(
     u: npt.ArrayLike,
     floor: float = 0.0,
     mix: Callable[..., Floats] | None = None,
+    price: Floats | None = None,
 ) -> Drawn:
     """Compute propensities, mix in the share ``floor`` of exploration, draw. ``u`` in [0, 1) is the only randomness.
 
     Three quarters of the floor go where the policy is in doubt, if it says where; the rest is spread evenly. ``mix``
-    maps the policy's propensities and ``eligible`` to those with guaranteed exploration.
+    maps the policy's propensities and ``eligible`` to those with guaranteed exploration. ``price`` breaks ties.
     """
-    choice = policy.choose(state, situation)
+    choice = chosen(policy, state, situation, price=price)
     found = choice.propensities if mix is None else mix(choice.propensities, eligible=situation.eligible)
     if floor > 0.0 and choice.doubt is not None:
         even = (1.0 - _DIRECTED) * floor
@@ -51,6 +52,15 @@ def decide(
         floor = even
     p, agent = mixed_draw(found, u, floor, eligible=situation.eligible)
     return Drawn(agent, p, choice, situation)
+
+
+def chosen(policy: Policy, state: Arrays, situation: Situation, *, price: Floats | None) -> Choice:
+    """The policy's choice; where ``price`` (M,) is given, agents that tie give way to the cheapest of them."""
+    choice = policy.choose(state, situation)
+    if price is None:
+        return choice
+    score = choice.estimate - situation.penalty
+    return replace(choice, propensities=cheapest_of_ties(choice.propensities, score, choice.exploration, price=price))
 
 
 def apply(policy: Policy, state: Arrays, feedback: Feedback) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.claims import claims_of
-from bot_orch.core.constraints import Budget, Capacity
+from bot_orch.core.constraints import Budget, Capacity, Quality
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
@@ -128,6 +128,17 @@ class Roster:
                 problem = f"is {each.limit:g} per task, and {cheapest!r}, the cheapest agent, costs {least:g}"
                 raise InvalidInputError("constraints.budget.usd", problem, "raise the budget, or add a cheaper agent")
 
+    def idle_prices(self, settings: Settings) -> str:
+        """Why dollars do not steer although a price or a constraint suggests it, and the remedy; empty if they do."""
+        if any(isinstance(each, Quality) for each in settings.constraints) and self.price is None:
+            remedy = "pass Agent(name, price=...) with Quality(within=...), or weigh dollars with Objective(usd=...)"
+            return f"constraints.quality: no agent has a price, so all cost the same until outcomes say more; {remedy}"
+        counted = settings.weights.per_usd or any(isinstance(each, Budget | Quality) for each in settings.constraints)
+        if self.price is None or counted or len(self.agents) < 2:
+            return ""
+        remedy = "pass objective=Objective(usd=...) to weigh dollars against reward, or constraints=Quality(within=...)"
+        return f"agents.price: breaks ties alone; {remedy} for the least dollars at almost the best reward"
+
     def comparing(self, engine: Engine) -> Engine:
         """An engine whose alignment fits the agents' configured profiles."""
         for agent in self.agents:
@@ -166,7 +177,7 @@ class Roster:
             observed.reference, observed.profiles = reference, profiles
         if task.profiles or task.claims:
             observed.claims = claims_of(task, self.names)
-        if engine.accounts:
+        if engine.accounts or self.price is not None:
             observed.price, observed.names = self.price, self.names
         return observed
 

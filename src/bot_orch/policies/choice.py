@@ -22,6 +22,7 @@ __all__ = [
     "as_rows",
     "best_of_family",
     "best_probabilities",
+    "cheapest_of_ties",
     "draw",
     "indices",
     "mixed_draw",
@@ -36,6 +37,7 @@ __all__ = [
 #: of several such agents is chosen first.
 UNSEEN = 1e9
 _SMALL = 1e7  # times sqrt(2 ln n) is less than UNSEEN for every float n
+_TIE, _ROUNDING = 0.005, 1e-9  # differences of scores, and of probabilities, that are ties
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -133,6 +135,33 @@ def argmax_ties(score: Floats, eligible: Bools | None = None) -> Floats:
     if best.ndim == 2 and np.count_nonzero(best) == best.shape[0]:  # no ties
         return cast(Floats, best.astype(float))
     return cast(Floats, best / np.add.reduce(best, axis=-1, keepdims=True, dtype=np.float64))
+
+
+def cheapest_of_ties(p: Floats, score: Floats, bonus: Floats, *, price: Floats) -> Floats:
+    """The probabilities of agents that tie with the most probable one, moved to the cheapest of them.
+
+    Agents tie whose scores are equal, with and without the exploration bonus, to half a percent of the largest reward.
+    Without a bonus the choice explores by its probabilities: these must be equal, too, and scores positive, because an
+    agent that earns nothing would keep the others from being tried. ``price`` (M,) is NaN where an agent has none; such
+    an agent keeps its probability.
+
+    Examples
+    --------
+    >>> score, price = np.array([0.5, 0.5, 0.3]), np.array([0.1, 0.01, 0.001])
+    >>> cheapest_of_ties(np.array([0.4, 0.4, 0.2]), score, np.zeros(3), price=price)
+    array([0. , 0.8, 0.2])
+    """
+    best = np.argmax(p, axis=-1)[..., None]
+
+    def apart(values: Floats) -> Floats:
+        return np.asarray(np.abs(values - np.take_along_axis(values, best, axis=-1)))
+
+    ties = (apart(score) <= _TIE) & (apart(score + bonus) <= _TIE) & np.isfinite(price)
+    ties &= ((bonus > 0.0) & (p > 0.0)) | ((score > 0.0) & (apart(p) <= _ROUNDING))
+    cost = np.where(ties, price, np.inf)
+    cheapest = ties & (cost == np.minimum.reduce(cost, axis=-1, keepdims=True))
+    mass, kept = (np.add.reduce(p * each, axis=-1, keepdims=True) for each in (ties, cheapest))
+    return cast(Floats, np.where(ties, cheapest * p * (mass / np.where(kept > 0.0, kept, 1.0)), p))
 
 
 def with_floor(p: Floats, floor: float, eligible: Bools | None = None) -> Floats:

@@ -26,7 +26,7 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
 from bot_orch.service.judges.registry import check_judges
-from bot_orch.service.objective import counts_dollars, typical_price, wanted_constraints, wanted_weights
+from bot_orch.service.objective import typical_price, wanted_constraints, wanted_weights
 from bot_orch.service.screens import Screens
 from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
@@ -41,8 +41,7 @@ T = TypeVar("T")
 def make_orchestrator(config: Config) -> Orchestrator:
     """A fresh orchestrator with these settings."""
     r = config.router
-    paid = counts_dollars(r)
-    agents = [_agent(each, paid=paid) for each in config.agents]
+    agents = [_agent(each) for each in config.agents]
     router = Orchestrator(
         agents,
         _policy(r),
@@ -65,11 +64,11 @@ def make_orchestrator(config: Config) -> Orchestrator:
     return Orchestrator.from_settings(announced(router.settings), agents) if r.encoder else router
 
 
-def _agent(settings: AgentConfig, *, paid: bool) -> Agent:
-    """An agent of the orchestrator; where dollars count, with the price of a typical call."""
+def _agent(settings: AgentConfig) -> Agent:
+    """An agent of the orchestrator, with the price of a typical call."""
     profile = None if settings.profile is None else measure_from_dict(settings.profile)
     price = _part(settings.price, Price, f"config.agents.{settings.id}.price")
-    return Agent(settings.id, settings.cost, profile, price=typical_price(price) if paid and settings.price else None)
+    return Agent(settings.id, settings.cost, profile, price=typical_price(price) if settings.price else None)
 
 
 def make_guard(

@@ -21,7 +21,14 @@ from bot_orch.core.constraints import (
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import Config, RouterConfig, SubjectToConfig
 
-__all__ = ["counts_dollars", "dollar_weight", "idle_weight", "typical_price", "wanted_constraints", "wanted_weights"]
+__all__ = [
+    "dollar_weight",
+    "idle_prices",
+    "idle_weight",
+    "typical_price",
+    "wanted_constraints",
+    "wanted_weights",
+]
 
 TENTH, LEAST = 0.1, 0.02  # reward that a weight of dollars should move at least, and below which it is idle
 #: What a call is taken to use until calls were paid.
@@ -44,10 +51,18 @@ def wanted_constraints(settings: RouterConfig) -> tuple[Constraint, ...]:
     return (*(constraint_from_spec(each) for each in settings.constraints), *_limits(settings.subject_to))
 
 
-def counts_dollars(settings: RouterConfig) -> bool:
-    """Whether dollars steer the choice."""
-    limits = wanted_constraints(settings)
-    return wanted_weights(settings).usd > 0.0 or any(isinstance(each, Budget | Quality) for each in limits)
+def idle_prices(config: Config) -> tuple[str, str] | None:
+    """A setting that looks as if it saved dollars, and does not, with the remedy; None if there is none."""
+    priced = any(each.price for each in config.agents)
+    saves = any(isinstance(each, Quality) for each in wanted_constraints(config.router))
+    if saves and not priced:
+        problem = "router.subject_to.quality_within: no agent has a price, so all cost the same"
+        return problem, "give agents a price, or remove it"
+    if priced and len(config.agents) > 1 and not _counts_dollars(config.router):
+        weight = f"router.objective: {{usd: {dollar_weight(_prices(config)):g}}}"
+        remedy = f"write {weight}, or router.minimise: usd with subject_to: {{quality_within: 0.02}}"
+        return "agents.price: breaks ties between equal agents alone", remedy
+    return None
 
 
 def typical_price(price: Price) -> float:
@@ -74,12 +89,24 @@ def idle_weight(config: Config) -> tuple[float, Sequence[float]] | None:
 
     None if it matters, if there is none, or if fewer than two agents have a price.
     """
-    prices = [typical_price(msgspec.convert(each.price, Price)) for each in config.agents if each.price]
+    prices = _prices(config)
     weights = wanted_weights(config.router)
     if not weights.per_usd or len(prices) < 2 or max(prices) == min(prices):
         return None
     moved = weights.per_usd * (max(prices) - min(prices))
     return (moved, prices) if moved < LEAST else None
+
+
+def _counts_dollars(settings: RouterConfig) -> bool:
+    """Whether dollars steer the choice, or limit it."""
+    limits = wanted_constraints(settings)
+    budget = settings.budget.per_request_usd, settings.budget.window_usd
+    limited = any(isinstance(each, Budget | Quality) for each in limits) or any(each is not None for each in budget)
+    return limited or wanted_weights(settings).usd > 0.0
+
+
+def _prices(config: Config) -> list[float]:
+    return [typical_price(msgspec.convert(each.price, Price)) for each in config.agents if each.price]
 
 
 def _limits(wanted: SubjectToConfig) -> Iterator[Constraint]:

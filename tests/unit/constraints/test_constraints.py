@@ -113,6 +113,7 @@ def test_propensities_are_those_of_the_draw():
     assert np.bincount(drawn, minlength=4) / len(drawn) == pytest.approx(p, abs=0.005)
 
 
+@pytest.mark.filterwarnings("ignore:constraints.quality")
 def test_a_batch_element_is_as_it_would_be_alone():
     world = World(n_features=2, noisy=False, cost_weights=((0.2, 0.0),) * 4, seconds=(1e-9,) * 4)
     limits = [Budget(0.0015), Capacity("3", 0.1), Quality(0.3), Deadline(8.0, 0.1)]

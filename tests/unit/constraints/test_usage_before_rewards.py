@@ -42,6 +42,7 @@ def test_an_outcome_that_brings_usage_again_does_not_count_it_twice():
     assert not router.used
 
 
+@pytest.mark.filterwarnings("ignore:agents.price")
 def test_late_first_tokens_are_learned_and_charged():
     router = made(constraints=[FirstToken(1.0)], objective=Objective())
     for _ in range(30):
@@ -77,6 +78,7 @@ def test_an_expired_decision_keeps_what_it_used():
     assert router._state.silences[decision.id].paid
 
 
+@pytest.mark.filterwarnings("ignore:agents.price")
 def test_without_an_objective_usage_is_ignored():
     router = Orchestrator(AGENTS, "ucb1", seed=3)
     decision = router.decide(Task())

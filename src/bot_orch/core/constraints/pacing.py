@@ -24,7 +24,7 @@ from bot_orch.core.constraints.curve import GRID, Multiplier, Step
 from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadline, Quality
 from bot_orch.core.constraints.quality import Frugality, QualityPlan
 from bot_orch.core.constraints.times import Lates
-from bot_orch.core.pipeline import Drawn
+from bot_orch.core.pipeline import Drawn, chosen
 from bot_orch.policies.base import Choice, Policy, Situation
 from bot_orch.policies.choice import argmax_ties, mixed_draw
 
@@ -354,13 +354,19 @@ class Pacing:
 
 
 def paced(
-    policy: Policy, state: Arrays, situation: Situation, *, plan: PacingPlan, u: npt.ArrayLike
+    policy: Policy,
+    state: Arrays,
+    situation: Situation,
+    *,
+    plan: PacingPlan,
+    u: npt.ArrayLike,
+    price: Floats | None = None,
 ) -> tuple[Drawn, Floats | None]:
     """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact.
 
     The second value is the reward that a dollar more would earn, under a constraint of quality.
     """
-    choice = policy.choose(state, situation)
+    choice = chosen(policy, state, situation, price=price)
     p, per_usd, floor = choice.propensities, None, plan.floor
     if np.minimum.reduce(plan.trust, axis=None) < 1.0:
         trust = plan.trust[..., None]

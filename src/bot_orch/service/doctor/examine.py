@@ -9,14 +9,13 @@ from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError
 from bot_orch.service.build import check
-from bot_orch.service.config import Config, load_config
+from bot_orch.service.config import load_config
 from bot_orch.service.config.documents import ConfigFile
 from bot_orch.service.config.variables import variables_in
 from bot_orch.service.doctor.database import DatabaseSeen, see_database
 from bot_orch.service.doctor.endpoints import EndpointSaid, ask_all, endpoint_findings, endpoints_in
 from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
-from bot_orch.service.doctor.start import port_findings, setting_findings, version_findings
-from bot_orch.service.objective import dollar_weight, idle_weight, wanted_weights
+from bot_orch.service.doctor.start import objective_findings, port_findings, setting_findings, version_findings
 from bot_orch.service.web.auth import Gate
 from bot_orch.strict import parse_yaml, read_text
 
@@ -61,7 +60,7 @@ def examine(
     yield ok("configuration", f"{file}: {count} agent{'s' if count != 1 else ''}, policy {config.router.policy}")
     yield from _keys(variables, environment)
     yield from setting_findings(config)
-    yield from _idle_weights(config)
+    yield from objective_findings(config)
     wanted = [each for each in endpoints_in(config) if _UNKNOWN not in f"{each.base_url}{each.headers}"]
     said = asyncio.run(ask_all(wanted, timeout_s=timeout_s))
     yield from endpoint_findings(said, variables)
@@ -93,21 +92,6 @@ def _keys(variables: Mapping[str, Sequence[str]], environment: Mapping[str, str]
     if not missing:
         count = len({name for names in variables.values() for name in names})
         yield ok("keys", f"{count} variable{'s' if count != 1 else ''} of the environment needed, all set")
-
-
-def _idle_weights(config: Config) -> Iterator[CheckFinding]:
-    """Weights of dollars that move nothing at the prices of the agents."""
-    for name, part in config.split().items():
-        where = "config" if name == config.name else f"config.routers.{name}"
-        if (found := idle_weight(part)) is None:
-            continue
-        moved, prices = found
-        usd = wanted_weights(part.router).usd
-        at = f"calls cost {min(prices):.4g} to {max(prices):.4g} dollars"
-        problem = f"{where}.router.objective.usd: {usd:g} moves rewards by {moved:.2g} at most: {at}"
-        weight = dollar_weight(prices)
-        remedy = f"write {weight:g}, with which the dearest agent has to earn 0.1 more than the cheapest, or remove it"
-        yield warning("objective", problem, remedy)
 
 
 def _clock(said: Sequence[EndpointSaid], seen: Sequence[DatabaseSeen]) -> CheckFinding:

@@ -16,16 +16,18 @@ from bot_orch.service.config.documents import ConfigFile, differences, differs
 from bot_orch.service.doctor.database import DatabaseSeen, see_database
 from bot_orch.service.doctor.findings import CheckFinding, failed, warning
 from bot_orch.service.doctor.port import check_port
+from bot_orch.service.objective import dollar_weight, idle_prices, idle_weight, wanted_weights
 from bot_orch.service.operations.tracing import check_traces
 from bot_orch.service.reloading import check_exposed
 
-__all__ = ["obstacles", "port_findings", "setting_findings", "version_findings"]
+__all__ = ["objective_findings", "obstacles", "port_findings", "setting_findings", "version_findings"]
 
 
 def obstacles(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
     """All that would stop ``serve`` with a valid file, without asking endpoints.
 
-    That another configuration is in force is a warning: ``apply`` takes the file all the same.
+    That another configuration is in force is a warning: ``apply`` takes the file all the same. So are prices and
+    weights that do not steer.
     """
     seen = [see_database(part.database) for part in config.split().values()]
     found = [*setting_findings(config), *(each for database in seen for each in database.findings)]
@@ -33,6 +35,7 @@ def obstacles(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
     stopping = list(dict.fromkeys(each for each in found if each.state == "failed"))
     yield from stopping
     if not stopping:
+        yield from objective_findings(config)
         yield from version_findings(config, file)
 
 
@@ -52,6 +55,23 @@ def setting_findings(config: Config) -> Iterator[CheckFinding]:
         yield failed(
             "access log", f"config.access_log: {config.access_log} {problem}", "name a file in a folder that exists"
         )
+
+
+def objective_findings(config: Config) -> Iterator[CheckFinding]:
+    """Prices that do not steer, and weights of dollars that move nothing at the prices of the agents."""
+    for name, part in config.split().items():
+        where = "config" if name == config.name else f"config.routers.{name}"
+        if (idle := idle_prices(part)) is not None:
+            yield warning("objective", f"{where}.{idle[0]}", idle[1])
+        if (found := idle_weight(part)) is None:
+            continue
+        moved, prices = found
+        usd = wanted_weights(part.router).usd
+        at = f"calls cost {min(prices):.4g} to {max(prices):.4g} dollars"
+        problem = f"{where}.router.objective.usd: {usd:g} moves rewards by {moved:.2g} at most: {at}"
+        weight = dollar_weight(prices)
+        remedy = f"write {weight:g}, with which the dearest agent has to earn 0.1 more than the cheapest, or remove it"
+        yield warning("objective", problem, remedy)
 
 
 def port_findings(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[CheckFinding]:
