@@ -165,7 +165,7 @@ def test_beside_a_running_service(start, tmp_path, capsys):
     assert main(["doctor", str(tmp_path / "c.yaml")]) == 0
     said = capsys.readouterr().out
     assert "a running service answers" in said and "in use by a running service" in said
-    assert "failed: 0, to look at: 0" in said
+    assert "failed: 0, to look at: 1" in said  # prices without an objective
 
 
 def test_a_log_that_a_process_holds_without_listening(doctor, tmp_path):

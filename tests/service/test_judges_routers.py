@@ -171,6 +171,7 @@ def test_sighup_and_the_command_change_judges(files):
             return [each["kind"] for each in views] if status == 200 else None
 
         until(lambda: kinds() == ["regex"])
+        until(lambda: call(port, "GET", "/health/ready")[0] == 200)  # with the other router, too
         write("[{name: thumbs, kind: thumbs}]", port=port)
         served.send_signal(signal.SIGHUP)
         until(lambda: kinds() == ["thumbs"])

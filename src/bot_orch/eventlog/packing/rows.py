@@ -138,7 +138,7 @@ class Packer:
     >>> row = Row(7, 70, "feedback@1", "d", encode_event(event))
     >>> packed = Packer().pack(row)
     >>> len(row.body), packed.kind, len(packed.body), Unpacker(lambda seq: None).unpack(packed) == row
-    (73, 'feedback@2', 12, True)
+    (75, 'feedback@2', 12, True)
     """
 
     def __init__(self) -> None:
