@@ -5,14 +5,15 @@ import sqlite3
 import threading
 
 import pytest
-from bot_orch.service.storage.staging import StagedLog
 from service_running import until
 
+from bot_orch.clock import SystemClock
 from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.sqlite.log import SqliteLog
 from bot_orch.eventlog.verification import replay
 from bot_orch.service.problems import StorageError
+from bot_orch.service.storage.writer import Writer
 
 
 class FailingLog(MemoryLog):
@@ -116,7 +117,7 @@ def test_one_log_has_one_service(start, tmp_path):
 
 def test_a_look_into_a_log_that_was_closed_is_refused():
     """A request may look for a decision while its router moves to another process."""
-    staged, busy = StagedLog(MemoryLog()), threading.Event()
+    staged, busy = Writer(MemoryLog(), SystemClock()), threading.Event()
 
     async def scene():
         first = asyncio.ensure_future(staged._in_reader(busy.wait))
