@@ -6,7 +6,7 @@ import pytest
 from bot_orch.arrays import allocate
 from bot_orch.errors import InvalidInputError
 from bot_orch.policies.estimators import EMA, Discounted, LastReward, Mean, MeanReward, Windowed
-from bot_orch.policies.schedules import Constant, InverseTime, LogGrowth, Power
+from bot_orch.policies.schedules import Constant, LogGrowth, Power
 
 
 def feed(estimator, choices, rewards, m=3):
@@ -70,7 +70,6 @@ def test_windowed_is_the_mean_of_the_window(history):
 def test_schedules():
     assert [Constant(3.0)(t) for t in (1, 9)] == [3.0, 3.0]
     assert [Power(1.0)(t) for t in (1, 4, 16)] == [1.0, 0.5, 0.25]
-    assert InverseTime(2.0, 1.0)(3) == 0.5
     assert LogGrowth(2.0)(1) == 2.0
     assert LogGrowth(2.0)(100) > LogGrowth(2.0)(10)
 
