@@ -1,4 +1,4 @@
-"""What the site adds to the pages of docs/: files beside docs/ that they link to, the API reference, the notebook.
+"""What the site adds to docs/: files outside of it, the API reference, tables made from the code, the notebook.
 
 Links are written for readers of the repository and tested there (``tests/unit/test_docs.py``). In the site, a file
 outside of docs/ becomes a page of its own under ``source/``, and links to it lead there.
@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
+from generated import filled
 from notebooks import executed
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {"index.md": translated(ROOT / "README.md", "index.md")}
     pages |= {address(ROOT / name): shown(ROOT / name) for name in ALWAYS}
     pages |= {address(path): shown(path) for path in sorted(outside(DOCS.rglob("*.md")))}
-    pages |= {f"reference/{module}.md": reference(module) for module in public_modules()}
+    pages |= {f"reference/python/{module}.md": reference(module) for module in public_modules()}
     for path in sorted(DOCS.rglob("*.ipynb")):
         name = path.relative_to(DOCS).with_suffix(".md")
         text, pictures = executed(path)
@@ -53,7 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Turn links that leave docs/ into links to the generated pages."""
     name = page.file.src_uri
-    return markdown if page.file.generated_by else rewritten(markdown, DOCS / name, name)
+    return markdown if page.file.generated_by else filled(rewritten(markdown, DOCS / name, name))
 
 
 def on_post_build(config: MkDocsConfig) -> None:
@@ -65,8 +66,8 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def public_modules() -> list[str]:
-    """The modules in the table of docs/map.md."""
-    table = (DOCS / "map.md").read_text().partition("## The public interface")[2]
+    """The modules in the table of docs/reference/map.md."""
+    table = (DOCS / "reference" / "map.md").read_text().partition("## The public interface")[2]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     return sorted(name for row in rows for name in re.findall(r"`(bot_orch[\w.]*)`", row))
 
@@ -174,7 +175,7 @@ def expanded(nav: Any, names: list[str]) -> Any:
             if isinstance(entry, dict):
                 found += [{key: expand(value) if isinstance(value, list) else value for key, value in entry.items()}]
             elif "*" in entry:
-                matches = [name for name in names if fnmatch.fnmatch(name, entry) and name not in named]
+                matches = [name for name in names if matches_pattern(name, entry) and name not in named]
                 if not matches:
                     raise PluginError(f"mkdocs.yml: nav: no page matches {entry}")
                 named.update(matches)
@@ -184,6 +185,11 @@ def expanded(nav: Any, names: list[str]) -> Any:
         return found
 
     return expand(nav)
+
+
+def matches_pattern(name: str, pattern: str) -> bool:
+    """Whether a page matches a pattern: ``*`` stays within a folder, ``**`` does not."""
+    return fnmatch.fnmatch(name, pattern) and ("**" in pattern or name.count("/") == pattern.count("/"))
 
 
 def leaves(nav: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The numbers on docs/paper.md are the ones the experiments give."""
+"""The numbers on docs/evidence/paper.md are the ones the experiments give."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from bot_orch.lab.environments.triage import PAPER_SPLIT
 from bot_orch.lab.harness.experiment import Scale, discover
 
-PAGE = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "evidence" / "paper.md").read_text()
 ENVIRONMENTS = ("iid-g", "iid-m", "noniid-bb", "noniid-ps", "noniid-sd")
 
 

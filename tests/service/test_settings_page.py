@@ -1,4 +1,4 @@
-"""The table of settings in docs/operating.md lists every setting with its default; wrong ones are named."""
+"""The table of docs/reference/settings.md lists every setting with its default; wrong ones are named."""
 
 import re
 from pathlib import Path
@@ -12,8 +12,8 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.build import check
 from bot_orch.service.config import Config, parse_config
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
-ROWS = re.findall(r"^\| (`[a-z0-9_.\[\]]+`.*) \|$", PAGE.partition("## Every setting")[2], re.MULTILINE)
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
+ROWS = re.findall(r"^\| (`[a-z0-9_.\[\]]+`.*) \|$", PAGE, re.MULTILINE)
 
 
 def listed():

@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md: every row names a test that plays it, and what no other test plays is played here."""
+"""docs/how-to/troubleshooting.md: every row names a test that plays it, and what no other test plays is played here."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ import pytest
 from service_running import BASE, until
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
 TOKENS = """
 tokens:

@@ -57,7 +57,9 @@ def test_python_blocks_run_and_print_what_is_shown(page, capsys, tmp_path, monke
 
 
 def test_the_evaluation_page_shows_its_output():
-    assert [output is not None for _, output in shown((ROOT / "docs" / "evaluation.md").read_text())] == [True]
+    assert [output is not None for _, output in shown((ROOT / "docs" / "how-to" / "evaluation.md").read_text())] == [
+        True
+    ]
 
 
 def test_control_a_changed_row_is_found(capsys):
@@ -115,4 +117,4 @@ def test_there_are_examples():
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_fits_a_screen_and_is_in_the_quickstart(example):
     assert len(example.read_text().splitlines()) <= 48
-    assert f"({'../examples/' + example.name})" in (ROOT / "docs" / "quickstart.md").read_text()
+    assert f"({'../../examples/' + example.name})" in (ROOT / "docs" / "tutorial" / "quickstart.md").read_text()

@@ -1,4 +1,4 @@
-"""docs/map.md names for each noun the module that defines it."""
+"""docs/reference/map.md names for each noun the module that defines it."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ NOUNS = (
 
 
 def table(text=None):
-    return ROW.findall(text or (ROOT / "docs" / "map.md").read_text())
+    return ROW.findall(text or (ROOT / "docs" / "reference" / "map.md").read_text())
 
 
 def definitions(path):
