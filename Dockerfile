@@ -1,4 +1,4 @@
-# The service with PostgreSQL support. Build: docker build -t bot-orch .   Run: see docs/replicas.md
+# The service with PostgreSQL support. Build: docker build -t bot-orch .   Run: see docs/how-to/postgresql.md
 FROM python:3.11-slim
 
 RUN useradd --create-home --uid 10001 bot

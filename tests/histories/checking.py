@@ -35,7 +35,7 @@ def violations(history, back_s=BACK_S):
         )
         found += [f"{stream.router}: {line}" for check in checks for line in check]
     found += misread(history.ops)
-    found += adopted(history)
+    found += applied(history)
     found += [f"{op.router}: {op.kind} was answered {op.detail}" for op in history.ops if op.outcome == "wrong"]
     found += late_back(history, back_s)
     return found
@@ -129,15 +129,15 @@ def equal_states(stream):
 
 
 def configured(stream, history):
-    """Versions take effect in their order, once they are adopted; every decision is between agents of its version."""
+    """Versions take effect in their order, once they are stored; every decision is between agents of its version."""
     versions = {each.number: each for each in history.versions}
-    at, newest = 1, max((each.number for each in history.versions if each.status == "adopted"), default=1)
+    at, newest = 1, max(versions, default=1)
     for fact in stream.facts:
         if fact.kind == "version":
             if fact.version < at:
                 yield f"config: row {fact.seq} goes back from version {at} to {fact.version}"
-            if fact.version not in versions or versions[fact.version].status != "adopted":
-                yield f"config: row {fact.seq} names version {fact.version}, which was not adopted"
+            if fact.version not in versions:
+                yield f"config: row {fact.seq} names version {fact.version}, which was not applied"
             at = fact.version
         elif fact.kind == "decision" and at in versions:
             foreign = set(fact.agents) - set(versions[at].agents.get(stream.router, fact.agents))
@@ -147,12 +147,12 @@ def configured(stream, history):
         yield f"config: the log ends with version {at}, and {newest} is in force"
 
 
-def adopted(history):
-    """A version that was acknowledged is adopted, and the newest of them runs everywhere in the end."""
-    known = {each.number for each in history.versions if each.status == "adopted"}
+def applied(history):
+    """A version that was acknowledged is stored, and the newest of them runs everywhere in the end."""
+    known = {each.number for each in history.versions}
     for change in history.changes:
         if change.status == 0 and change.version and change.version not in known:
-            yield f"config: version {change.version} was acknowledged, and is not adopted"
+            yield f"config: version {change.version} was acknowledged, and is not stored"
     for replica, version in history.running.items():
         if known and version != max(known):
             yield f"config: replica {replica} runs version {version}, and {max(known)} is in force"

@@ -22,11 +22,8 @@ from bot_orch.eventlog.stores.postgres import log as postgres_log
 from bot_orch.eventlog.stores.postgres.connect import driver
 from bot_orch.service.cluster.keeper import OwnerCluster
 from bot_orch.service.config import parse_config
-from bot_orch.service.configuring import applying, start
 from bot_orch.service.server import make_server
 from bot_orch.service.warming import warm_up
-
-assert applying and start and make_server  # commands import them when they run
 
 POLICIES = ("bot", "auto")
 READY = (driver(), make_server)  # what a replica would import after its start

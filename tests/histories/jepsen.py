@@ -1,7 +1,7 @@
 """Histories under faults, as many as wanted, each drawn from a seed: `make jepsen`.
 
 Every line is a history: its seed, how many operations were acknowledged, seconds without a write, the longest time from
-the end of a fault to the next write of that replica, versions of the configuration that were adopted, how often routers
+the end of a fault to the next write of that replica, versions of the configuration that were applied, how often routers
 got another owner, the faults, and what the checker found wrong, with the command that plays it again. The exit status
 is 1 if it found something, or if writes were taken in fewer than 99 % of all seconds.
 """
@@ -68,7 +68,7 @@ def line(history, wrong, seconds):
 
 def versions(history):
     """How often the configuration was changed."""
-    return sum(each.status == "adopted" for each in history.versions[1:])
+    return len(history.versions[1:])
 
 
 def moves(history):
@@ -100,7 +100,7 @@ def told(histories, outage):
     asked, silent = (sum(each[i] for each in outage.of_routers.values()) for i in (0, 1))
     print(f"  acknowledged operations {acked}")
     print(f"  faults {faults.total()}: {kinds}")
-    print(f"  configurations: {len(changed)} proposed, {applied} acknowledged, {adopted} adopted; moves {moved}")
+    print(f"  configurations: {len(changed)} asked for, {applied} acknowledged, {adopted} stored; moves {moved}")
     print(f"  seconds with a write: {100 * outage.share:.2f} % of {outage.seconds} (need {100 * NEED:g} %), ", end="")
     print(f"mean of histories {100 * sum(shares) / len(shares):.2f} %, worst {100 * min(shares):.1f} %")
     print(f"  of single routers that were asked: {100 * (1 - silent / max(1, asked)):.2f} % of {asked}")

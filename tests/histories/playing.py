@@ -169,7 +169,7 @@ class Play:
         change.ended, change.detail = time.monotonic(), log.read_text() if log.exists() else ""
         if ended := re.search(r"^ended: (\d+)$", change.detail, re.MULTILINE):
             change.status = int(ended[1])
-        if said := re.search(r"^version (\d+) adopted", change.detail, re.MULTILINE):
+        if said := re.search(r"^version (\d+) applied", change.detail, re.MULTILINE):
             change.version = int(said[1])
 
     async def _sleep_until(self, second):
@@ -228,14 +228,13 @@ class Play:
             await asyncio.sleep(0.05)
 
     async def _agreed(self):
-        """Until every replica runs the version in force and no other is proposed, or it is too late for that."""
+        """Until every replica runs the version in force, or it is too late for that."""
         end = time.monotonic() + min(BACK_S, self.setting.settle_s)
         with contextlib.closing(PostgresConfigs(self.url)) as store:
             while True:
-                running = {int(each.name.rpartition(":")[2]): each.said.config for each in store.processes()}
+                running = {int(each.name.rpartition(":")[2]): each.config for each in store.members(3600.0)}
                 found = {str(each.number): running.get(each.pid, 0) for each in self.replicas}
-                settled = store.proposal() is None and set(found.values()) == {store.current().number}
-                if settled or time.monotonic() > end:
+                if set(found.values()) == {store.current().number} or time.monotonic() > end:
                     break
                 await asyncio.sleep(0.05)
             self.history.running = found
@@ -320,7 +319,7 @@ def version_of(stored):
     whole = json.loads(stored.document)
     parts = {ROUTERS[0]: whole, **whole["routers"]}
     agents = {name: [each["id"] for each in part["agents"]] for name, part in parts.items()}
-    return Version(stored.number, stored.status, agents)
+    return Version(stored.number, agents)
 
 
 def kill(pg):

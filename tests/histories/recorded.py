@@ -62,7 +62,7 @@ class Change:
     begun: float
     ended: float
     status: int = -1
-    version: int = 0  # that it said was adopted
+    version: int = 0  # that it said was applied
     detail: str = ""
 
 
@@ -71,7 +71,6 @@ class Version:
     """One version of the configuration, as it is stored: the agents of each router."""
 
     number: int
-    status: str
     agents: dict[str, list[str]]
 
 

@@ -45,9 +45,8 @@ def good():
         faults=[frozen],
         changes=[Change("more", 2.0, 2.2, 0, 2), Change("rollback", 2.1, 2.3, 2)],
         versions=[
-            Version(1, "adopted", {"default": ["a", "b"]}),
-            Version(2, "adopted", {"default": ["a", "b", "c"]}),
-            Version(3, "refused", {"default": ["a", "b"]}),
+            Version(1, {"default": ["a", "b"]}),
+            Version(2, {"default": ["a", "b", "c"]}),
         ],
         running={"0": 2, "1": 2},
         streams=[stream],
@@ -151,7 +150,7 @@ def a_version_goes_back(history, facts, ops):
     facts.append(Fact(facts[-1].seq + 1, facts[-1].time_us + 1, "version", version=1))
 
 
-def a_version_is_not_adopted(history, facts, ops):
+def a_version_was_not_applied(history, facts, ops):
     facts.append(Fact(facts[-1].seq + 1, facts[-1].time_us + 1, "version", version=3))
 
 
@@ -177,7 +176,7 @@ def a_replica_with_an_old_version(history, facts, ops):
 
 BROKEN = {
     a_version_goes_back: "config: row 9 goes back from version 2 to 1",
-    a_version_is_not_adopted: "config: row 9 names version 3",
+    a_version_was_not_applied: "config: row 9 names version 3",
     an_agent_before_its_version: "config: row 3 decides with ['c'], not in version 1",
     an_agent_after_its_version: "config: row 6 decides with ['b'], not in version 2",
     a_version_that_nobody_writes: "config: the log ends with version 1, and 2 is in force",

@@ -1,8 +1,7 @@
-"""Replicas change their configuration together, one with another file refuses to start, a roll-back heals all."""
+"""A changed file is applied by a start, a reload or a command; an earlier one is not, unless its revision is higher."""
 
 import contextlib
 import json
-import threading
 
 import psycopg
 import pytest
@@ -11,12 +10,9 @@ from service_running import Running, until
 from bot_orch.cli import main
 from bot_orch.errors import InvalidInputError
 from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
 from bot_orch.eventlog.verification import replay
-from bot_orch.eventlog.versions import ProposalPendingError
-from bot_orch.service import server
-from bot_orch.service.config.documents import ConfigDiffersError, ConfigFile
-from bot_orch.service.configuring.start import agreed
+from bot_orch.service.config.documents import ConfigFile
+from bot_orch.service.configuring import starting
 
 AGENT = "  - {{id: {0}, kind: simulated, settings: {{median_s: 0.0, sigma: 0.0}}}}\n"
 NEEDS_KEY = (
@@ -48,8 +44,8 @@ class Cluster:
         return path
 
     def start(self, path, environment=None, *, stored=False):
-        config, versions = agreed(ConfigFile(path, environment or {}), stored=stored)
-        self.running.append(Running(config, versions=versions, environment=environment or {}))
+        config, versions = starting(ConfigFile(path, environment or {}), stored=stored)
+        self.running.append(Running(config, stored=versions, environment=environment or {}))
         return self.running[-1]
 
     def stop(self):
@@ -84,13 +80,13 @@ def one_line(capsys):
     return line
 
 
-def test_all_adopt_a_version_together_and_a_roll_back_heals_all(cluster, capsys):
+def test_all_processes_run_what_is_applied_and_a_roll_back_heals_all(cluster, capsys):
     one, two = (cluster.start(cluster.write(name)) for name in ("one", "two"))
     new = cluster.write("new", "a", "b", "c")
     assert main(["apply", str(new), "--dry-run"]) == 0
     assert "agents.c (new)" in capsys.readouterr().out and names(one) == ["a", "b"]
     assert main(["apply", str(new)]) == 0
-    assert "version 2 adopted; 2 of 2 process(es) run it" in capsys.readouterr().out
+    assert "version 2 applied\n2 of 2 process(es) run it" in capsys.readouterr().out
     assert names(one) == names(two) == ["a", "b", "c"]
     assert decided_by(one, 40) | decided_by(two, 40) == {"a", "b", "c"}
     assert main(["apply", str(new)]) == 0
@@ -103,11 +99,7 @@ def test_all_adopt_a_version_together_and_a_roll_back_heals_all(cluster, capsys)
     assert sum(line in each.get("/metrics").body.decode() for each in (one, two)) == 1, "its owner runs it"
     assert main(["apply", str(new), "--list"]) == 0
     listed = capsys.readouterr().out
-    assert [line.split()[:2] for line in listed.splitlines()[:3]] == [
-        ["3", "adopted"],
-        ["2", "adopted"],
-        ["1", "adopted"],
-    ]
+    assert [line.split()[0] for line in listed.splitlines()[:3]] == ["3", "2", "1"]
     cluster.stop()
     with contextlib.closing(open_log(cluster.database)) as log:
         assert replay(log).ok
@@ -119,77 +111,63 @@ def test_a_database_without_a_log_is_no_obstacle(cluster, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_replica_with_another_file_refuses_to_start_and_disturbs_nobody(cluster, capsys):
+def test_a_start_with_a_changed_file_applies_it_and_one_with_an_earlier_file_does_not(cluster, capsys):
     old = cluster.write("old")
     one = cluster.start(old)
     until(lambda: one.serves)
-    before = cluster.rows("SELECT count(*), max(seq) FROM bot_orch.events")
     other = cluster.write("other", "a", "b", "extra")
-    assert main(["serve", str(other)]) == 2
-    line = one_line(capsys)
-    assert "agents.extra (new)" in line and f"bot-orch apply {other}" in line and "--stored" in line
-    assert main(["validate", str(other)]) == 0, "apply would take it"
-    assert f"bot-orch apply {other}" in capsys.readouterr().err
-    main(["doctor", str(other)])
-    assert "warning  configuration" in capsys.readouterr().out
-    assert main(["validate", str(old)]) == 0 and "apply" not in capsys.readouterr().err
-    assert cluster.rows("SELECT count(*), max(seq) FROM bot_orch.events") == before
-    assert len(cluster.rows("SELECT FROM bot_orch.configured")) == 1
-    assert decided_by(one) == {"a", "b"}
-    assert main(["apply", str(other)]) == 0
-    assert names(one) == ["a", "b", "extra"]
-    with pytest.raises(ConfigDiffersError, match=r"agents\.extra \(gone\)"):
-        cluster.start(old)
-    two = cluster.start(old, stored=True)
-    assert names(two) == ["a", "b", "extra"] and decided_by(one) and decided_by(two)
+    assert main(["validate", str(other)]) == 0
+    assert "is not version 1, which is in force: agents.extra (new)" in capsys.readouterr().err
+    two = cluster.start(other)
+    until(lambda: names(one) == ["a", "b", "extra"])
+    assert names(two) == ["a", "b", "extra"]
+    _, earlier = starting(ConfigFile(old, {}))
+    assert "is an earlier version" in earlier.notice and "version 2" in earlier.notice
+    assert main(["validate", str(old)]) == 0 and "is an earlier version" in capsys.readouterr().err
+    three = cluster.start(old)
+    assert names(three) == names(one) == ["a", "b", "extra"] and decided_by(three)
+    assert len(cluster.rows("SELECT FROM bot_orch.configs")) == 2
+    assert len(cluster.rows("SELECT FROM bot_orch.members")) == 3, "one table of processes"
 
 
-def test_a_replica_that_cannot_prepare_a_version_refuses_it_for_all(cluster, capsys):
-    path = cluster.write("c")
-    one, two = cluster.start(path, {"KEY": "k" * 20}), cluster.start(path)
-    new = cluster.write("new", "a", "b", NEEDS_KEY)
-    assert main(["apply", str(new)]) == 2
-    said = capsys.readouterr()
-    assert "not checked here, KEY is not set" in said.out
-    assert "version 2 was refused, version 1 goes on" in said.err and "needs the environment variable KEY" in said.err
-    assert names(one) == names(two) == ["a", "b"] and decided_by(one) and decided_by(two)
-    two.stop()
-    assert main(["apply", str(new)]) == 0
-    assert names(one) == ["a", "b", "c"]
-    (document,) = cluster.rows("SELECT document FROM bot_orch.configs WHERE version = 3")[0]
-    assert "${KEY}" in document and "k" * 20 not in document
+def test_an_earlier_file_with_a_higher_revision_is_applied(cluster):
+    one = cluster.start(cluster.write("old"))
+    cluster.start(cluster.write("new", "a", "c"))
+    until(lambda: names(one) == ["a", "c"])
+    cluster.start(cluster.write("reverted", rest="revision: 1"))
+    until(lambda: names(one) == ["a", "b"])
+    cluster.start(cluster.write("new", "a", "c"))
+    assert names(one) == ["a", "b"], "its revision is lower"
+    assert [row[0] for row in cluster.rows("SELECT revision FROM bot_orch.configs ORDER BY version")] == [0, 0, 1]
 
 
-def test_a_dead_process_holds_up_a_version_for_its_lease_at_most(cluster, capsys):
-    one = cluster.start(cluster.write("c"))
-    store = PostgresConfigs(cluster.database)
-    store.join("dead:1", 1)
-    store.close()
-    assert main(["apply", str(cluster.write("new", "a", "c"))]) == 0
-    assert "version 2 proposed to 2 processes" in capsys.readouterr().out
-    assert names(one) == ["a", "c"]
-
-
-def silence(replica):
-    """Its heartbeats about the configuration end, as if it were cut off."""
-    keeper = replica.server.config.app.state.versions.keeper
-    replica.call(keeper._running.cancel)
-    return keeper
-
-
-def test_a_process_that_missed_a_version_serves_no_router_until_it_has_it(cluster, capsys):
-    path = cluster.write("c")
-    one, two = cluster.start(path), cluster.start(path)
+def test_a_process_that_cannot_run_a_version_goes_on_with_its_own(cluster, capsys, monkeypatch):
+    monkeypatch.setenv("KEY", "k" * 20)
+    one, two = (cluster.start(cluster.write("c"), environment) for environment in ({"KEY": "k" * 20}, {}))
     until(lambda: one.serves)
-    keeper = silence(two)
-    assert main(["apply", str(cluster.write("new", "a", "c", floor="0.5"))]) == 0
-    assert names(one) == ["a", "c"]
+    new = cluster.write("new", "a", "b", NEEDS_KEY)
+    assert main(["apply", str(new)]) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 process(es) run it" in said
+    assert "goes on with version 1: " in said and "needs the environment variable KEY" in said
+    assert names(one) == ["a", "b", "c"] and decided_by(two), "its requests go to the owner"
+    (document,) = cluster.rows("SELECT document FROM bot_orch.configs WHERE version = 2")[0]
+    assert "${KEY}" in document and "k" * 20 not in document
+    monkeypatch.delenv("KEY")
+    assert main(["apply", str(cluster.write("newer", "a", NEEDS_KEY))]) == 2
+    assert "needs the environment variable KEY" in one_line(capsys)
+
+
+def test_a_process_that_cannot_run_a_version_does_not_take_a_router_that_does(cluster, monkeypatch):
+    monkeypatch.setenv("KEY", "k" * 20)
+    one, two = (cluster.start(cluster.write("c"), environment) for environment in ({"KEY": "k" * 20}, {}))
+    until(lambda: one.serves)
+    assert main(["apply", str(cluster.write("new", "a", "b", NEEDS_KEY))]) == 1
     one.stop()
-    assert two.post("/v1/decisions").status == 503, "the log names a version that is not prepared here"
-    assert not two.serves
-    two.call(keeper.start)
-    until(lambda: two.serves)
-    assert names(two) == ["a", "c"] and decided_by(two)
+    assert two.post("/v1/decisions").status == 503 and not two.serves
+    three = cluster.start(cluster.write("c"), {"KEY": "k" * 20})
+    until(lambda: three.serves)
+    assert decided_by(two)
 
 
 def test_routers_come_and_go_with_a_version(cluster, capsys):
@@ -203,19 +181,21 @@ def test_routers_come_and_go_with_a_version(cluster, capsys):
     assert decided_by(one) and decided_by(two)
 
 
-def test_a_reload_changes_what_is_the_process_s_own_and_refuses_the_rest(cluster):
-    path = cluster.write("c")
-    one = cluster.start(path)
+def test_a_reload_applies_the_file_to_all_and_refuses_an_earlier_one(cluster):
+    path, other = cluster.write("c"), cluster.write("other")
+    one, two = cluster.start(path), cluster.start(other)
     text = path.read_text()
     path.write_text(text.replace("log_level: error", "log_level: warning"))
     assert one.post("/v1/admin/reload").json() == {"changed": ["log_level"], "after_restart": []}
-    path.write_text(text.replace("floor: 0.2", "floor: 0.3"))
-    answer = one.post("/v1/admin/reload")
-    assert answer.status == 422 and "router.floor" in answer.json()["error"]["message"]
-    assert "bot-orch apply" in answer.json()["error"]["message"]
+    path.write_text(path.read_text().replace("id: b", "id: c"))
+    assert one.post("/v1/admin/reload").json() == {"changed": ["agents"], "after_restart": []}
+    until(lambda: names(two) == names(one) == ["a", "c"])
+    answer = two.post("/v1/admin/reload")
+    assert answer.status == 422 and "is an earlier version" in answer.json()["error"]["message"]
+    assert names(two) == names(one) == ["a", "c"]
 
 
-def test_versions_that_are_not_there_and_two_proposals_at_once_are_refused(cluster, capsys):
+def test_versions_that_are_not_there(cluster, capsys):
     path = cluster.write("c")
     with pytest.raises(InvalidInputError, match="there is no stored configuration"):
         cluster.start(path, stored=True)
@@ -223,31 +203,14 @@ def test_versions_that_are_not_there_and_two_proposals_at_once_are_refused(clust
     assert main(["apply", str(path), "--rollback"]) == 2
     assert "there is no earlier version" in one_line(capsys)
     assert main(["apply", str(path), "--rollback", "7"]) == 2
-    assert "version 7 was never in force" in one_line(capsys)
-    store = PostgresConfigs(cluster.database)
-    store.propose("version: 1", "digest", "somebody")
-    with pytest.raises(ProposalPendingError, match="version 2 is being proposed by somebody; try again"):
-        store.propose("version: 1", "digest", "somebody else")
-    store.close()
+    assert "there is no version 7" in one_line(capsys)
 
 
-def test_a_start_with_the_stored_version_takes_one_that_is_adopted_meanwhile(cluster, monkeypatch):
+def test_a_start_with_the_stored_version_follows_one_that_is_applied_meanwhile(cluster):
     path = cluster.write("c")
     cluster.start(path).stop()
-    config, versions = agreed(ConfigFile(path, {}), stored=True)
+    config, stored = starting(ConfigFile(path, {}), stored=True)
     assert main(["apply", str(cluster.write("new", "a", "b", "c"))]) == 0
-    made, make = [], server.make_server
-
-    def kept(*arguments, **options):
-        made.append(make(*arguments, **options))
-        return made[-1]
-
-    monkeypatch.setattr(server, "make_server", kept)
-    serving = threading.Thread(
-        daemon=True, target=server.serve, args=(config, lambda: config, print), kwargs={"versions": versions}
-    )
-    serving.start()
-    until(lambda: made and made[-1].started)
-    assert len(made) == 2 and len(made[-1].config.app.state.runtime.config.agents) == 3
-    made[-1].should_exit = True
-    serving.join(60)
+    cluster.running.append(Running(config, stored=stored, environment={}))
+    until(lambda: cluster.running[-1].serves)
+    until(lambda: names(cluster.running[-1]) == ["a", "b", "c"])

@@ -21,7 +21,7 @@ from bot_orch.service.operations.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-PAGE = (ROOT / "docs" / "replicas.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "postgresql.md").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
@@ -88,7 +88,7 @@ def test_the_dockerfile_copies_what_is_there_and_starts_what_exists():
     assert set(extras) <= set(project["optional-dependencies"]) and {"service", "postgres"} <= set(extras)
 
 
-@pytest.mark.parametrize("name", ["replicas", "operating", "scaling"])
+@pytest.mark.parametrize("name", ["how-to/postgresql", "how-to/serve", "evidence/scaling"])
 def test_commands_in_the_manual_exist(name):
     page = (ROOT / "docs" / f"{name}.md").read_text()
     commands = re.findall(r"^bot-orch (.+?)(?:\s+#.*)?$", page, re.MULTILINE)
@@ -101,7 +101,7 @@ def test_commands_in_the_manual_exist(name):
 
 
 def test_every_promise_of_the_other_engine_names_a_test_that_exists():
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "scaling.md").read_text())
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "evidence" / "scaling.md").read_text())
     assert len(named) >= 6
     for file, name in named:
         assert re.search(rf"^def {name}\b", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{name}"
@@ -116,7 +116,7 @@ def test_deadlines_and_metrics_in_the_manual_are_those_of_the_service(database):
     until(lambda: service.serves)
     metrics = service.get("/metrics").body.decode()
     service.stop()
-    section = (ROOT / "docs/operating.md").read_text().partition("### What to watch")[2].partition("\n### ")[0]
+    section = PAGE.partition("### What to watch")[2].partition("\n### ")[0]
     found = re.findall(r"^\| `(\w+)", section, re.MULTILINE)
     assert len(found) == 4 and set(found) <= set(CATALOGUE)
     missing = ["bot_orch_passed_on_total", "bot_orch_config_version"]  # nothing to pass on; started without versions

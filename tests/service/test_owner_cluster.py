@@ -67,7 +67,7 @@ def test_a_router_that_was_just_taken_weighs_what_it_did():
 
 @pytest.mark.parametrize("started", [True, False])
 def test_what_is_asked_of_a_process_that_has_left_fails(started):
-    table = SimpleNamespace(lease_s=9.0, leave=bool, descriptor=lambda: None, beat=lambda *_: LeaseView({}, {}))
+    table = SimpleNamespace(lease_s=9.0, leave=bool, descriptor=lambda: None, beat=lambda *_, **__: LeaseView({}, {}))
     thread = HeartbeatThread(table, 0.01, lambda _: None, failed=lambda _: None, clock=SystemClock())
     if started:
         thread.start()

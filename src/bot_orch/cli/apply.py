@@ -1,4 +1,4 @@
-"""``bot-orch apply``: change the configuration of all processes of a service together."""
+"""``bot-orch apply``: change the configuration of all processes of a service."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from bot_orch.errors import InvalidInputError
 
 _DESCRIPTION = """\
-Make FILE the configuration of all processes of a service on PostgreSQL, without a restart. It is proposed as the next
-version; every living process prepares it, and all adopt it together. If one cannot (a variable is not set there, an
-agent cannot be built) the version is refused with the reason, and nothing changes. Variables such as ${KEY} are stored
-as written; each process replaces them from its own environment. Settings of one process alone (listen, database,
-access_log, log_level, traces, snapshots.folder, cluster.address and cluster.port) stay its own.
+Make FILE the configuration of all processes of a service on PostgreSQL, without a restart. It is checked here and
+stored as the next version. Each process puts it into effect in the routers that it owns; one that cannot (a variable is
+not set there) goes on with its version, and the command says why. Variables such as ${KEY} are stored as written; each
+process replaces them from its own environment. Settings of one process alone (listen, database, access_log, log_level,
+traces, snapshots.folder, cluster.address and cluster.port) stay its own.
 
 On SQLite there is one process: apply is bot-orch reload if the service runs, and a check of FILE if it does not."""
 _EXAMPLE = """\
@@ -24,13 +24,14 @@ examples:
   bot-orch apply bot-orch.yaml --rollback
   bot-orch apply bot-orch.yaml --rollback 3"""
 _PREVIOUS = -1
+_LOOK_S, _PATIENCE_S = 0.1, 5.0
 
 
 def add(commands: Any) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "apply",
-        help="change the configuration of all processes together",
+        help="change the configuration of all processes",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from bot_orch.eventlog.stores.open import is_url
     from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
     from bot_orch.eventlog.stores.postgres.connect import prepare
+    from bot_orch.eventlog.stores.postgres.timing import split
     from bot_orch.service.config.documents import ConfigFile
 
     file = ConfigFile(arguments.config)
@@ -67,50 +69,75 @@ def run(arguments: argparse.Namespace) -> int:
     prepare(database)
     with closing(PostgresConfigs(database)) as store:
         if arguments.list:
-            return _list(store)
+            return _list(store, split(database).timing.lease_s)
         return _apply(file, store, arguments)
 
 
 def _apply(file: Any, store: Any, arguments: argparse.Namespace) -> int:
     from bot_orch.eventlog.stores.postgres.timing import split
-    from bot_orch.eventlog.versions import living
-    from bot_orch.service.config.documents import differences, named_all
-    from bot_orch.service.configuring.applying import apply_document, check_here, earlier, restarts_for
+    from bot_orch.service.config.documents import differences, digest_of_document, named_all, revision_of
+    from bot_orch.service.configuring import FIXED, check_file, whoami
 
-    rollback, current, lease_s = arguments.rollback, store.current(), split(file.database()).timing.lease_s
-    document = file.text()
-    if rollback is not None:
-        document = earlier(store, None if rollback == _PREVIOUS else rollback).document
-    unset, processes = check_here(file, document), living(store.processes(), lease_s)
-    if unset is not None and not processes:
-        problem = f"needs the environment variable {unset}, and no process runs that could check it"
-        raise InvalidInputError("config", problem, f"set {unset}, or start a process")
+    current, document = store.current(), file.text()
+    if arguments.rollback is not None:
+        document = _earlier(store, None if arguments.rollback == _PREVIOUS else arguments.rollback)
+    check_file(file, document)
     found = [] if current is None else differences(current.document, document)
     if current is not None and not found:
         print(f"version {current.number} is in force and says the same; nothing to do")  # noqa: T201
         return 0
-    after = "the first version" if current is None else f"after version {current.number}: {named_all(found)}"
-    print(after)  # noqa: T201
-    if unset is not None:
-        print(f"not checked here, {unset} is not set; the processes check it")  # noqa: T201
+    print("the first version" if current is None else f"after version {current.number}: {named_all(found)}")  # noqa: T201
     if arguments.dry_run:
-        print(f"dry run: nothing was proposed to {len(processes)} living process(es)")  # noqa: T201
+        print("dry run: nothing was applied")  # noqa: T201
         return 0
-    done = apply_document(store, document, lease_s=lease_s, say=print)
-    print(f"version {done.version.number} adopted; {done.running} of {done.living} process(es) run it")  # noqa: T201
-    if restarts := restarts_for(found):
+    version = store.add(document, digest_of_document(document), revision_of(document), by=whoami())
+    print(f"version {version.number} applied", flush=True)  # noqa: T201
+    status = _wait(store, version.number, split(file.database()).timing.lease_s)
+    if restarts := sorted({each.setting.partition(".")[0] for each in found} & set(FIXED)):
         print(f"needs a restart: {', '.join(restarts)}")  # noqa: T201
-    return 0
+    return status
 
 
-def _list(store: Any) -> int:
+def _wait(store: Any, number: int, lease_s: float) -> int:
+    """Wait until every process runs a version or says why it cannot; 1 if one cannot."""
+    import time
+
+    end = time.monotonic() + lease_s + _PATIENCE_S
+    while True:
+        here = store.members(lease_s)
+        behind = [each for each in here if each.config < number]
+        if all(each.problem for each in behind) or time.monotonic() > end:
+            break
+        time.sleep(_LOOK_S)
+    print(f"{len(here) - len(behind)} of {len(here)} process(es) run it")  # noqa: T201
+    for each in behind:
+        reason = each.problem or "it has not answered yet"
+        print(f"{each.name} goes on with version {each.config}: {reason}")  # noqa: T201
+    return 1 if behind else 0
+
+
+def _earlier(store: Any, number: int | None) -> str:
+    """The document to go back to: that of a version, or the last that differs from the one in force."""
+    from bot_orch.service.config.documents import differences
+
+    known = store.history()
+    if number is None:
+        found = next((each for each in known[1:] if differences(each.document, known[0].document)), None)
+    else:
+        found = next((each for each in known if each.number == number), None)
+    if found is None:
+        numbers = ", ".join(str(each.number) for each in reversed(known)) or "none"
+        what = "there is no earlier version" if number is None else f"there is no version {number}"
+        raise InvalidInputError("--rollback", what, f"versions: {numbers}")
+    return str(found.document)
+
+
+def _list(store: Any, lease_s: float) -> int:
     for each in store.history():
-        problem = f"  {each.problem}" if each.problem else ""
-        print(f"{each.number:>7}  {each.status:<8}  {each.at}  {each.digest}  {each.by}{problem}")  # noqa: T201
-    for each in store.processes():
-        said = each.said
-        problem = f"; cannot prepare version {said.prepared}: {said.problem}" if said.problem else ""
-        print(f"{each.name}: version {said.config}, heard of {each.silent_s:.1f} s ago{problem}")  # noqa: T201
+        print(f"{each.number:>7}  {each.at}  {each.digest}  {each.by}")  # noqa: T201
+    for each in store.members(lease_s):
+        problem = f"; cannot run the newest: {each.problem}" if each.problem else ""
+        print(f"{each.name}: version {each.config}{problem}")  # noqa: T201
     return 0
 
 

@@ -17,8 +17,7 @@ _DESCRIPTION = """\
 Let a running service read its configuration file again. Agents, prices, rules, the router, tokens and log_level change
 between two requests; none in flight is dropped. A file with a mistake is refused in one line, and the old configuration
 goes on. Changes of database, listen, queue and limits are named: they need a restart. SIGHUP does the same. On
-PostgreSQL a reload reads the settings of this process alone again (log_level, the variables of tokens); the others are
-shared, and bot-orch apply changes them.
+PostgreSQL the file becomes the next version for all processes; one that is an earlier version is refused.
 
 The token, with the scope admin, is in BOT_ORCH_TOKEN. Variables that the file names are those of the service."""
 _EXAMPLE = """\

@@ -10,8 +10,8 @@ _DESCRIPTION = """\
 Serve decisions, feedback, whole rounds and an OpenAI-compatible gateway over HTTP. Acknowledged events are on disk; a
 restart continues from the same state. SIGHUP (or bot-orch reload) applies a changed FILE, SIGTERM drains and stops.
 
-On PostgreSQL the configuration is shared: the first start stores it, and a start with another FILE is refused.
-bot-orch apply changes it for all processes."""
+On PostgreSQL the configuration is shared. A start with a changed FILE applies it to all processes. A start with an
+earlier one uses the stored version and says so, unless the revision in FILE is higher."""
 _EXAMPLE = """\
 examples:
   bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--stored",
         action="store_true",
-        help="on PostgreSQL: start with the configuration in force; FILE only has to say database and listen",
+        help="on PostgreSQL: start with the stored configuration; FILE only has to say database and listen",
     )
     parser.set_defaults(run=run)
 
@@ -46,14 +46,14 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.service.config.documents import ConfigFile
-    from bot_orch.service.configuring.start import agreed
+    from bot_orch.service.configuring import starting
     from bot_orch.service.server import serve
 
     file = ConfigFile(arguments.config, host=arguments.host, port=arguments.port)
-    config, versions = agreed(file, stored=arguments.stored)
+    config, stored = starting(file, stored=arguments.stored)
 
     def say(address: str) -> None:
-        version = "" if versions is None else f", version {versions.version.number} of the configuration"
+        version = "" if stored is None else f", version {stored.version.number} of the configuration"
         print(f"bot-orch: {address}{version}", flush=True)  # noqa: T201
 
-    return serve(config, file.read, say, versions=versions, workers=arguments.workers)
+    return serve(config, file.read, say, stored=stored, workers=arguments.workers)

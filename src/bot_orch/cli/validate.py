@@ -52,8 +52,8 @@ def validated(path: Path, *, host: str | None = None, port: int | None = None) -
 
     from bot_orch.service.build import check
     from bot_orch.service.config.documents import ConfigFile
+    from bot_orch.service.configuring import ADD_TOKENS
     from bot_orch.service.doctor import obstacles
-    from bot_orch.service.reloading import ADD_TOKENS
     from bot_orch.service.web.auth import Gate
 
     file = ConfigFile(path, host=host, port=port)

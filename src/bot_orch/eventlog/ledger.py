@@ -48,7 +48,7 @@ from bot_orch.eventlog.snapshots.folder import PieceFolder
 from bot_orch.eventlog.snapshots.manifest import Manifest, manifest_of
 from bot_orch.eventlog.snapshots.restore import restored
 from bot_orch.eventlog.spending import Spending
-from bot_orch.policies.choice import draw
+from bot_orch.numerics.choice import draw
 from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
 

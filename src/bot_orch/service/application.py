@@ -21,14 +21,13 @@ from bot_orch.service.api.tasks import resume
 from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.cluster.sharing import UsageSharing
 from bot_orch.service.config import Config
-from bot_orch.service.configuring.adopting import ConfiguredService
+from bot_orch.service.configuring import LiveConfig, StoredConfig
 from bot_orch.service.contracts import StartCancelledError
 from bot_orch.service.dashboard.routes import dashboard_pages
 from bot_orch.service.judging.bench import open_bench
 from bot_orch.service.people.pages import queue_pages
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.desk import open_queue
-from bot_orch.service.reloading import Reloader
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.app import asgi_app, change_door, open_doors, served
 from bot_orch.service.web.auth import Gate
@@ -75,21 +74,19 @@ def make_app(
     *,
     read: Callable[[], Config] | None = None,
     cluster: Cluster | None = None,
-    versions: ConfiguredService | None = None,
+    stored: StoredConfig | None = None,
 ) -> Starlette:
     """The application around a runtime and its peers; starting and stopping it starts and stops them.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload; ``versions`` are those of a configuration that several processes share. ``cluster`` are the other processes
-    that serve routers of the service.
+    reload; ``stored`` are the versions of a configuration on PostgreSQL. ``cluster`` are the other processes that serve
+    routers of the service.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         here = [each for each in runtime.routers.values() if not each.away]
         try:
-            if versions is not None:
-                await versions.join()
             runtime.open_reports()
             for each in here:
                 await asyncio.to_thread(each.open)  # a server may take its time
@@ -99,8 +96,6 @@ def make_app(
             app.state.failure = error
             for each in (*here, runtime):
                 await each.stop()
-            if versions is not None:
-                await versions.leave()
             raise
         sharing = None if cluster is None else _share_usage(runtime, cluster)
         loading = [asyncio.create_task(_load(app, each), name="load") for each in here]  # 503 meanwhile
@@ -111,8 +106,8 @@ def make_app(
                 await cluster.leave()
             await doors.drained()
             await asyncio.gather(*(each.stop() for each in {*runtime.routers.values(), runtime}))
-            if versions is not None:
-                await versions.leave()
+            if live is not None:
+                await live.close()
             await asyncio.gather(*loading)
             if sharing is not None:
                 await sharing.stop()
@@ -125,14 +120,13 @@ def make_app(
     app = asgi_app(_routes(site), lifespan, runtime)
     doors = _Doors(app, site, cluster)
     doors.open()
-    if versions is not None:
-        versions.attach(runtime, site.gate, doors)
-    elif read is not None:
-        reload = Reloader(runtime, site.gate, read, routers=doors, environment=environment)
-        for each in runtime.routers.values():
-            each.reload = reload
+    live = None
+    if stored is not None or read is not None:
+        options: Any = {"add": doors.add, "remove": doors.remove, "environment": environment}
+        live = LiveConfig(runtime, site.gate, read=read, stored=stored, **options)
+        if cluster is not None and stored is not None:
+            cluster.configured = live.seen
     app.state.runtime, app.state.failure, app.state.stop = runtime, None, None
-    app.state.versions = versions
     return app
 
 
@@ -216,7 +210,7 @@ class _Doors:
     def _made(self, config: Config, **options: Any) -> Runtime:
         main = self._site.runtime
         new = make_runtime(config, clock=main.clock, **options)
-        new.peers, new.usage, new.reload, new.versions = main.peers, main.usage, main.reload, main.versions
+        new.peers, new.usage, new.reload, new.prepare = main.peers, main.usage, main.reload, main.prepare
         known = main.routers.get(config.name)
         new.version = 0 if known is None else known.version
         new.traces, new.access, new.neighbours = main.traces, main.access, main.neighbours

@@ -134,7 +134,9 @@ def _reward(spec: dict[str, Any]) -> RewardModel:
     try:
         return reward_from_spec(spec)
     except TypeError as error:
-        raise InvalidInputError("config.router.reward", f"is malformed ({error})", "see docs/operating.md") from error
+        raise InvalidInputError(
+            "config.router.reward", f"is malformed ({error})", "see docs/reference/settings.md"
+        ) from error
 
 
 def _alignment(settings: AlignmentConfig) -> Alignment:
@@ -166,9 +168,9 @@ def _part(values: dict[str, Any], type_: type[T], where: str) -> T:
     try:
         return msgspec.convert(values, type_)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(where, str(error), "see docs/operating.md") from None
+        raise InvalidInputError(where, str(error), "see docs/reference/settings.md") from None
     except ValueError as error:
-        raise InvalidInputError(where, str(error), "see docs/operating.md") from None
+        raise InvalidInputError(where, str(error), "see docs/reference/settings.md") from None
 
 
 class _NoQueue:

@@ -23,6 +23,6 @@ def gauges_of(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]
         "bot_orch_open_tasks": [({}, float(len(ledger.tasks)))],
         "bot_orch_spent_last_day_usd": [({}, ledger.spending.within(writer.now_us(), 86_400.0))],
         "bot_orch_circuit_state": circuit,
-        **({"bot_orch_config_version": [({}, float(runtime.version))]} if runtime.versions is not None else {}),
+        **({"bot_orch_config_version": [({}, float(runtime.version))]} if runtime.version else {}),
         "bot_orch_calls_in_flight": [({"agent": n}, float(g.view().in_flight)) for n, g in runtime.guards.items()],
     }

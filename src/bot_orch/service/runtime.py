@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from bot_orch.agents.base import Attempt, CallReply, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
+from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.eventlog.events import AttemptEnded, Controlled, DecisionMade, Event, FeedbackGiven, Noted
 from bot_orch.eventlog.ledger import Ledger
 from bot_orch.eventlog.log import Log
 from bot_orch.eventlog.reconfigure import change_to
-from bot_orch.eventlog.rollout import CANARY_ENDED, CANARY_STARTED
+from bot_orch.eventlog.rollout import CANARY_ENDED, CANARY_STARTED, CONFIG_REF, CONFIG_VERSION
 from bot_orch.eventlog.snapshots.folder import PieceFolder
 from bot_orch.eventlog.stores.open import open_log
 from bot_orch.eventlog.stores.postgres.log import PostgresLog
@@ -46,7 +46,7 @@ from bot_orch.service.sweeping import sweep_forever
 from bot_orch.service.warming import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
-__all__ = ["ConfigVersions", "Runtime", "digest_of"]
+__all__ = ["Runtime", "digest_of"]
 
 _log = logging.getLogger("bot_orch.service")
 _HEALTH = "health of "
@@ -56,18 +56,6 @@ _LOADED_S, _LOOK_S = 5.0, 0.02
 def digest_of(body: bytes | bytearray) -> bytes:
     """A digest that tells a repeated request from another one with the same key."""
     return hashlib.blake2b(body, digest_size=16).digest()
-
-
-class ConfigVersions(Protocol):
-    """The versions of a configuration that processes share, as the runtime of a router needs them."""
-
-    async def settle_in(self, runtime: Runtime) -> None:
-        """Give a router the settings of a version that is not older than the one in its log."""
-        ...
-
-    def sign(self, runtime: Runtime) -> Group | None:
-        """Log the version that takes effect, if the log does not name it yet."""
-        ...
 
 
 class Runtime:
@@ -123,8 +111,8 @@ class Runtime:
         self.comparison: object = None  # of the arms of a test, as far as the log was read for it
         self.on_trial: tuple[AgentConfig, ...] = ()
         self.shadows: dict[str, float] = {}
-        self.versions: ConfigVersions | None = None  # of a configuration that several processes share
-        self.version = 0
+        self.prepare: Callable[[Runtime], Awaitable[None]] | None = None  # gives it the newest settings, at its start
+        self.version = 0  # of a stored configuration
 
     @property
     def routers(self) -> Mapping[str, Runtime]:
@@ -216,15 +204,12 @@ class Runtime:
         self._writer = await asyncio.to_thread(job)
         self._writer.start()
         await self._save_long_tail()
-        if self.versions is not None:
-            await self.versions.settle_in(self)
-        router = self.ledger.router if self.ledger.configured else None
-        change = change_to(router, make_orchestrator(self.config), self.ledger.engine)
-        group = None if change is None else self.writer.stage(self.writer.stamp(), change, "")
-        if self.versions is not None:
-            group = self.versions.sign(self) or group
+        if self.prepare is not None:
+            await self.prepare(self)
+        group = self.log_settings(make_orchestrator(self.config))
         if group is not None:
             await group.durable()
+        self.writer.rebuilt.subscribe(lambda: self.background.start("settings", self._log_settings_again()))
         self.usage.track(self.config.tokens, self.config.tenants)
         self.used = await asyncio.to_thread(self.usage.recall, self.config.name, self._log, self.writer.now_us())
         self.writer.staged.subscribe(self.used.take)
@@ -239,16 +224,29 @@ class Runtime:
         self.loaded = True
         _log.info("started", extra={"fields": {"seq": self.ledger.seq, "agents": list(self.ledger.router.agents)}})
 
-    def guards_for(self, config: Config, ready: Mapping[str, Guard] | None = None) -> dict[str, Guard]:
-        """The guarded agents of a configuration; those whose settings are the current ones stay as they are.
+    def log_settings(self, wanted: Orchestrator) -> Group | None:
+        """Log a change of the router, and the version of the configuration, if the log does not name them."""
+        router = self.ledger.router if self.ledger.configured else None
+        change = change_to(router, wanted, self.ledger.engine)
+        group = None if change is None else self.writer.stage(self.writer.stamp(), change, "")
+        if self.version and self.ledger.rollout.config != self.version:
+            note = Noted(CONFIG_VERSION, CONFIG_REF, {"version": self.version})
+            group = self.writer.stage(self.writer.stamp(), note, CONFIG_REF)
+        return group
 
-        ``ready`` are guards that were made for this configuration before.
-        """
+    async def _log_settings_again(self) -> None:
+        """After the log was folded again: its end may be lost, or hold a change that was undone here."""
+        while self.writer.failed is not None:
+            await asyncio.sleep(_LOOK_S)
+        self.log_settings(make_orchestrator(self.config))
+
+    def guards_for(self, config: Config) -> dict[str, Guard]:
+        """The guarded agents of a configuration; those whose settings are the current ones stay as they are."""
         known = {agent.id: agent for agent in self.config.agents if agent.id in self.guards}
         return {
             agent.id: self.guards[agent.id]
             if agent.id in known and called_alike(known[agent.id], agent)
-            else (ready or {}).get(agent.id) or make_guard(agent, queue=self.queue, observer=self.on_attempt)
+            else make_guard(agent, queue=self.queue, observer=self.on_attempt)
             for agent in config.agents
         }
 

@@ -24,18 +24,15 @@ from bot_orch.service.cluster.members import Cluster, FixedCluster
 from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.cluster.workers import serve_workers
 from bot_orch.service.config import Config
-from bot_orch.service.config.documents import ConfigDiffersError
-from bot_orch.service.configuring.adopting import ConfiguredService
-from bot_orch.service.configuring.start import agreed
+from bot_orch.service.configuring import StoredConfig, check_exposed, starting
 from bot_orch.service.logs import configure_logs
-from bot_orch.service.reloading import check_exposed
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["make_server", "one_reason", "serve"]
 
 _WAIT_S = 5.0  # for a router that starts or moves
 _AFTER_GRACE_S, _LONGEST_WAIT_S = 2.0, 30.0  # for the next owner, if the last one used its whole grace
-_STARTS = 5  # with the version in force, if it changes meanwhile
+_log = logging.getLogger("bot_orch.service")
 
 
 def make_server(
@@ -44,14 +41,13 @@ def make_server(
     environment: Mapping[str, str] | None = None,
     read: Callable[[], Config] | None = None,
     worker: WorkerPost | None = None,
-    versions: ConfiguredService | None = None,
+    stored: StoredConfig | None = None,
     **options: Any,
 ) -> Any:
     """A uvicorn server; ``options`` are those of :class:`bot_orch.service.runtime.Runtime`.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload; ``versions`` are those of a configuration that several processes share. A ``worker`` serves some of the
-    routers.
+    reload; ``stored`` are the versions of a configuration on PostgreSQL. A ``worker`` serves some of the routers.
     """
     try:
         import uvicorn
@@ -61,7 +57,7 @@ def make_server(
         raise MissingExtraError("the service", "service") from error
     check_exposed(config)
     runtime, cluster = _make_runtimes(config, worker, **options)
-    app = make_app(runtime, environment, read=read, cluster=cluster, versions=versions)
+    app = make_app(runtime, environment, read=read, cluster=cluster, stored=stored)
     settings = uvicorn.Config(
         app,
         host=config.listen.host,
@@ -118,22 +114,15 @@ def serve(
     say: Callable[[str], None],
     *,
     workers: int = 1,
-    versions: ConfiguredService | None = None,
+    stored: StoredConfig | None = None,
 ) -> int:
     """Serve until a signal; the exit status. ``say`` gets the address once the log is held and the port is open."""
     if workers != 1:
         configure_logs(config.log_level)  # the parent says what becomes of its workers
         announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")  # noqa: E731
-        run = partial(_run, config, read, versions=versions)
+        run = partial(_run, config, read, stored=stored)
         return serve_workers(workers, config, run=run, announce=announce)
-    for _ in range(_STARTS):
-        try:
-            return _run(config, read, None, say=say, versions=versions)
-        except ConfigDiffersError:  # another version was adopted while this process started
-            if versions is None or not versions.stored:
-                raise
-            config, versions = agreed(versions.file, stored=True)
-    return _run(config, read, None, say=say, versions=versions)
+    return _run(config, read, None, say=say, stored=stored)
 
 
 def _run(
@@ -142,16 +131,18 @@ def _run(
     worker: WorkerPost | None,
     *,
     say: Callable[[str], None] | None = None,
-    versions: ConfiguredService | None = None,
+    stored: StoredConfig | None = None,
 ) -> int:
-    if worker is not None and versions is not None:  # the version may have changed since the parent was started
-        config, versions = agreed(versions.file, stored=True)
+    if worker is not None and stored is not None:  # the version may have changed since the parent was started
+        config, stored = starting(stored.file, stored=True)
     configure_logs(config.log_level)
+    if stored is not None and stored.notice:
+        _log.warning("starts with the stored configuration", extra={"fields": {"detail": stored.notice}})
     # Thousands of pending decisions stay in memory; a full garbage collection over them would stall answers.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    server = make_server(config, read=read, worker=worker, versions=versions)
+    server = make_server(config, read=read, worker=worker, stored=stored)
     if say is not None:
         server.announce = lambda port: say(f"http://{config.listen.host}:{port} ({hidden(config.database)})")
     elif worker is not None:

@@ -8,7 +8,7 @@ STARTER = """\
 version: 1
 
 # The log: one SQLite file (beside this one), or :memory: to forget everything at the end. Several processes share one
-# in PostgreSQL: postgresql://user:${DATABASE_PASSWORD}@host:5432/name; see docs/replicas.md.
+# in PostgreSQL: postgresql://user:${DATABASE_PASSWORD}@host:5432/name; see docs/how-to/postgresql.md.
 database: bot-orch.sqlite
 
 listen:

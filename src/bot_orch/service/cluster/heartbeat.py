@@ -78,6 +78,7 @@ class HeartbeatThread(threading.Thread):
         self._held: dict[int, int] = {}
         self.loads: Mapping[int, float] = {}
         self.address = ""
+        self.config, self.problem = 0, ""  # the version of the configuration that runs here, and why not the newest
         self.told: Callable[[str], None] | None = None  # takes messages of other processes, in this thread
         self.answered = elapsed_s()  # when the rest of the process has last taken a beat
 
@@ -129,7 +130,7 @@ class HeartbeatThread(threading.Thread):
         try:
             renewed = {stream: (epoch, self.loads.get(stream, 0.0)) for stream, epoch in held.items()}
             ours_us = self._clock.now_us()
-            view = self._table.beat(self.address, renewed)
+            view = self._table.beat(self.address, renewed, config=self.config, problem=self.problem)
         except Exception as error:  # whatever the driver raises: the next beat tries again
             self._table.close()
             self._failed(error)

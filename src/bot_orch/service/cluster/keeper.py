@@ -103,6 +103,7 @@ class OwnerCluster:
         self._view = LeaseView({}, {})
         self._meter = LoadMeter(tau_s=lease_s)
         self.heard: Callable[[bytes], None] | None = None
+        self.configured: Callable[[int], tuple[int, str]] | None = None
 
     @property
     def held(self) -> Mapping[str, Claimed]:
@@ -273,6 +274,8 @@ class OwnerCluster:
             mine = lease is not None and (lease.owner, lease.epoch) == (self._table.id, claimed.epoch)
             if not mine and beat.held.get(claimed.stream) == claimed.epoch and name not in self._busy:
                 self._begin(name, self._lose(name))
+        if self.configured is not None and not self._leaving:
+            self._thread.config, self._thread.problem = self.configured(beat.view.config)
         self._measure(self._thread)
         self._publish()
         self._heed_clock(beat.ahead_s)

@@ -34,7 +34,12 @@ class RouterDoors(Protocol):
 
 
 class Cluster(UsageWire, Protocol):
-    """The processes of a service, as the application needs them."""
+    """The processes of a service, as the application needs them.
+
+    ``configured`` takes the number of the newest configuration; the one that this process runs, and why it is not that.
+    """
+
+    configured: Callable[[int], tuple[int, str]] | None
 
     @property
     def switchboard(self) -> Switchboard:
@@ -95,6 +100,7 @@ class FixedCluster:
         switchboard: Switchboard,
     ) -> None:
         self._mail = mail
+        self.configured: Callable[[int], tuple[int, str]] | None = None
         self.heard: Callable[[bytes], None] | None = None
         self._assignment, self._own, self._sockets, self.switchboard = assignment, own, sockets, switchboard
         self._doors: RouterDoors | None = None

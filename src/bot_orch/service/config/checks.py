@@ -158,7 +158,9 @@ def _check_one(config: Config) -> None:
         if (token.env is None) == (token.sha256 is None):
             raise InvalidInputError(f"config.tokens[{index}]", "needs one of env and sha256", "keep exactly one")
         if token.sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", token.sha256):
-            raise InvalidInputError(f"config.tokens[{index}].sha256", "is not 64 hex digits", "see docs/operating.md")
+            raise InvalidInputError(
+                f"config.tokens[{index}].sha256", "is not 64 hex digits", "see docs/how-to/serve.md"
+            )
     for index, hook in enumerate(config.webhooks):
         if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", hook.url):
             where = f"config.webhooks[{index}].url"

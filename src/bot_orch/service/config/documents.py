@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.versions import ConfigVersion
 from bot_orch.service.config.checks import check_config
 from bot_orch.service.config.reading import load_config, parsed, placed, typed
 from bot_orch.service.config.settings import Config
@@ -25,17 +24,17 @@ from bot_orch.strict import read_text
 
 __all__ = [
     "LOCAL",
-    "ConfigDiffersError",
     "ConfigFile",
     "SettingDifference",
     "differences",
-    "differs",
     "digest_of_document",
     "named_all",
+    "revision_of",
 ]
 
 #: Settings of one process; all others are shared.
 LOCAL = (
+    "revision",
     "listen",
     "database",
     "access_log",
@@ -50,10 +49,6 @@ _IDENTITY = {"agents": "id", "judges": "name", "tokens": "name"}
 _RANKED = frozenset({"judges"})
 _MOST_NAMED = 8
 _NOWHERE = object()
-
-
-class ConfigDiffersError(InvalidInputError):
-    """A process has another configuration than the one in force."""
 
 
 class SettingDifference(NamedTuple):
@@ -119,6 +114,12 @@ def digest_of_document(document: str) -> str:
     return hashlib.blake2b(found.encode(), digest_size=6).hexdigest()
 
 
+def revision_of(document: str) -> int:
+    """The ``revision`` of a document: a higher one is applied although its settings were in force before."""
+    found = parsed(document).get("revision", 0)
+    return found if isinstance(found, int) else 0
+
+
 def differences(old: str, new: str) -> list[SettingDifference]:
     r"""Shared settings in which two documents differ; values that are only written down differently are equal.
 
@@ -140,14 +141,6 @@ def named_all(found: list[SettingDifference]) -> str:
     """The differences in one line."""
     more = len(found) - _MOST_NAMED
     return ", ".join(str(each) for each in found[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def differs(file: ConfigFile, version: ConfigVersion, found: list[SettingDifference]) -> ConfigDiffersError:
-    """Why a process with this file does not start beside others, and what can be done."""
-    applied = f"version {version.number}, applied {version.at} by {version.by}"
-    problem = f"{file.path} is not the configuration in force ({applied}): {named_all(found)}"
-    remedy = f"'bot-orch apply {file.path}' makes it the next version, 'serve --stored' starts with version"
-    return ConfigDiffersError("config", problem, f"{remedy} {version.number}")
 
 
 class _AsWritten(Mapping[str, str]):

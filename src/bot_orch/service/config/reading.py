@@ -129,7 +129,7 @@ def _refuse_turns(document: dict[str, Any]) -> None:
     cluster = document.get("cluster")
     if isinstance(cluster, dict) and "serve" in cluster:
         problem = "is no longer a setting: on PostgreSQL every router has one owner at a time"
-        raise InvalidInputError("config.cluster.serve", problem, "remove it; see docs/replicas.md")
+        raise InvalidInputError("config.cluster.serve", problem, "remove it; see docs/how-to/postgresql.md")
 
 
 def _with_both(document: dict[str, Any]) -> dict[str, Any]:

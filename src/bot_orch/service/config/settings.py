@@ -379,6 +379,7 @@ class Config(_Part, frozen=True, kw_only=True):
 
     version: Literal[1]
     agents: tuple[AgentConfig, ...]
+    revision: Annotated[int, msgspec.Meta(ge=0)] = 0
     database: str = "bot-orch.sqlite"
     listen: ListenConfig = ListenConfig()
     tokens: tuple[TokenConfig, ...] = ()

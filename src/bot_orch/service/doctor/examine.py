@@ -54,7 +54,7 @@ def examine(
         yield failed("configuration", f"{field}: {error.problem}", error.remedy)
         return
     except (BotOrchError, OSError) as error:
-        yield failed("configuration", f"{file}: {error}", "see docs/operating.md")
+        yield failed("configuration", f"{file}: {error}", "see docs/reference/settings.md")
         return
     count = sum(len(part.agents) for part in config.split().values())
     yield ok("configuration", f"{file}: {count} agent{'s' if count != 1 else ''}, policy {config.router.policy}")

@@ -12,13 +12,13 @@ from bot_orch.eventlog.stores.open import is_url
 from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
 from bot_orch.eventlog.stores.postgres.connect import driver
 from bot_orch.service.config import Config
-from bot_orch.service.config.documents import ConfigFile, differences, differs
+from bot_orch.service.config.documents import ConfigFile, differences, digest_of_document, named_all, revision_of
+from bot_orch.service.configuring import check_exposed, superseded_by
 from bot_orch.service.doctor.database import DatabaseSeen, see_database
 from bot_orch.service.doctor.findings import CheckFinding, failed, warning
 from bot_orch.service.doctor.port import check_port
 from bot_orch.service.objective import dollar_weight, idle_prices, idle_weight, wanted_weights
 from bot_orch.service.operations.tracing import check_traces
-from bot_orch.service.reloading import check_exposed
 
 __all__ = ["objective_findings", "obstacles", "port_findings", "setting_findings", "version_findings"]
 
@@ -26,8 +26,7 @@ __all__ = ["objective_findings", "obstacles", "port_findings", "setting_findings
 def obstacles(config: Config, file: ConfigFile) -> Iterator[CheckFinding]:
     """All that would stop ``serve`` with a valid file, without asking endpoints.
 
-    That another configuration is in force is a warning: ``apply`` takes the file all the same. So are prices and
-    weights that do not steer.
+    That another configuration is in force is a warning. So are prices and weights that do not steer.
     """
     seen = [see_database(part.database) for part in config.split().values()]
     found = [*setting_findings(config), *(each for database in seen for each in database.findings)]
@@ -89,13 +88,16 @@ def version_findings(config: Config, file: ConfigFile) -> Iterator[CheckFinding]
         return
     try:
         with closing(PostgresConfigs(config.database)) as store:
-            version = store.current()
+            version, text = store.current(), file.text()
+            newer = store.superseded(digest_of_document(text), revision_of(text))
     except (BotOrchError, driver().Error):
         return  # no log yet
-    changed = [] if version is None else differences(version.document, file.text())
-    if version is not None and changed:
-        error = differs(file, version, changed)
-        yield warning("configuration", error.problem, error.remedy)
+    if newer is not None:
+        problem, _, remedy = superseded_by(file, newer).partition("; ")
+        yield warning("configuration", problem, remedy)
+    elif version is not None and (changed := differences(version.document, text)):
+        problem = f"{file.path} is not version {version.number}, which is in force: {named_all(changed)}"
+        yield warning("configuration", problem, "a start with it, or 'bot-orch apply', makes it the next version")
 
 
 def _unwritable(path: Path) -> str:

@@ -32,7 +32,7 @@ class ImplicitSettings:
     window_s
         How long after an answer its signals count.
     good
-        The value if the window passes without a signal: a default reward, see ``docs/judges.md``.
+        The value if the window passes without a signal: a default reward, see ``docs/how-to/judges.md``.
     retried
         The same conversation was sent again.
     empty, truncated

@@ -75,7 +75,7 @@ def judge_settings(judge: JudgeConfig) -> JudgeSettings:
     try:
         found: Any = msgspec.convert(values, kind)
     except (msgspec.ValidationError, ValueError) as error:
-        raise InvalidInputError(f"{where}.settings", str(error), "see docs/judges.md") from None
+        raise InvalidInputError(f"{where}.settings", str(error), "see docs/how-to/judges.md") from None
     settings: JudgeSettings = found
     return settings
 

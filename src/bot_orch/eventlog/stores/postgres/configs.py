@@ -1,32 +1,40 @@
-"""Versions of the configuration in PostgreSQL, and the processes that run them."""
+"""Versions of the configuration in PostgreSQL, and which one each process runs."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from bot_orch.eventlog.stores.postgres.connect import connect, driver, reaching
 from bot_orch.eventlog.stores.sqlfiles import queries
-from bot_orch.eventlog.versions import (
-    ADOPTED,
-    PROPOSED,
-    ConfigVersion,
-    Decide,
-    ProcessSeen,
-    ProcessSelf,
-    ProposalPendingError,
-    ProposalVerdict,
-)
 
-__all__ = ["PostgresConfigs"]
+__all__ = ["ConfigMember", "ConfigVersion", "PostgresConfigs"]
 
 _Q = queries("postgres_config")
 
 
+class ConfigVersion(NamedTuple):
+    """One version: its document as it was written; ``at`` is when it was applied, as text."""
+
+    number: int
+    document: str
+    digest: str
+    revision: int
+    by: str
+    at: str
+
+
+class ConfigMember(NamedTuple):
+    """A process with a recent heartbeat: the version that it runs, and why it cannot run the newest one."""
+
+    name: str
+    config: int
+    problem: str
+
+
 class PostgresConfigs:
-    """See :class:`bot_orch.eventlog.versions.ConfigStore`; for one thread at a time.
+    """The versions of one schema, over a connection of its own; for one thread at a time.
 
     Parameters
     ----------
@@ -37,84 +45,38 @@ class PostgresConfigs:
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection: Any = None
-        self._ended = threading.Event()
-
-    def abort(self) -> None:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
-        self._ended.set()
 
     def current(self) -> ConfigVersion | None:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
-        return self._one("current")
-
-    def proposal(self) -> ConfigVersion | None:
-        """The open proposal."""
-        return self._one("proposal")
+        """The version in force: the newest."""
+        return next(iter(self.history(1)), None)
 
     def history(self, most: int = 1000) -> list[ConfigVersion]:
         """All versions, the newest first."""
-        return [ConfigVersion(*found) for found in self._ask("history", most)]
+        return [ConfigVersion(*found) for found in self._run("history", most).fetchall()]
 
-    def first(self, document: str, digest: str, by: str) -> ConfigVersion:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
+    def superseded(self, digest: str, revision: int) -> ConfigVersion | None:
+        """The version in force if it has replaced this one: an earlier one with no higher revision."""
+        current = self.current()
+        if current is None or current.digest == digest or revision > current.revision:
+            return None
+        return current if self._run("known", digest).fetchone() is not None else None
+
+    def offer(self, document: str, digest: str, revision: int, *, by: str) -> ConfigVersion:
+        """Make a document the next version, unless it is in force or superseded; the version in force."""
         with self._alone():
-            found = self._one("current")
-            if found is None:
-                self._ask("add", document, digest, by, ADOPTED)
-                found = self._one("current")
-        assert found is not None  # noqa: S101  it was added
-        return found
+            current = self.current()
+            if current is not None and (current.digest == digest or self.superseded(digest, revision)):
+                return current
+            return self._add(document, digest, revision, by)
 
-    def propose(self, document: str, digest: str, by: str) -> ConfigVersion:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
+    def add(self, document: str, digest: str, revision: int, *, by: str) -> ConfigVersion:
+        """Make a document the next version."""
         with self._alone():
-            pending = self._one("proposal")
-            if pending is not None:
-                problem = f"version {pending.number} is being proposed by {pending.by}"
-                raise ProposalPendingError(f"config: {problem}; try again when it is adopted or refused")
-            self._ask("add", document, digest, by, PROPOSED)
-            found = self._one("proposal")
-        assert found is not None  # noqa: S101  it was added
-        return found
+            return self._add(document, digest, revision, by)
 
-    def join(self, name: str, known: int) -> tuple[int, ConfigVersion | None]:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
-        with self._alone():
-            found = self._one("current")
-            if found is None or found.number != known:
-                return 0, found
-            self._run("forget")
-            return int(self._ask("join", name, known, known)[0][0]), found
-
-    def beat(self, process: int, said: ProcessSelf, known: int, *, name: str) -> list[ConfigVersion]:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
-        self._run("beat", process, name, *said)
-        return [ConfigVersion(*found) for found in self._ask("newer", known)]
-
-    def settle(self, decide: Decide) -> ProposalVerdict | None:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
-        with self._alone():
-            proposal = self._one("proposal")
-            if proposal is None:
-                return None
-            found = decide(proposal, self.processes())
-            if found.status != PROPOSED:
-                self._run("decide", found.status, found.problem, proposal.number)
-            return found
-
-    def processes(self) -> list[ProcessSeen]:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
-        return [
-            ProcessSeen(id_, name, ProcessSelf(config, prepared, problem), silent_s)
-            for id_, name, config, prepared, problem, silent_s in self._ask("processes")
-        ]
-
-    def leave(self, process: int) -> None:
-        """See :class:`bot_orch.eventlog.versions.ConfigStore`."""
-        try:
-            self._run("leave", process)
-        finally:
-            self.close()
+    def members(self, lease_s: float) -> list[ConfigMember]:
+        """The processes that were heard of within ``lease_s``."""
+        return [ConfigMember(*found) for found in self._run("members", lease_s).fetchall()]
 
     def close(self) -> None:
         """Close the connection."""
@@ -123,9 +85,14 @@ class PostgresConfigs:
                 self._connection.close()
             self._connection = None
 
+    def _add(self, document: str, digest: str, revision: int, by: str) -> ConfigVersion:
+        self._run("add", document, digest, revision, by)
+        self._run("notify")
+        return self.history(1)[0]
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """A transaction beside which no other one changes versions or joins."""
+        """A transaction; no other process adds a version at the same time."""
         with reaching():
             try:
                 with self._open().transaction():
@@ -134,13 +101,6 @@ class PostgresConfigs:
             except driver().OperationalError:
                 self.close()
                 raise
-
-    def _one(self, query: str) -> ConfigVersion | None:
-        return next((ConfigVersion(*found) for found in self._ask(query)), None)
-
-    def _ask(self, query: str, *arguments: Any) -> list[Any]:
-        found: list[Any] = self._run(query, *arguments).fetchall()
-        return found
 
     def _run(self, query: str, *arguments: Any) -> Any:
         with reaching():
@@ -152,5 +112,5 @@ class PostgresConfigs:
 
     def _open(self) -> Any:
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, autocommit=True, ended=self._ended)
+            self._connection = connect(self._url, autocommit=True)
         return self._connection

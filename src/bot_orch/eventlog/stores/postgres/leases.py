@@ -41,11 +41,12 @@ class StreamLease(NamedTuple):
 
 
 class LeaseView(NamedTuple):
-    """All leases by stream, all living processes by number, and the time of the server."""
+    """All leases by stream, all living processes by number, the time of the server, the newest configuration."""
 
     leases: dict[str, StreamLease]
     processes: dict[int, LivingProcess]
     clock_us: int = 0
+    config: int = 0
 
 
 class Claimed(NamedTuple):
@@ -86,18 +87,25 @@ class LeaseTable:
             self._run("forget")
         return self.id
 
-    def beat(self, address: str, held: Mapping[int, tuple[int, float]]) -> LeaseView:
-        """Say that this process is alive, and renew its leases: (epoch, load) by number of stream."""
+    def beat(
+        self, address: str, held: Mapping[int, tuple[int, float]], *, config: int = 0, problem: str = ""
+    ) -> LeaseView:
+        """Say that this process is alive, and renew its leases: (epoch, load) by number of stream.
+
+        ``config`` is the version of the configuration that it runs, ``problem`` why it cannot run the newest one.
+        """
         with reaching(), self._open().pipeline():
-            beaten = self._run("beat", self.id, self.name, address)
+            beaten = self._run("beat", self.id, self.name, address, config, problem)
             if held:
                 epochs, loads = zip(*held.values(), strict=True)
                 self._run("renew", self.lease_s, list(held), list(epochs), list(loads), self.id)
             living, leases = self._run("living", self.lease_s), self._run("leases")
+            clock_us, newest = beaten.fetchone()
             return LeaseView(
                 {name: StreamLease(*rest) for name, *rest in leases.fetchall()},
                 {found[0]: LivingProcess(*found) for found in living.fetchall()},
-                int(beaten.fetchone()[0]),
+                int(clock_us),
+                int(newest),
             )
 
     def claim(self, name: str) -> Claimed | None:

@@ -5,7 +5,7 @@ SELECT fence(%s, %s)
 -- name: check_end
 SELECT check_end(%s, %s)
 -- name: owner
-SELECT o.name FROM leases AS l JOIN owners AS o ON o.id = l.owner WHERE l.stream = %s AND l.until > clock_timestamp()
+SELECT o.name FROM leases AS l JOIN members AS o ON o.id = l.owner WHERE l.stream = %s AND l.until > clock_timestamp()
 -- name: streams
 SELECT id, name FROM streams ORDER BY id
 -- name: make_stream

@@ -90,31 +90,24 @@ CREATE TABLE leases (
   load   DOUBLE PRECISION NOT NULL DEFAULT 0,
   heir   BIGINT
 );
--- The processes of the service, and where the others reach them.
-CREATE TABLE owners (
+-- The processes of the service: where the others reach them, the version of the configuration that each runs, and why
+-- it cannot run the newest one.
+CREATE TABLE members (
   id      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name    TEXT        NOT NULL,
   address TEXT        NOT NULL,
-  seen    TIMESTAMPTZ NOT NULL
+  seen    TIMESTAMPTZ NOT NULL,
+  config  BIGINT      NOT NULL DEFAULT 0,
+  problem TEXT        NOT NULL DEFAULT ''
 );
--- Versions of the configuration: proposed, then in force or refused.
+-- Versions of the configuration; the newest is in force.
 CREATE TABLE configs (
   version    BIGINT      PRIMARY KEY,
   document   TEXT        NOT NULL,
   digest     TEXT        NOT NULL,
+  revision   BIGINT      NOT NULL,
   applied_at TIMESTAMPTZ NOT NULL,
-  applied_by TEXT        NOT NULL,
-  status     TEXT        NOT NULL,
-  problem    TEXT        NOT NULL DEFAULT ''
-);
--- Processes that share a configuration: which version each runs, and which it has prepared or cannot prepare.
-CREATE TABLE configured (
-  id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name     TEXT        NOT NULL,
-  seen     TIMESTAMPTZ NOT NULL,
-  config   BIGINT      NOT NULL,
-  prepared BIGINT      NOT NULL,
-  problem  TEXT        NOT NULL DEFAULT ''
+  applied_by TEXT        NOT NULL
 );
 CREATE FUNCTION stream_key(stream INTEGER) RETURNS INTEGER LANGUAGE sql STABLE AS $$
   SELECT hashtext(CASE stream WHEN 1 THEN current_schema() ELSE current_schema() || ':' || stream END)

@@ -1,1 +1,0 @@
-"""The configuration that several processes share: proposed, prepared by all, adopted together."""
