@@ -1,4 +1,4 @@
-"""Tables of docs/benchmarks.md from folders that ``bot-orch arena`` has written.
+"""Tables of docs/evidence/benchmarks.md from folders that ``bot-orch arena`` has written.
 
     bot-orch arena --policies all --order both --at-most 2000 --out out/league
     bot-orch arena --policies auto auto-no-alignment auto-no-context auto-no-forgetting \

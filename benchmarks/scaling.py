@@ -3,7 +3,7 @@
 Cost per round is processor time of this process, so other work on the machine matters little. Rounds per second of a
 core are those of the processes that play them, on Ray and in a process pool, in the same run. Overhead per unit is
 measured with units that do nothing, beside Ray without us and a process pool without us. The tables at the end follow
-from the measured numbers; ``docs/scaling.md`` shows them.
+from the measured numbers; ``docs/evidence/scaling.md`` shows them.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bot_orch.core import pipeline
+from bot_orch.numerics.choice import softmax
+from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice
 from bot_orch.policies.bot import Bot
-from bot_orch.policies.choice import softmax
-from bot_orch.policies.estimators import Estimator, Mean
 from bot_orch.policies.registry import make_policy, register_policy
 from bot_orch.policies.uniform import Uniform
 from bot_orch.testing import policies as checks
@@ -161,6 +161,6 @@ def test_unobserved_rows_check_catches_an_update_of_all_rows(monkeypatch):
 
 
 def test_unobserved_rows_check_catches_a_position_shared_by_all_rows(monkeypatch):
-    monkeypatch.setattr("bot_orch.policies.estimators.np.ptp", lambda values: 0)
+    monkeypatch.setattr("bot_orch.numerics.estimators.np.ptp", lambda values: 0)
     with pytest.raises(AssertionError, match="decides differently beside rows"):
         checks.check_unobserved_rows(make_policy("sliding-window-ucb"))

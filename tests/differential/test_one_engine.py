@@ -22,7 +22,7 @@ from cells import (
 )
 
 from bot_orch.core.engine import Engine
-from bot_orch.policies.choice import with_floor
+from bot_orch.numerics.choice import with_floor
 
 GRID = list(itertools.product(SIGNALS, LAMBDAS, TIMINGS, POLICIES))
 #: Long streams and many agents: every signal, lambda, timing and policy occurs.
@@ -92,7 +92,7 @@ def test_control_native_units_are_caught():
 
 def test_control_a_floor_for_each_agent_is_caught(monkeypatch):
     live = one_by_one(CELL)
-    monkeypatch.setattr("bot_orch.policies.choice.with_uniform_share", with_floor)
+    monkeypatch.setattr("bot_orch.numerics.choice.with_uniform_share", with_floor)
     assert differences(CELL, one=live)
 
 

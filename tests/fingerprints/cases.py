@@ -11,7 +11,8 @@ from typing import Any
 from bot_orch import Agent, Labels, Orchestrator
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
-from bot_orch.policies.registry import from_spec
+from bot_orch.policies.base import reads_features
+from bot_orch.policies.registry import available_policies, from_spec, make_policy, to_spec
 from bot_orch.transport.geometries.bures import Bures
 from bot_orch.transport.geometries.labels import OrderedLabels, ZeroOneLabels
 from bot_orch.transport.geometries.scalars import Scalars
@@ -36,10 +37,7 @@ BURES = Bures(2, diagonal=False, clouds=True, shrinkage=0.0)
 
 @dataclass(frozen=True)
 class Case:
-    """One orchestrator and the world it meets.
-
-    ``floor`` is that of each eligible agent, as in 0.1.0; the run turns it into the share of all traffic it is now.
-    """
+    """One orchestrator and the world it meets."""
 
     policy: dict[str, Any]
     alignment: Callable[[], Alignment] | None = None
@@ -218,3 +216,7 @@ CASES: dict[str, Case] = {
     ),
     "exp-weights-iw": Case(policy("exp-weights-iw", eta=constant(0.1), ceiling=1.0, floor=0.01)),
 }
+for _name, _kind in available_policies().items():  # a policy without a case of its own plays with its defaults
+    if _kind.__module__.startswith("bot_orch.") and _name not in {case.policy["id"] for case in CASES.values()}:
+        _made = make_policy(_name)
+        CASES[_name] = Case(to_spec(_made), floor=0.02, n_features=2 if reads_features(_made) else 0)

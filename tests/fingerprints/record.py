@@ -1,8 +1,8 @@
 """Write orchestrators.json anew: ``python tests/fingerprints/record.py [CASE ...]``; with ``--check`` only compare.
 
-Recorded first by release 0.1.0. A case is recorded again only after a deliberate change, which ``CHANGED`` in
-``test_fingerprints.py`` then names. The exact hash of the state is written down too; the test does not ask for it, as
-the last bits of a number depend on the processor, but ``--check`` says where it differs.
+A case is recorded when its policy is added and again after a deliberate change, which the commit explains. The exact
+hash of the state is written down too; the test does not ask for it, as the last bits of a number depend on the
+processor, but ``--check`` says where it differs.
 """
 
 import argparse

@@ -1,37 +1,24 @@
 """Run a case and write down what it did."""
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+import zlib
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from cases import CASES, Case
 from worlds import ADDED, AGENTS, REMOVED, ROUNDS, Round, world
 
 from bot_orch import Decision, Orchestrator, Outcome, Task
-from bot_orch.core.completion import Completion, Taken
 
 EVERY = 10
 TERMS = ("estimate", "exploration", "distance", "alignment", "cost")
 
 
-@contextmanager
-def silence_teaches_nothing() -> Iterator[None]:
-    """As in 0.1.0. What silence teaches now is tested in ``tests/unit/test_completion.py``."""
-    with patch.object(Completion, "take", lambda self, state, agent, outcome, reward, **_: Taken(reward)):
-        yield
-
-
-@silence_teaches_nothing()
 def run(name: str) -> dict[str, Any]:
     """What the orchestrator of a case decides in its world, and what it believes at the end."""
-    case, seed = CASES[name], 1000 + list(CASES).index(name)
+    case, seed = CASES[name], zlib.crc32(name.encode())
     router, rounds = case.build(seed), world(seed, case.kind, case.n_features, references=case.references)
     due: dict[int, list[tuple[Decision, Round]]] = {}
     decisions = [play(case, router, rounds, due, t) for t in range(ROUNDS)]
-    set_floor(case, router, None)
     last = router.derive(Task("last", features=rounds[0].task.features, reference=rounds[0].task.reference))
     return {
         "chosen": "".join(decision.agent for decision in decisions),
@@ -56,19 +43,11 @@ def play(
     if case.roster and t == REMOVED:
         router.remove_agent("b")
     now = rounds[t]
-    set_floor(case, router, now.eligible)
     decision = router.decide(now.task, now.eligible)
     due.setdefault(t + now.delay, []).append((decision, now))
     for owed, then in due.pop(t, ()):
         _learn(case, router, owed, then)
     return decision
-
-
-def set_floor(case: Case, router: Orchestrator, eligible: Collection[str] | None) -> None:
-    """The share of all traffic that gives each eligible agent the floor of the case."""
-    total = case.floor * len(router.agents if eligible is None else eligible)
-    if total != router.floor:
-        router.reconfigure(replace(router.settings, floor=total), router.members)
 
 
 def _learn(case: Case, router: Orchestrator, decision: Decision, then: Round) -> None:
@@ -95,4 +74,4 @@ def _numbers(values: np.ndarray) -> list[float | str]:
     return [_number(float(value)) for value in values]
 
 
-__all__ = ["AGENTS", "play", "run", "set_floor"]
+__all__ = ["AGENTS", "play", "run"]

@@ -2,9 +2,6 @@
 
 What an agent would return does not depend on who was chosen before, so two runs that differ in one decision still meet
 the same tasks and the same outcomes. Only uniform numbers of PCG64 are drawn: their stream never changes.
-
-What 0.1.0 called a ``timeout`` is a ``deadline`` here: then as now it teaches nothing about the reward. A timeout at
-the agent's own limit now earns zero (``tests/unit/test_timeouts.py``).
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The hour of docs/hour.md, with nothing but its files and commands: text, money, people, an old log, an outage."""
+"""docs/tutorial/hour.md with its files and commands alone: text, money, people, an old log, an outage."""
 
 import collections
 import importlib.util

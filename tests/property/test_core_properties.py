@@ -5,7 +5,7 @@ from hypothesis.extra.numpy import arrays
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.arrays import decode, encode
-from bot_orch.policies.choice import argmax_ties, draw, softmax, with_floor
+from bot_orch.numerics.choice import argmax_ties, draw, softmax, with_floor
 from bot_orch.policies.registry import available_policies
 
 finite = st.floats(-1e3, 1e3)

@@ -29,11 +29,11 @@ from bot_orch.lab.paper.theory.regret import curves as regret
 from bot_orch.lab.paper.theory.regret.cases import CASES
 from bot_orch.lab.paper.theory.slopes import loglog_slope
 from bot_orch.lab.paper.theory.verdicts import TheoremClaim, Verdict, judge
+from bot_orch.numerics.choice import softmax
+from bot_orch.numerics.estimators import EMA, MeanReward
+from bot_orch.numerics.schedules import Constant, Power
 from bot_orch.policies.base import Situation
-from bot_orch.policies.choice import softmax
-from bot_orch.policies.estimators import EMA, MeanReward
 from bot_orch.policies.exponential_weights import ExponentialWeights
-from bot_orch.policies.schedules import Constant, Power
 from bot_orch.rng import generator
 
 HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.stats import beta
 
 from bot_orch.arrays import allocate
+from bot_orch.numerics.beta_best import best_of_betas
 from bot_orch.policies.base import Situation
-from bot_orch.policies.beta_best import best_of_betas
 from bot_orch.policies.thompson_beta import ThompsonBeta
 
 LEVELS = np.concatenate([np.logspace(-13, -2, 30), np.linspace(0.01, 0.99, 120)[1:-1], 1.0 - np.logspace(-2, -13, 30)])

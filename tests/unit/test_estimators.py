@@ -5,8 +5,8 @@ import pytest
 
 from bot_orch.arrays import allocate
 from bot_orch.errors import InvalidInputError
-from bot_orch.policies.estimators import EMA, Discounted, LastReward, Mean, MeanReward, Windowed
-from bot_orch.policies.schedules import Constant, LogGrowth, Power
+from bot_orch.numerics.estimators import EMA, Discounted, LastReward, Mean, MeanReward, Windowed
+from bot_orch.numerics.schedules import Constant, LogGrowth, Power
 
 
 def feed(estimator, choices, rewards, m=3):

@@ -13,7 +13,7 @@ from bot_orch.eventlog.events import Configured, encode_event, kind_of
 from bot_orch.eventlog.ledger import fold
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.verification import replay
-from bot_orch.policies.choice import UNSEEN, argmax_ties, draw, mixed_draw, softmax, softmax_scores, ucb_scores
+from bot_orch.numerics.choice import UNSEEN, argmax_ties, draw, mixed_draw, softmax, softmax_scores, ucb_scores
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, stream_of, uniform
 from bot_orch.testing.policies import check_policy

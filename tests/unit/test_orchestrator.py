@@ -6,8 +6,8 @@ import pytest
 from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Task
 from bot_orch.core.alignment import Alignment
 from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
+from bot_orch.numerics.choice import draw
 from bot_orch.policies.bot import algorithm_1
-from bot_orch.policies.choice import draw
 from bot_orch.rng import generator, uniform
 from bot_orch.transport import CostLabels
 

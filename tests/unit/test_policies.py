@@ -8,9 +8,7 @@ from bot_orch.core import pipeline
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.policies.base import Feedback, Situation
-from bot_orch.policies.bot import algorithm_1
-from bot_orch.policies.choice import (
+from bot_orch.numerics.choice import (
     argmax_ties,
     best_of_family,
     best_probabilities,
@@ -19,9 +17,11 @@ from bot_orch.policies.choice import (
     with_floor,
     with_uniform_share,
 )
+from bot_orch.numerics.schedules import Constant
+from bot_orch.policies.base import Feedback, Situation
+from bot_orch.policies.bot import algorithm_1
 from bot_orch.policies.exponential_weights import ExponentialWeights, ImportanceWeighted
 from bot_orch.policies.registry import from_spec, make_policy
-from bot_orch.policies.schedules import Constant
 from bot_orch.rng import derive_keys
 from bot_orch.testing.policies import trained_state
 

@@ -1,4 +1,4 @@
-"""Docs and examples import what docs/map.md calls public, and nothing else."""
+"""Docs and examples import what docs/reference/map.md calls public, and nothing else."""
 
 import ast
 import importlib
@@ -14,7 +14,7 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def public():
-    section = (ROOT / "docs" / "map.md").read_text().partition("## The public interface")[2]
+    section = (ROOT / "docs" / "reference" / "map.md").read_text().partition("## The public interface")[2]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     return sorted({name for row in rows for name in re.findall(r"`(bot_orch[\w.]*)`", row)})
 

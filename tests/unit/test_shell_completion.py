@@ -40,5 +40,5 @@ def test_bash_completes_commands_and_options(tmp_path, capsys):
 
 
 def test_every_command_is_on_the_page():
-    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text()
     assert [name for name in COMMANDS if f"`{name}`" not in page] == []

@@ -13,8 +13,8 @@ from bot_orch.evaluation.rounds import collect
 from bot_orch.eventlog.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
 from bot_orch.eventlog.log import Row
 from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.registry import make_policy
-from bot_orch.policies.schedules import Constant
 from bot_orch.rng import generator
 
 POLICIES = ("auto", "ucb1", "linucb", "lints", "thompson-beta", "thompson-gaussian", "epsilon-greedy", "bot", "exp3")

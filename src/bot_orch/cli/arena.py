@@ -26,7 +26,7 @@ PATH is a table (.csv, .tsv, .parquet), an .npz file, an ASlib scenario folder, 
   or a column per agent:      task,small,large,small_cost,large_cost,text
 Rewards are in [0, 1] or true and false; an empty cell means that the agent cannot take the task. What was read as what,
 and every column that was not read, is said on stderr. Without PATH: the paths in BOT_ORCH_DATA, separated as in PATH.
-docs/arena.md has the names that columns may have and the arrays of .npz files."""
+docs/evidence/arena.md has the names that columns may have and the arrays of .npz files."""
 _EXAMPLE = """\
 examples:
   bot-orch arena examples/evaluations.csv --baseline large --out out/mine

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _SOURCES = ("csv", "jsonl", "litellm", "langfuse", "vw", "events")
 _DESCRIPTION = """\
 Read decisions and outcomes that another router logged into a log that 'bot-orch evaluate', 'bot-orch export' and a warm
-start read. Columns and fields: docs/import.md. Without propensities, 'bot-orch evaluate --policy logged' gives means of
-what was logged; other policies are refused, unless agents were drawn at random and --assume-uniform says so."""
+start read. Columns and fields: docs/how-to/import.md. Without propensities, 'bot-orch evaluate --policy logged' gives
+means of what was logged; other policies are refused, unless agents were drawn at random (--assume-uniform)."""
 _EXAMPLE = """\
 examples:
   bot-orch import --from csv calls.csv --out old.sqlite --map agent=model reward=thumbs_up

@@ -45,8 +45,8 @@ from bot_orch.core.warm import (
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, PriceWarning, UnknownDecisionError, require_type
 from bot_orch.files import path_of, read_state, write_atomically
+from bot_orch.numerics.choice import draw
 from bot_orch.policies.base import Choice, Policy
-from bot_orch.policies.choice import draw
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
 from bot_orch.rng import derive_key, random_prefix, stream_of, uniform

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
+from bot_orch.numerics.choice import cheapest_of_ties, mixed_draw
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, one_hot
-from bot_orch.policies.choice import cheapest_of_ties, mixed_draw
 
 __all__ = ["Drawn", "apply", "bandit_feedback", "chosen", "decide", "feedback", "full_feedback", "only", "with_reward"]
 

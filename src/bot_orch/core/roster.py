@@ -15,7 +15,7 @@ from bot_orch.core.constraints import Budget, Capacity, Quality
 from bot_orch.core.engine import Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError, UnknownAgentError, require_type
-from bot_orch.policies.choice import indices
+from bot_orch.numerics.choice import indices
 from bot_orch.types import Agent, Decision, Task
 
 __all__ = ["Roster", "as_agents"]

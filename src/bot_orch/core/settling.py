@@ -18,8 +18,8 @@ from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Settings
 from bot_orch.core.state import MeasuredUsage, State
 from bot_orch.core.text import numbers_of
+from bot_orch.numerics.choice import indices
 from bot_orch.policies.base import Feedback
-from bot_orch.policies.choice import indices
 from bot_orch.types import Decision, Outcome
 
 __all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "overdue", "see_usage"]

@@ -1,9 +1,9 @@
 """Bandit policies, one module each. A new one subclasses :class:`Policy` or :class:`EstimatorPolicy`."""
 
+from bot_orch.numerics.choice import argmax_ties, best_probabilities, draw, softmax
+from bot_orch.numerics.estimators import EMA, Discounted, Estimator, Mean, Windowed
+from bot_orch.numerics.schedules import Constant, LogGrowth, Power, Schedule
 from bot_orch.policies.base import Choice, EstimatorPolicy, Feedback, Policy, Situation
-from bot_orch.policies.choice import argmax_ties, best_probabilities, draw, softmax
-from bot_orch.policies.estimators import EMA, Discounted, Estimator, Mean, Windowed
-from bot_orch.policies.schedules import Constant, LogGrowth, Power, Schedule
 
 __all__ = [
     "EMA",

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate
-from bot_orch.policies.estimators import Estimator
+from bot_orch.numerics.estimators import Estimator
 
 __all__ = [
     "Choice",
@@ -173,13 +173,15 @@ class Policy(ABC):
     """Base class. A subclass is a frozen dataclass of settings; the caller owns the state arrays.
 
     ``predicts`` says whether ``Choice.estimate`` is the expected reward; a warm start is tested against it. ``retired``
-    names settings of earlier releases, which are passed over.
+    names settings of earlier releases, which are passed over. ``bot-orch arena`` plays a ``default_entrant`` when no
+    policy is named; the first line of the docstring describes it there.
     """
 
     id: ClassVar[str]
     uses_alignment: ClassVar[bool] = True
     predicts: ClassVar[bool] = True
     retired: ClassVar[tuple[str, ...]] = ()
+    default_entrant: ClassVar[bool] = False
 
     @abstractmethod
     def schema(self, n_features: int) -> Schema:

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from bot_orch.arrays import Arrays, Floats
+from bot_orch.numerics.choice import UNSEEN, argmax_ties, best_of_family
+from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
-from bot_orch.policies.choice import UNSEEN, argmax_ties, best_of_family
-from bot_orch.policies.estimators import Estimator, Mean
 
 __all__ = ["BoltzmannGumbel"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bot_orch.arrays import Arrays
+from bot_orch.numerics.choice import softmax_scores
+from bot_orch.numerics.estimators import EMA, Estimator, History, MeanReward
+from bot_orch.numerics.schedules import Constant, Schedule
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
-from bot_orch.policies.choice import softmax_scores
-from bot_orch.policies.estimators import EMA, Estimator, History, MeanReward
-from bot_orch.policies.schedules import Constant, Schedule
 
 __all__ = ["Bot", "algorithm_1", "algorithm_2"]
 
@@ -33,6 +33,7 @@ class Bot(EstimatorPolicy):
     eta: Schedule = field(default_factory=lambda: Constant(5.0))
     estimator: Estimator = field(default_factory=EMA)
     id: ClassVar[str] = "bot"
+    default_entrant: ClassVar[bool] = True
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Softmax with inverse temperature eta_t."""

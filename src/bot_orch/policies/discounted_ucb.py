@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from bot_orch.policies.estimators import Discounted, Estimator
+from bot_orch.numerics.estimators import Discounted, Estimator
 from bot_orch.policies.ucb1 import UCB1
 
 __all__ = ["DiscountedUCB"]

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from bot_orch.arrays import Arrays
+from bot_orch.numerics.choice import argmax_ties
+from bot_orch.numerics.estimators import Estimator, Mean
+from bot_orch.numerics.schedules import Constant, Schedule
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
-from bot_orch.policies.choice import argmax_ties
-from bot_orch.policies.estimators import Estimator, Mean
-from bot_orch.policies.schedules import Constant, Schedule
 
 __all__ = ["EpsilonGreedy"]
 
@@ -23,6 +23,7 @@ class EpsilonGreedy(EstimatorPolicy):
     epsilon: Schedule = field(default_factory=lambda: Constant(0.1))
     estimator: Estimator = field(default_factory=Mean)
     id: ClassVar[str] = "epsilon-greedy"
+    default_entrant: ClassVar[bool] = True
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Mixture of the greedy and the uniform distribution."""

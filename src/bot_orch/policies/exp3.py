@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from bot_orch.arrays import Arrays, Field, Floats, Schema
+from bot_orch.numerics.choice import softmax, with_floor
+from bot_orch.numerics.schedules import Power, Schedule
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
-from bot_orch.policies.choice import softmax, with_floor
-from bot_orch.policies.schedules import Power, Schedule
 
 __all__ = ["EXP3", "EXP3IX"]
 
@@ -77,6 +77,7 @@ class EXP3IX(EXP3):
     gamma: float = 0.05
     floor: float = 0.0
     id: ClassVar[str] = "exp3-ix"
+    default_entrant: ClassVar[bool] = True
 
     def denominator(self, feedback: Feedback) -> Floats:
         """Importance weight denominator: the propensity plus gamma."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from bot_orch.arrays import Arrays, Field, Floats, Schema
+from bot_orch.numerics.choice import softmax, with_floor
+from bot_orch.numerics.schedules import Constant, Schedule
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
-from bot_orch.policies.choice import softmax, with_floor
-from bot_orch.policies.schedules import Constant, Schedule
 
 __all__ = ["ExponentialWeights", "ImportanceWeighted"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from bot_orch.arrays import Arrays
+from bot_orch.numerics.choice import best_of_family
 from bot_orch.policies.base import Choice, Situation
-from bot_orch.policies.choice import best_of_family
-from bot_orch.policies.linear import LinearPolicy
+from bot_orch.policies.linucb import LinearPolicy
 
 __all__ = ["LinTS"]
 
@@ -26,6 +26,7 @@ class LinTS(LinearPolicy):
     scale: float = 0.5
     ridge: float = 1.0
     id: ClassVar[str] = "lints"
+    default_entrant: ClassVar[bool] = True
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Probability of being the best agent, by quadrature."""

@@ -15,9 +15,9 @@ from typing import Any
 import bot_orch.policies as package
 from bot_orch.checks import check_count, check_number, is_number
 from bot_orch.errors import InvalidInputError, require_type
+from bot_orch.numerics.estimators import Estimator, History
+from bot_orch.numerics.schedules import Schedule, as_schedule
 from bot_orch.policies.base import Policy
-from bot_orch.policies.estimators import Estimator, History
-from bot_orch.policies.schedules import Schedule, as_schedule
 
 __all__ = ["available_policies", "from_spec", "make_policy", "policy_name", "register_policy", "to_spec"]
 

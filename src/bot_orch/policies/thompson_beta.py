@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import betaln
 
 from bot_orch.arrays import Arrays, Floats
+from bot_orch.numerics.beta_best import best_of_betas
+from bot_orch.numerics.choice import best_probabilities
+from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
-from bot_orch.policies.beta_best import best_of_betas
-from bot_orch.policies.choice import best_probabilities
-from bot_orch.policies.estimators import Estimator, Mean
 
 __all__ = ["ThompsonBeta"]
 
@@ -29,7 +29,7 @@ class ThompsonBeta(EstimatorPolicy):
     prior
         Pseudo-successes and pseudo-failures of every agent.
     points
-        None: panels that fit the posteriors, with errors below 1e-6 (:mod:`bot_orch.policies.beta_best`). A number:
+        None: panels that fit the posteriors, with errors below 1e-6 (:mod:`bot_orch.numerics.beta_best`). A number:
         that many equal cells, as in release 0.1.0; its error grows when some agents have many more outcomes
         than others.
     """
@@ -38,6 +38,7 @@ class ThompsonBeta(EstimatorPolicy):
     points: int | None = None
     estimator: Estimator = field(default_factory=Mean)
     id: ClassVar[str] = "thompson-beta"
+    default_entrant: ClassVar[bool] = True
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """Probability of being the best agent, by quadrature."""

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from bot_orch.arrays import Arrays
+from bot_orch.numerics.choice import best_of_family
+from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
-from bot_orch.policies.choice import best_of_family
-from bot_orch.policies.estimators import Estimator, Mean
 
 __all__ = ["ThompsonGaussian"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bot_orch.arrays import Arrays
+from bot_orch.numerics.choice import ucb_scores
+from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation
-from bot_orch.policies.choice import ucb_scores
-from bot_orch.policies.estimators import Estimator, Mean
 
 __all__ = ["UCB1"]
 
@@ -25,6 +25,7 @@ class UCB1(EstimatorPolicy):
     scale: float = 1.0
     estimator: Estimator = field(default_factory=Mean)
     id: ClassVar[str] = "ucb1"
+    default_entrant: ClassVar[bool] = True
 
     def choose(self, state: Arrays, situation: Situation) -> Choice:
         """All probability on the largest upper confidence bound."""

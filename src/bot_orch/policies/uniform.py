@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from bot_orch.arrays import Arrays
+from bot_orch.numerics.choice import argmax_ties
+from bot_orch.numerics.estimators import Estimator, Mean
 from bot_orch.policies.base import Choice, EstimatorPolicy, Situation, no_exploration
-from bot_orch.policies.choice import argmax_ties
-from bot_orch.policies.estimators import Estimator, Mean
 
 __all__ = ["Uniform"]
 

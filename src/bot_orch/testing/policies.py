@@ -14,8 +14,8 @@ from bot_orch.arrays import Arrays, Floats, allocate, decode, encode
 from bot_orch.core import pipeline
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
+from bot_orch.numerics.choice import draw
 from bot_orch.policies.base import Policy, Situation
-from bot_orch.policies.choice import draw
 from bot_orch.policies.registry import from_spec, to_spec
 from bot_orch.rng import derive_key, derive_keys, uniform
 from bot_orch.types import Outcome, Task

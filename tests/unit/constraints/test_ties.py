@@ -7,7 +7,7 @@ import pytest
 
 from bot_orch import Agent, Budget, Objective, Orchestrator, Outcome, Quality, Router, Task
 from bot_orch.errors import BotOrchWarning, PriceWarning
-from bot_orch.policies.choice import cheapest_of_ties
+from bot_orch.numerics.choice import cheapest_of_ties
 
 PRICED = [Agent("dear", price=0.1), Agent("cheap", price=0.01)]
 UNTOLD = pytest.mark.filterwarnings("ignore:agents.price")

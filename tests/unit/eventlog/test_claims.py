@@ -19,9 +19,9 @@ from bot_orch.eventlog.events import DecisionMade, TaskRecord, decode_event, enc
 from bot_orch.eventlog.ledger import Ledger, fold
 from bot_orch.eventlog.stores.memory import MemoryLog
 from bot_orch.eventlog.verification import replay
+from bot_orch.numerics.choice import softmax
 from bot_orch.policies import registry
 from bot_orch.policies.base import Choice, Policy, no_exploration
-from bot_orch.policies.choice import softmax
 from bot_orch.transport import Labels, Samples
 from bot_orch.types import COLUMNS
 

@@ -337,9 +337,9 @@ def test_mistakes_are_named_with_a_remedy(database, arguments, message, capsys):
 
 
 def test_the_page_shows_what_its_example_prints(capsys):
-    text = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "evaluation.md").read_text()
     (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
-    exec(compile(block, "docs/evaluation.md", "exec"), {"__name__": "docs"})  # noqa: S102
+    exec(compile(block, "docs/how-to/evaluation.md", "exec"), {"__name__": "docs"})  # noqa: S102
     printed, number = capsys.readouterr().out, r"[+-]?\d+(?:\.\d+)?"
     assert re.sub(rf"\s*{number}", "#", printed) == re.sub(rf"\s*{number}", "#", shown)
     pairs = zip(re.findall(number, printed), re.findall(number, shown), strict=True)

@@ -25,8 +25,8 @@ from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadl
 from bot_orch.core.constraints.quality import Frugality, QualityPlan
 from bot_orch.core.constraints.times import Lates
 from bot_orch.core.pipeline import Drawn, chosen
+from bot_orch.numerics.choice import argmax_ties, mixed_draw
 from bot_orch.policies.base import Choice, Policy, Situation
-from bot_orch.policies.choice import argmax_ties, mixed_draw
 
 __all__ = ["Means", "Pacing", "PacingPlan", "Used", "paced"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -12,6 +13,7 @@ from typing import Literal
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.lab.harness.players import Player, PolicyPlayer
+from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, make_policy
 
 __all__ = [
@@ -71,9 +73,9 @@ def register(entrant: Entrant) -> Entrant:
 def discover_entrants() -> dict[str, Entrant]:
     """Every entrant by name: modules of ``arena.entrants``, then any other policy of the package, then registered."""
     found = dict(_shipped())
-    for name in available_policies():
+    for name, policy in available_policies().items():
         if name not in found and name not in BASELINES:
-            found[name] = Entrant(name, "with its default settings", partial(_plain, name), default=False)
+            found[name] = Entrant(name, _summary(policy), partial(_plain, name), default=policy.default_entrant)
     return {**found, **_extra}
 
 
@@ -92,6 +94,11 @@ def find_entrants(names: Sequence[str] | None) -> list[str]:
         elif name not in BASELINES and name not in BUDGET_BASELINES:  # those are always reported
             raise InvalidInputError("--policies", f"no policy {name!r}", "see bot-orch arena --list-policies")
     return list(dict.fromkeys(chosen))
+
+
+def _summary(policy: type[Policy]) -> str:
+    """First line of the docstring, without its reference."""
+    return (inspect.getdoc(policy) or "with its default settings").partition("\n")[0].removesuffix(" [1]_.")
 
 
 def _plain(name: str, setup: Setup) -> Player:

@@ -127,7 +127,10 @@ def table(found: SplitSet, points: Sequence[Point], published: Mapping[float, tu
 
 
 def markdown(found: SplitSet, points: Sequence[Point], published: Mapping[float, tuple[float, float]]) -> str:
-    """The table of docs/benchmarks.md; the last two columns are rewards above the hull at the router's own dollars."""
+    """Format the table of docs/evidence/benchmarks.md.
+
+    The last two columns are rewards above the hull at the router's own dollars.
+    """
     reward, cost = found.reward[found.test], found.cost_usd[found.test]
     vertices = np.array(frontier(reward.mean(axis=0), cost.mean(axis=0)), dtype=float)
 
@@ -198,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--policy", default="auto", help="policy (default: auto)")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, metavar="USD", help="dollars per request")
-    parser.add_argument("--markdown", action="store_true", help="print the table of docs/benchmarks.md")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/evidence/benchmarks.md")
     parser.add_argument(
         "--no-prices", action="store_true", help="no price list: dollars are learned from the first call on"
     )

@@ -9,8 +9,8 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Schema
 from bot_orch.errors import InvalidInputError
+from bot_orch.numerics.choice import argmax_ties
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
-from bot_orch.policies.choice import argmax_ties
 
 __all__ = ["ClaimThreshold"]
 

@@ -20,7 +20,7 @@ from bot_orch.lab.arena.per_seed import Learner, PerSeedPlayer
 from bot_orch.lab.arena.registry import Entrant
 from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.lab.harness.players import Player
-from bot_orch.policies.choice import draw
+from bot_orch.numerics.choice import draw
 
 __all__ = ["ENTRANTS", "VowpalWabbit"]
 

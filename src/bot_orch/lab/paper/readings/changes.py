@@ -7,11 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 from bot_orch.lab.environments.synthetic.noise import NoiseForm
 from bot_orch.lab.environments.synthetic.settings import COMMON
 from bot_orch.lab.harness.simulate import FeedbackMode
+from bot_orch.numerics.estimators import EMA, History, LastReward, MeanReward, NoHistory
+from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import Bot
-from bot_orch.policies.estimators import EMA, History, LastReward, MeanReward, NoHistory
 from bot_orch.policies.no_ot import NoOT
-from bot_orch.policies.schedules import Constant
 
 __all__ = ["READINGS", "SHIPPED", "TABLES", "Reading", "policy", "tables_of"]
 

@@ -14,11 +14,11 @@ from bot_orch.lab.environments.synthetic.episodes import SyntheticEpisodes, epis
 from bot_orch.lab.environments.synthetic.settings import COMMON, SETTINGS
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.synthetic.play import utility
+from bot_orch.numerics.estimators import Mean
+from bot_orch.numerics.schedules import Constant, LogGrowth, Power
 from bot_orch.policies.base import Policy
 from bot_orch.policies.boltzmann_gumbel import BoltzmannGumbel
 from bot_orch.policies.bot import Bot, algorithm_1
-from bot_orch.policies.estimators import Mean
-from bot_orch.policies.schedules import Constant, LogGrowth, Power
 from bot_orch.policies.thompson_beta import ThompsonBeta
 from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys

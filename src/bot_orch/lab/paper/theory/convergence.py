@@ -12,7 +12,7 @@ from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.paper.theory.assemble import Measurement
 from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
-from bot_orch.policies.choice import softmax
+from bot_orch.numerics.choice import softmax
 from bot_orch.rng import generator
 
 __all__ = ["CASE", "KINDS", "Tasks", "claims", "limits", "measures", "recursion", "run", "units"]

@@ -17,10 +17,10 @@ from bot_orch.lab.paper.theory.regret.cases import CASES
 from bot_orch.lab.paper.theory.regret.curves import exponential_weights
 from bot_orch.lab.paper.theory.slopes import loglog_slope
 from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.numerics.choice import softmax
+from bot_orch.numerics.estimators import EMA, MeanReward, NoHistory
+from bot_orch.numerics.schedules import Constant, Power, Schedule
 from bot_orch.policies.bot import Bot
-from bot_orch.policies.choice import softmax
-from bot_orch.policies.estimators import EMA, MeanReward, NoHistory
-from bot_orch.policies.schedules import Constant, Power, Schedule
 from bot_orch.rng import derive_keys, generator
 
 __all__ = ["EXPONENTS", "RATES", "claims", "measures", "run", "units"]

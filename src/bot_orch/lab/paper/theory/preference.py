@@ -15,10 +15,10 @@ from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.simulate import FeedbackMode, simulate
 from bot_orch.lab.paper.theory.assemble import Measurement
 from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.numerics.schedules import Power
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import algorithm_1, algorithm_2
 from bot_orch.policies.exponential_weights import ExponentialWeights
-from bot_orch.policies.schedules import Power
 from bot_orch.rng import derive_keys, generator
 
 __all__ = ["GAPS", "POLICIES", "claims", "measures", "run", "units"]

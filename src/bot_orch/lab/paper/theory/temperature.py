@@ -13,11 +13,11 @@ from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.theory.assemble import Measurement
 from bot_orch.lab.paper.theory.slopes import Slope, loglog_slope
 from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.numerics.estimators import Mean
+from bot_orch.numerics.schedules import Constant, LogGrowth, Power
 from bot_orch.policies.base import Policy
 from bot_orch.policies.boltzmann_gumbel import BoltzmannGumbel
 from bot_orch.policies.bot import Bot, algorithm_1
-from bot_orch.policies.estimators import Mean
-from bot_orch.policies.schedules import Constant, LogGrowth, Power
 from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys, generator
 

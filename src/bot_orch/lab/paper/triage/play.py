@@ -22,12 +22,12 @@ from bot_orch.lab.environments.triage import (
 )
 from bot_orch.lab.harness.paper_metrics import triage_scores
 from bot_orch.lab.harness.simulate import Trace, simulate
+from bot_orch.numerics.estimators import Mean
+from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import Bot, algorithm_1, algorithm_2
-from bot_orch.policies.estimators import Mean
 from bot_orch.policies.no_ot import NoOT
 from bot_orch.policies.registry import make_policy
-from bot_orch.policies.schedules import Constant
 from bot_orch.rng import derive_keys
 
 __all__ = [

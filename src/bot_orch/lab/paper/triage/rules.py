@@ -27,8 +27,8 @@ from bot_orch.lab.environments.triage import (
 from bot_orch.lab.harness.claim_threshold import ClaimThreshold
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.triage.play import entrant
+from bot_orch.numerics.choice import argmax_ties
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
-from bot_orch.policies.choice import argmax_ties
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 

@@ -33,8 +33,8 @@ def read_table(path: Path) -> Matrix:
 def from_frame(frame: Any, name: str = "frame") -> Matrix:
     """The matrix in a DataFrame with a row per task and agent, or a row per task and a column per agent.
 
-    Columns are those of a CSV file (docs/arena.md). ``notes`` of the matrix says what was read as what, and names the
-    columns that were not read.
+    Columns are those of a CSV file (docs/evidence/arena.md). ``notes`` of the matrix says what was read as what, and
+    names the columns that were not read.
 
     Examples
     --------

@@ -14,11 +14,11 @@ from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.lab.harness.reactive import ReactiveEnvironment
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.numerics.estimators import EMA, LastReward, Mean
+from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import Bot, algorithm_1, algorithm_2
-from bot_orch.policies.estimators import EMA, LastReward, Mean
 from bot_orch.policies.registry import make_policy
-from bot_orch.policies.schedules import Constant
 from bot_orch.policies.ucb1 import UCB1
 from bot_orch.rng import derive_keys
 

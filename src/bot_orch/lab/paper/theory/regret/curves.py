@@ -14,11 +14,11 @@ from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.theory.assemble import Measurement
 from bot_orch.lab.paper.theory.regret.cases import CASES, Case, CaseRounds
+from bot_orch.numerics.choice import softmax
+from bot_orch.numerics.schedules import Constant, Power
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import algorithm_1
-from bot_orch.policies.choice import softmax
 from bot_orch.policies.exponential_weights import ExponentialWeights, ImportanceWeighted
-from bot_orch.policies.schedules import Constant, Power
 from bot_orch.rng import derive_keys
 
 __all__ = [

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import betaln
 
 from bot_orch.arrays import Bools, Floats
-from bot_orch.policies.choice import as_rows
+from bot_orch.numerics.choice import as_rows
 
 __all__ = ["best_of_betas"]
 

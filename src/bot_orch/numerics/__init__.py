@@ -1,0 +1,1 @@
+"""Numerical parts of policies: choice rules, reward estimators, schedules, probabilities of being best."""
