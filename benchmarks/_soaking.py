@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot_orch.eventlog.events import DecisionMade, Event, FeedbackGiven, TaskEnded
-from bot_orch.eventlog.ledger import Ledger
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import DecisionMade, Event, FeedbackGiven, TaskEnded
+from bot_orch.log.ledger import Ledger
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 
 __all__ = ["Balancer", "Found", "Seen", "SoakClient", "States", "check", "get", "quantile_ms"]
 

@@ -15,8 +15,8 @@ from _harness import Bench
 
 from bot_orch import Orchestrator, Task
 from bot_orch.arrays import Arrays
-from bot_orch.eventlog import MemoryLog
-from bot_orch.eventlog.events import (
+from bot_orch.log import MemoryLog
+from bot_orch.log.events import (
     Configured,
     Event,
     FeedbackGiven,
@@ -26,8 +26,8 @@ from bot_orch.eventlog.events import (
     record_decision,
     record_task,
 )
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.log import Row
+from bot_orch.log.ledger import fold
+from bot_orch.log.log import Row
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.types import Outcome

@@ -20,7 +20,7 @@ from _harness import Bench
 
 from bot_orch import Orchestrator
 from bot_orch.core.engine import ENGINE
-from bot_orch.eventlog.events import (
+from bot_orch.log.events import (
     Configured,
     Event,
     FeedbackGiven,
@@ -29,11 +29,11 @@ from bot_orch.eventlog.events import (
     kind_of,
     record_decision,
 )
-from bot_orch.eventlog.ids import time_ordered_id
-from bot_orch.eventlog.ledger import Ledger
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.sqlfiles import migrations
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.ids import time_ordered_id
+from bot_orch.log.ledger import Ledger
+from bot_orch.log.log import Row
+from bot_orch.log.stores.sqlfiles import migrations
+from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.types import Decision, Task
 
 LIMITS = {4: 350.0, 50: 1600.0}
@@ -83,7 +83,7 @@ def in_postgres(rows: list[Row], url: str) -> tuple[int, int]:
     """Bytes of the tables with their indexes: today's format, and the same rows unpacked."""
     import psycopg
 
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
     from postgres import fresh
 
     log = PostgresLog(fresh(url))

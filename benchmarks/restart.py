@@ -24,9 +24,9 @@ from pathlib import Path
 import fold as folding
 from _harness import Bench
 
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.log import Snapshot
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.ledger import fold
+from bot_orch.log.log import Snapshot
+from bot_orch.log.stores.sqlite.log import SqliteLog
 from service import DECIDE, SERVER, _wait, wrk_percentiles
 
 PORT = 18_210

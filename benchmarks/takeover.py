@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from _harness import Bench
 
-from bot_orch.eventlog.events import (
+from bot_orch.log.events import (
     Event,
     FeedbackGiven,
     as_recorded,
@@ -41,12 +41,12 @@ from bot_orch.eventlog.events import (
     record_decision,
     record_task,
 )
-from bot_orch.eventlog.ids import time_ordered_id
-from bot_orch.eventlog.ledger import Ledger, fold
-from bot_orch.eventlog.log import Row, SnapshotPiece
-from bot_orch.eventlog.reconfigure import change_to
-from bot_orch.eventlog.snapshots.manifest import digests_of
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.ids import time_ordered_id
+from bot_orch.log.ledger import Ledger, fold
+from bot_orch.log.log import Row, SnapshotPiece
+from bot_orch.log.reconfigure import change_to
+from bot_orch.log.snapshots.manifest import digests_of
+from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import make_orchestrator
 from bot_orch.service.config import Config, load_config
 from bot_orch.service.storage.saving import is_due

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Outcome, Task
-from bot_orch.core.completion import Completion, Taken
+from bot_orch.core.completion import Completion, OutcomeEffect
 from bot_orch.core.completion.law import CompletionLaw
 from bot_orch.rng import generator
 
@@ -64,7 +64,7 @@ def test_nor_do_those_who_hang_up_later(hung_up_s):
 
 def test_control_imputing_zero_is_caught(monkeypatch):
     truth = undisturbed("ucb1", "one second")
-    monkeypatch.setattr(Completion, "take", lambda *_, reward, **__: Taken(reward or 0.0))
+    monkeypatch.setattr(Completion, "take", lambda *_, reward, **__: OutcomeEffect(reward or 0.0))
     assert truth - estimate("ucb1", "one second", hung_up_s=0.1) > 0.2
 
 

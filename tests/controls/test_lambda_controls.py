@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "eventlog"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "log"))
 
 from audited_logs import AGENTS, World, write_log
 

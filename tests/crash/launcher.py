@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.service.config import load_config
 from bot_orch.service.server import make_server
 from bot_orch.service.storage.writer import Group
@@ -31,7 +31,7 @@ def logs():
     """Every kind of log that there is."""
     yield SqliteLog
     with contextlib.suppress(ImportError):
-        from bot_orch.eventlog.stores.postgres.log import PostgresLog
+        from bot_orch.log.stores.postgres.log import PostgresLog
 
         yield PostgresLog
 

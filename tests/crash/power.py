@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import apsw
 
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.sqlite import log as sqlite
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.log import Row
+from bot_orch.log.stores.sqlite import log as sqlite
+from bot_orch.log.stores.sqlite.log import SqliteLog
 
 SECTOR = 512
 

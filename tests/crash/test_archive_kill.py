@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "eventlog"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "log"))
 
 from archiving import BLOCK, small_blocks, written
 
-from bot_orch.eventlog.archive.moving import archive
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.stores.open import open_log, open_whole
+from bot_orch.log.archive.moving import archive
+from bot_orch.log.ledger import fold
+from bot_orch.log.stores.open import open_log, open_whole
 
 KILLED = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
 from archiving import Stop, small_blocks
-from bot_orch.eventlog.archive.moving import archive
+from bot_orch.log.archive.moving import archive
 small_blocks()
 Stop(setattr, int(sys.argv[6]), after=sys.argv[7] == "after", really=True)
 archive(sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]))
@@ -48,7 +48,7 @@ def test_a_killed_archive_is_completed(original, tmp_path, step, when):
     first, rows, before_us = original
     path, folder = tmp_path / "log.sqlite", tmp_path / "archive"
     shutil.copy(first, path)
-    places = [TESTS / "unit" / "eventlog", TESTS / "postgres", path, folder, before_us, step, when]
+    places = [TESTS / "unit" / "log", TESTS / "postgres", path, folder, before_us, step, when]
     ended = subprocess.run([sys.executable, "-c", KILLED, *map(str, places)], check=False)
     assert ended.returncode == -signal.SIGKILL
     state = looked(first, fold).fingerprint()

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from service_running import PATIENCE_S, free_port, until
 
-from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.log.ledger import fold
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 
 KILLS = int(os.environ.get("BOT_ORCH_KILLS", "50"))
 CONFIG = """

@@ -11,7 +11,7 @@ import vowpal_wabbit_next as vw
 
 from bot_orch.evaluation.evaluate import collect
 from bot_orch.evaluation.importing.writing import import_log
-from bot_orch.eventlog import MemoryLog
+from bot_orch.log import MemoryLog
 
 
 def ours(path, text):

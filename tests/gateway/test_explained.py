@@ -8,7 +8,7 @@ import openai
 import pytest
 from remote import GOOD, HELLO
 
-from bot_orch.eventlog.packing.names import long_name
+from bot_orch.log.packing.names import long_name
 from bot_orch.service.logs import JsonFormatter
 
 DOWN = {"status": 500, "error": {"message": "down: What is the weather like in Rome?"}}

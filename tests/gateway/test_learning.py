@@ -9,7 +9,7 @@ from service_running import Running, until
 from test_interfaces import EVENTS, RESPONSE, able
 from test_messages import TEXT, native, said
 
-from bot_orch.eventlog.events import FeedbackGiven
+from bot_orch.log.events import FeedbackGiven
 from bot_orch.service.config import parse_config
 
 SCHEMA = "{type: object, required: [label]}"

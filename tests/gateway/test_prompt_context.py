@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.log.events import DecisionMade
 from bot_orch.service.routing.prompt import prompt_of
 
 AGENTS = (

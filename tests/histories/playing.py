@@ -20,13 +20,13 @@ from recorded import Change, Fact, Fault, History, Stream, Version
 from replicas import VARIANTS, Replica, ask, document
 from tcp_proxy import LinkFault
 
-from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, Noted
-from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError
-from bot_orch.eventlog.rollout import CONFIG_VERSION
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
-from bot_orch.eventlog.stores.postgres.timing import split
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.log.ledger import Ledger, LedgerMismatchError
+from bot_orch.log.rollout import CONFIG_VERSION
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.stores.postgres.configs import PostgresConfigs
+from bot_orch.log.stores.postgres.timing import split
+from bot_orch.log.verification import replay
 
 TIMING = "lease_s=1.5&query_s=1"
 SPREAD_S = 30.0

@@ -12,8 +12,8 @@ pytest.importorskip("mcp.server.mcpserver")
 from mcp import Client, StdioServerParameters
 
 from bot_orch import Router
-from bot_orch.eventlog import DecisionMade, FeedbackGiven, open_log
 from bot_orch.integrations.mcp import mcp_server
+from bot_orch.log import DecisionMade, FeedbackGiven, open_log
 
 SRC = Path(__file__).parents[2] / "src"
 

@@ -11,8 +11,8 @@ import threading
 import time
 from pathlib import Path
 
-from bot_orch.eventlog.stores.postgres import log as module
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.stores.postgres import log as module
+from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.config import load_config
 from bot_orch.service.server import make_server
 

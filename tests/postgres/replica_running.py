@@ -14,8 +14,8 @@ from pathlib import Path
 
 from service_running import free_port
 
-from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.log.verification import replay
 
 LAUNCHER = Path(__file__).parents[1] / "crash" / "launcher.py"
 CONFIG = """
@@ -140,7 +140,7 @@ def more(acked, number=20):
 
 
 def check(database, acked, states):
-    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.log.stores.open import open_log
 
     log = open_log(database)
     try:

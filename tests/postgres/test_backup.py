@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from service_running import BASE, Running, until
 
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
 

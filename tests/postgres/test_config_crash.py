@@ -12,8 +12,8 @@ from replica_running import call
 from service_running import free_port, until
 
 from bot_orch.cli import main
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 
 TEXT = """
 version: 1

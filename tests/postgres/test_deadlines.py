@@ -15,9 +15,9 @@ from replica_running import CONFIG, Replica, call
 from service_running import BASE, Running, free_port, until
 from tcp_proxy import LinkFault
 
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.lookups import Wanted
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
+from bot_orch.log.log import Row
+from bot_orch.log.lookups import Wanted
+from bot_orch.log.stores.postgres.connect import LogUnavailableError
 from bot_orch.service.config import parse_config
 
 SWALLOW = LinkFault("swallow")
@@ -51,7 +51,7 @@ JOBS = {
 
 @pytest.mark.parametrize("name", JOBS)
 def test_every_query_has_a_deadline(database, name):
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     with proxied(database, SILENT) as proxy:
         log = PostgresLog(proxy.url)
@@ -63,7 +63,7 @@ def test_every_query_has_a_deadline(database, name):
 
 
 def test_a_commit_and_a_connection_have_one(database):
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     with proxied(database, SILENT) as proxy:
         log = PostgresLog(proxy.url)
@@ -77,7 +77,7 @@ def test_a_commit_and_a_connection_have_one(database):
 
 def test_a_silent_network_is_waited_for_once(database):
     """Who has lost one connection leaves the other, too, instead of waiting for its deadline."""
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     with proxied(database, SILENT) as proxy:
         log = PostgresLog(proxy.url)
@@ -117,7 +117,7 @@ def test_control_the_driver_alone_waits(database):
 
 
 def test_closing_ends_a_query_that_waits(database):
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     with proxied(database, "&query_s=600") as proxy:
         log = PostgresLog(proxy.url)
@@ -129,7 +129,7 @@ def test_closing_ends_a_query_that_waits(database):
 
 
 def test_closing_ends_a_connection_that_is_being_made(database):
-    from bot_orch.eventlog.stores.postgres.connect import connect
+    from bot_orch.log.stores.postgres.connect import connect
 
     with proxied(database, "&query_s=600") as proxy:
         proxy.set(SWALLOW)
@@ -212,7 +212,7 @@ def test_a_signal_ends_the_command_while_the_server_hangs(database, tmp_path, fr
 def test_no_query_runs_on_the_event_loop(database, monkeypatch):
     import psycopg
 
-    from bot_orch.eventlog.stores.postgres.deadlines import limited
+    from bot_orch.log.stores.postgres.deadlines import limited
 
     seen, connection = set(), limited(psycopg)
     wait = connection.wait

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from bot_orch.cli import main
-from bot_orch.eventlog.stores.postgres.connect import prepare
+from bot_orch.log.stores.postgres.connect import prepare
 
 
 @pytest.fixture

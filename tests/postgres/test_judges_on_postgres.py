@@ -7,9 +7,9 @@ from service_running import Running, until
 from test_judges import chat, configured, decision_of, python
 from test_processes import same_state
 
-from bot_orch.eventlog.events import FeedbackGiven
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import FeedbackGiven
+from bot_orch.log.stores.postgres.log import PostgresLog
+from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
 STRICT = {"name": "strict", "kind": "regex", "settings": {"pattern": "long"}}

@@ -67,7 +67,7 @@ def test_background_rounds_survive_a_killed_postgresql(tmp_path, pg, database):
 
 
 def test_the_check_catches_a_process_that_acknowledges_too_soon(tmp_path, pg):
-    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.log.stores.open import open_log
 
     for attempt in range(4):
         (folder := tmp_path / str(attempt)).mkdir()

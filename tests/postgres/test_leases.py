@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from bot_orch.eventlog.log import LogFencedError, Row
-from bot_orch.eventlog.stores.postgres.leases import LeaseTable
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.log import LogFencedError, Row
+from bot_orch.log.stores.postgres.leases import LeaseTable
+from bot_orch.log.stores.postgres.log import PostgresLog
 
 
 def table(database, lease_s=60.0):
@@ -93,7 +93,7 @@ def test_without_a_fence_two_owners_write_one_log(two, database, monkeypatch):
     old = PostgresLog(url, epoch=first.epoch)
     one.release("support", first.epoch)
     new = PostgresLog(url, epoch=other.claim("support").epoch)
-    from bot_orch.eventlog.stores.postgres import log as module
+    from bot_orch.log.stores.postgres import log as module
 
     monkeypatch.setitem(module._Q, "fence", "SELECT %s, %s")
     old.append([row(1)])

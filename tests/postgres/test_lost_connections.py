@@ -11,10 +11,10 @@ from service_running import until
 from test_processes import log, processes  # noqa: F401
 
 from bot_orch.clock import SystemClock
-from bot_orch.eventlog.events import DecisionMade, Noted
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.log import LogConflictError, LogFencedError, Row
-from bot_orch.eventlog.stores.postgres.connect import QUERIES, LogUnavailableError
+from bot_orch.log.events import DecisionMade, Noted
+from bot_orch.log.ledger import fold
+from bot_orch.log.log import LogConflictError, LogFencedError, Row
+from bot_orch.log.stores.postgres.connect import QUERIES, LogUnavailableError
 from bot_orch.service.storage import writer as writer_module
 from bot_orch.service.storage.writer import Writer
 
@@ -28,7 +28,7 @@ def rows_of(log):  # noqa: F811
 
 
 def test_a_commit_without_an_answer_is_looked_up(log, database):  # noqa: F811
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     other = PostgresLog(database)
     log.settle([row(1, key="k")])  # nothing is there: it is written
@@ -96,7 +96,7 @@ def test_an_owner_goes_on_after_a_lost_answer(log, written, monkeypatch):  # noq
 
 
 def test_an_owner_that_was_replaced_writes_no_more(log, database):  # noqa: F811
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     owned(log)
 

@@ -14,9 +14,9 @@ from owning import PLACES
 from replica_running import Replica, call
 from service_running import PATIENCE_S, until
 
-from bot_orch.eventlog.events import AttemptEnded, DecisionMade, FeedbackGiven, Noted
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven, Noted
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 
 LAUNCHER = Path(__file__).parent / "owning.py"
 LEASE_S = 2.0

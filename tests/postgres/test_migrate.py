@@ -8,8 +8,8 @@ import pytest
 from service_running import BASE, Running
 
 from bot_orch.cli import main
-from bot_orch.eventlog.log import LogInUseError
-from bot_orch.eventlog.stores.open import open_log
+from bot_orch.log.log import LogInUseError
+from bot_orch.log.stores.open import open_log
 from bot_orch.service.config import parse_config
 
 
@@ -52,7 +52,7 @@ def test_the_copy_is_the_same_and_the_service_goes_on(old, database, capsys):
 
 
 def test_an_interrupted_copy_goes_on(old, database, capsys, monkeypatch):
-    from bot_orch.eventlog.stores.postgres import copy as postgres_copy
+    from bot_orch.log.stores.postgres import copy as postgres_copy
 
     path, state = old
     monkeypatch.setattr(postgres_copy, "_GROUP", 10)
@@ -81,7 +81,7 @@ def test_what_cannot_be_copied_is_said(old, database, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "does not exist" in said and "write FILE postgresql://" in said and "cannot be reached" in said
     assert not (tmp_path / "none").exists()
-    from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+    from bot_orch.log.stores.sqlite.log import SqliteLog
 
     log = SqliteLog(path)
     assert main(["migrate", str(path), database]) == 2, "a running service writes to it"

@@ -14,12 +14,12 @@ from service_running import Running, until
 
 from bot_orch.clock import SystemClock
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.cluster.directory import Directory
 from bot_orch.service.cluster.forwarding import Switchboard
-from bot_orch.service.cluster.keeper import OwnerCluster
+from bot_orch.service.cluster.ownership import OwnerCluster
 from bot_orch.service.config import parse_config
 from bot_orch.service.neighbours import process_name
 from bot_orch.service.storage.clocks import ClockAheadError

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.connect import MAIN_STREAM, LogUnavailableError, connect
-from bot_orch.eventlog.stores.sqlfiles import queries
+from bot_orch.log.log import Row
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.stores.postgres.connect import MAIN_STREAM, LogUnavailableError, connect
+from bot_orch.log.stores.sqlfiles import queries
 
 connect_log = partial(open_log, writing=True)
 
@@ -23,7 +23,7 @@ def row(seq, **more):
 def test_every_query_is_used_and_lives_in_a_file(pg):
     from pathlib import Path
 
-    import bot_orch.eventlog.stores.postgres as package
+    import bot_orch.log.stores.postgres as package
 
     text = "".join(file.read_text() for file in Path(package.__path__[0]).glob("*.py"))
     assert [name for name in queries("postgres") if f'"{name}"' not in text] == []

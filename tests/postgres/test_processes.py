@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from service_running import BASE, Running, until
 
-from bot_orch.eventlog.events import RESTARTED, Censored, FeedbackGiven, Noted
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import RESTARTED, Censored, FeedbackGiven, Noted
+from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
 
@@ -31,7 +31,7 @@ def processes(database):
 
 @pytest.fixture
 def log(database):
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     opened = PostgresLog(database)
     yield opened

@@ -14,7 +14,7 @@ from service_running import BASE, Running, until
 
 from bot_orch.cli.main import build_parser
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.stores.postgres.timing import Timing, split
+from bot_orch.log.stores.postgres.timing import Timing, split
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
 from bot_orch.service.operations.catalogue import CATALOGUE
@@ -133,7 +133,7 @@ def test_a_missing_driver_is_named(monkeypatch):
     import builtins
 
     from bot_orch.errors import MissingExtraError
-    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.log.stores.open import open_log
 
     real = builtins.__import__
 

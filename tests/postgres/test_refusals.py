@@ -10,10 +10,10 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError, hidden
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.log import Row
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.stores.postgres.connect import LogUnavailableError, hidden
+from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.logs import configure_logs
 
 connect_log = partial(open_log, writing=True)
@@ -65,7 +65,7 @@ def test_a_port_is_not_a_password(url):
 
 
 def test_a_role_without_rights_on_the_database_is_told(pg, database, stranger, tmp_path, capsys):
-    from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+    from bot_orch.log.stores.sqlite.log import SqliteLog
 
     _, role = stranger
     empty = pg.database().replace("postgres:@", f"{role}@")

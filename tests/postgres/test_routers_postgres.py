@@ -5,8 +5,8 @@ import json
 import pytest
 from service_running import Running, until
 
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.config import load_config
 
 TEXT = """

@@ -6,10 +6,10 @@ import threading
 import pytest
 from service_running import PATIENCE_S, Running, until
 
-from bot_orch.eventlog.ids import time_ordered_id
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.connect import connect
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.ids import time_ordered_id
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.stores.postgres.connect import connect
+from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
 TEXT = """

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.log import LogConflictError, LogFencedError, Row, Snapshot
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError, connect
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.log import LogConflictError, LogFencedError, Row, Snapshot
+from bot_orch.log.stores.postgres.connect import LogUnavailableError, connect
+from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.config import parse_config
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg[binary]", exc_type=ImportError)

@@ -11,11 +11,11 @@ import answering
 import pytest
 from service_running import PATIENCE_S, Running, until
 
-from bot_orch.eventlog.events import AttemptEnded, DecisionMade, FeedbackGiven
-from bot_orch.eventlog.ledger import Ledger, fold
-from bot_orch.eventlog.snapshots.manifest import digests_of
-from bot_orch.eventlog.stores.postgres.connect import connect
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
+from bot_orch.log.ledger import Ledger, fold
+from bot_orch.log.snapshots.manifest import digests_of
+from bot_orch.log.stores.postgres.connect import connect
+from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.config import parse_config
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.writer import Writer

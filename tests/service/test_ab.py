@@ -6,8 +6,8 @@ import pytest
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.core.ab import SplitTest
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.policies.registry import make_policy
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config

@@ -10,13 +10,13 @@ from service_running import BASE, hang_up, until
 from bot_orch import InvalidInputError
 from bot_orch.clock import ManualClock
 from bot_orch.encoders import HashedWords
-from bot_orch.eventlog.events import AttemptEnded
-from bot_orch.eventlog.ids import time_ordered_id
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import AttemptEnded
+from bot_orch.log.ids import time_ordered_id
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
-from bot_orch.service.sweeping import sweep
+from bot_orch.service.expiry import sweep
 
 
 def decide(service, **body):

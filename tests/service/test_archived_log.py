@@ -4,8 +4,8 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
-from bot_orch.eventlog.archive.moving import archive
-from bot_orch.eventlog.packing import rows as packing
+from bot_orch.log.archive.moving import archive
+from bot_orch.log.packing import rows as packing
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from listed_models import KEY, endpoint
 from service_running import BASE, free_port
 
 from bot_orch.cli import main
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.service.doctor import disk
 
 AGENT = (

@@ -3,10 +3,10 @@
 import pytest
 from service_running import BASE
 
-from bot_orch.eventlog.events import RESTARTED, DecisionMade, FeedbackGiven, Noted
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import RESTARTED, DecisionMade, FeedbackGiven, Noted
+from bot_orch.log.ledger import fold
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 
 AUDITED = BASE.replace("horizon_s: 3600", "horizon_s: 3600, audit_rate: 0.5")
 GUARDED = BASE.replace(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from test_judges import chat, configured, decision_of, judged
 
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.ledger import fold
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 
 LOW = {"name": "low", "kind": "regex", "settings": {"pattern": "long"}}
 HIGH = {"name": "high", "kind": "thumbs"}

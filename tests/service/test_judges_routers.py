@@ -15,8 +15,8 @@ from test_judges import chat, decision_of
 from test_reload import call
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.events import FeedbackGiven
-from bot_orch.eventlog.stores.open import open_log
+from bot_orch.log.events import FeedbackGiven
+from bot_orch.log.stores.open import open_log
 from bot_orch.service.build import check
 from bot_orch.service.config import load_config, parse_config
 

@@ -6,9 +6,9 @@ import pytest
 from service_running import BASE, Running, until
 from test_snapshots import crashed
 
-from bot_orch.eventlog.ledger import LedgerMismatchError
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.log.ledger import LedgerMismatchError
+from bot_orch.log.log import Row
+from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.config import parse_config
 from bot_orch.service.server import make_server, one_reason
 

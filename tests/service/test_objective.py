@@ -7,8 +7,8 @@ from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.endings import Ending
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.build import check, make_orchestrator
 from bot_orch.service.config import parse_config
 

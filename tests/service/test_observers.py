@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from service_running import until
 
-from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, TaskEnded, TaskSubmitted
-from bot_orch.eventlog.log import Row
+from bot_orch.log.events import DecisionMade, FeedbackGiven, TaskEnded, TaskSubmitted
+from bot_orch.log.log import Row
 from bot_orch.service.queue.state import _CHANGES, Topic
 from bot_orch.service.reports import ReportSource, feedback_id, source_of
 from bot_orch.service.work import BackgroundTasks

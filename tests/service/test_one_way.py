@@ -7,7 +7,7 @@ import pytest
 from service_running import BASE, PATIENCE_S, Running
 from starlette.routing import Route
 
-from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.api.gateway.messages import MessagesFace
 from bot_orch.service.config import parse_config
 from bot_orch.service.web.endpoint import Endpoint, JsonFace

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from bot_orch.clock import SystemClock
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
-from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseView, LivingProcess, StreamLease
+from bot_orch.log.stores.postgres.connect import LogUnavailableError
+from bot_orch.log.stores.postgres.leases import Claimed, LeaseView, LivingProcess, StreamLease
 from bot_orch.service.cluster.directory import Directory
 from bot_orch.service.cluster.forwarding import Switchboard
 from bot_orch.service.cluster.heartbeat import HeartbeatThread
-from bot_orch.service.cluster.keeper import LoadMeter, OwnerCluster
+from bot_orch.service.cluster.ownership import LoadMeter, OwnerCluster
 from bot_orch.service.config import parse_config
 
 URL = "postgresql://nobody@127.0.0.1:1/none"

@@ -8,9 +8,9 @@ from service_running import BASE, until
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
-from bot_orch.eventlog.stores.open import open_file
-from bot_orch.eventlog.texts import stored_texts
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_file
+from bot_orch.log.texts import stored_texts
+from bot_orch.log.verification import replay
 
 PERSON = "  - {{id: person, kind: human, settings: {{answer_within_s: 600}}}}\n"
 TEXT = (BASE + PERSON).replace("seed: 5,", "seed: 5, success_reward: 1.0,") + "queue: {{undo_s: 0}}\n"

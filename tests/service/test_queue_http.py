@@ -10,8 +10,8 @@ from service_running import BASE, PATIENCE_S, Running, hang_up, until
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.config import parse_config
 from bot_orch.service.queue.rules import QueueSettings
@@ -219,7 +219,7 @@ def test_after_a_restart_a_ticket_ends_when_it_would_have(start, tmp_path):
 
 
 def test_after_a_crash_waiting_tasks_go_on_and_the_others_are_withdrawn(start, tmp_path, monkeypatch):
-    monkeypatch.setattr("bot_orch.service.queue.desk._RESTART_GRACE_S", 1.0)
+    monkeypatch.setattr("bot_orch.service.queue.service._RESTART_GRACE_S", 1.0)
     running = begin(start, database=tmp_path / "a.sqlite")
     task = submit(running, "goes on")
     kept = waiting(running)[0]["id"]

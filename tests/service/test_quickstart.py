@@ -14,7 +14,7 @@ from service_running import PATIENCE_S, free_port
 
 from bot_orch.cli import main
 from bot_orch.cli import quickstart as command
-from bot_orch.eventlog import outcomes_in
+from bot_orch.log import outcomes_in
 from bot_orch.service.config import load_config
 from bot_orch.service.quickstart import LEARN_FROM, configuration, found, run, search
 

@@ -10,8 +10,8 @@ from service_running import Running, until
 
 from bot_orch.cli import main
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.config import load_config, parse_config
 
 TEXT = """

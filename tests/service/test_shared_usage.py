@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot_orch import Orchestrator, Task
-from bot_orch.eventlog.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.log.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
+from bot_orch.log.log import Row
+from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.cluster.sharing import MOST_BYTES, UsageSharing, _messages
 from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
 from bot_orch.service.operations.sliding import SlidingSum
-from bot_orch.service.operations.usage import LimitKey, TokenUsage, UseTold
+from bot_orch.service.operations.usage import LimitKey, SharedUse, TokenUsage
 from bot_orch.service.problems import Problem
 
 LIMITS = TokenLimitsConfig(requests_per_minute=10, usd=0.5, window_s=3600)
@@ -126,7 +126,7 @@ def test_a_router_that_moves_counts_once():
 
 def test_messages_fit_and_hold_everything():
     use = {"requests": [(10**15, 1.5)] * 8, "tokens": []}
-    told = [UseTold(router=f"router-{i}", tenant="acme", token=None, usd=[(i, 0.25)], **use) for i in range(100)]
+    told = [SharedUse(router=f"router-{i}", tenant="acme", token=None, usd=[(i, 0.25)], **use) for i in range(100)]
     sent = [*_messages(told)]
     assert max(map(len, sent)) <= MOST_BYTES
     assert [each[0] for message in sent for each in msgspec.json.decode(message)[1]] == [each.router for each in told]

@@ -9,11 +9,11 @@ import pytest
 from service_running import BASE, PATIENCE_S
 from test_storage import FailingLog, wait_ready
 
-from bot_orch.eventlog.events import FeedbackGiven, TaskRecord
-from bot_orch.eventlog.ledger import Ledger, fold
-from bot_orch.eventlog.log import Snapshot, SnapshotPiece
-from bot_orch.eventlog.snapshots.manifest import digests_of
-from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.log.events import FeedbackGiven, TaskRecord
+from bot_orch.log.ledger import Ledger, fold
+from bot_orch.log.log import Snapshot, SnapshotPiece
+from bot_orch.log.snapshots.manifest import digests_of
+from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.problems import StorageError
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.rules import RoutingConstraints

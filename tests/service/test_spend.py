@@ -9,7 +9,7 @@ from test_token_limits import CHAT, SECRET, TOKENS, bearer
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
 from bot_orch.evaluation.spend import spent
-from bot_orch.eventlog.stores.open import open_log
+from bot_orch.log.stores.open import open_log
 
 DAY_S = 86_400
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.stores.sqlite.log import SqliteLog
 
 AGENTS = "agents: [{id: a, kind: simulated}]\n"
 

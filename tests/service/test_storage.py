@@ -8,10 +8,10 @@ import pytest
 from service_running import until
 
 from bot_orch.clock import SystemClock
-from bot_orch.eventlog.stores.memory import MemoryLog
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.stores.memory import MemoryLog
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.stores.sqlite.log import SqliteLog
+from bot_orch.log.verification import replay
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.writer import Writer
 
@@ -108,7 +108,7 @@ def test_what_was_decided_but_cannot_be_written_is_undone(start, monkeypatch):
 
 
 def test_one_log_has_one_service(start, tmp_path):
-    from bot_orch.eventlog.log import LogInUseError
+    from bot_orch.log.log import LogInUseError
 
     start()
     with pytest.raises(LogInUseError):

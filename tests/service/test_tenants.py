@@ -13,9 +13,9 @@ from starlette.routing import Route
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.ids import tenant_of, time_ordered_id
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.ids import tenant_of, time_ordered_id
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.service.config import parse_config
 
 SECRETS = {name: name.lower() * 20 for name in ("ACME", "DESK", "BETA", "OPS", "OLD")}

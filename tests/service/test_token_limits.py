@@ -6,9 +6,9 @@ from service_running import BASE
 from bot_orch.clock import ManualClock
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.log.events import AttemptEnded, TaskRecord, encode_event, kind_of, record_decision
+from bot_orch.log.log import Row
+from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.config import TokenConfig, TokenLimitsConfig, parse_config
 from bot_orch.service.operations.usage import LimitKey, TokenUsage
 from bot_orch.service.problems import Problem

@@ -12,7 +12,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as ge
 from service_running import BASE, until
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.eventlog.stores.open import open_log
+from bot_orch.log.stores.open import open_log
 from bot_orch.service.config import AgentConfig, TracesConfig, parse_config
 from bot_orch.service.operations.conventions import ReplyFacts, target_of
 from bot_orch.service.operations.tracing import CURRENT, Traces, note_reply

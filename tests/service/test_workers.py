@@ -17,9 +17,9 @@ import pytest
 from service_running import PATIENCE_S, until
 
 from bot_orch.cli import main
-from bot_orch.eventlog.events import DecisionMade, FeedbackGiven
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 
 TEXT = """
 version: 1

@@ -10,8 +10,8 @@ from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.core.context import WithContext, with_context, without_context
 from bot_orch.core.warm.trial import WarmStart
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.stores.open import open_log
+from bot_orch.log.ledger import fold
+from bot_orch.log.stores.open import open_log
 from bot_orch.policies.auto import Auto
 from bot_orch.policies.base import Situation
 from bot_orch.rng import generator

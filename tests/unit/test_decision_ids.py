@@ -9,9 +9,9 @@ import pytest
 
 from bot_orch import Orchestrator, Outcome, Router, Task
 from bot_orch.errors import InvalidInputError, UnknownDecisionError
-from bot_orch.eventlog import open_log
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.verification import replay
+from bot_orch.log import open_log
+from bot_orch.log.ledger import fold
+from bot_orch.log.verification import replay
 from bot_orch.service.build import make_orchestrator
 from bot_orch.service.config import Config
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Outcome, Router, Task
-from bot_orch.core import settling
+from bot_orch.core import outcome_learning
 from bot_orch.errors import UnknownDecisionError
 from bot_orch.rng import generator
 
@@ -165,7 +165,7 @@ def test_auto_takes_a_lesson_back(text):
         decision = router.decide(task, ["a"])
         router.observe(decision.id, DONE)
         state, engine = router._state, router._engine
-        given = settling.feedback(engine, router._roster, decision, reward=np.array(1.0))
+        given = outcome_learning.feedback(engine, router._roster, decision, reward=np.array(1.0))
         engine.policy.withdraw(state.parts["policy"], given)
     mine, theirs = router._state.parts["policy"], other._state.parts["policy"]
     names = ["count", "total", *(["kind_count", "kind_total", "theta", "inverse"] if text else [])]

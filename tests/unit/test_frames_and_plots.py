@@ -11,8 +11,8 @@ from bot_orch import InvalidInputError, Outcome, Router, Task
 from bot_orch.cli import main
 from bot_orch.evaluation.evaluate import evaluate_log
 from bot_orch.evaluation.export import COLUMNS
-from bot_orch.eventlog import open_log
 from bot_orch.frames import decisions_frame, evaluation_frame, league_frame, logged_frame, results_frame, spend_frame
+from bot_orch.log import open_log
 from bot_orch.plots import plot_curves, plot_league, plot_log, plot_plane, plot_set
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bot_orch import Orchestrator, Outcome, Router, Task
 from bot_orch.errors import BotOrchWarning, InvalidInputError, TaskIdWarning
-from bot_orch.eventlog import FeedbackGiven
+from bot_orch.log import FeedbackGiven
 from bot_orch.survival import causes
 from bot_orch.types import REASONS
 

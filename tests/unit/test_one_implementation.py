@@ -8,11 +8,11 @@ import pytest
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog import MemoryLog
-from bot_orch.eventlog.events import Configured, encode_event, kind_of
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.verification import replay
+from bot_orch.log import MemoryLog
+from bot_orch.log.events import Configured, encode_event, kind_of
+from bot_orch.log.ledger import fold
+from bot_orch.log.log import Row
+from bot_orch.log.verification import replay
 from bot_orch.numerics.choice import UNSEEN, argmax_ties, draw, mixed_draw, softmax, softmax_scores, ucb_scores
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, stream_of, uniform

@@ -7,12 +7,12 @@ import pytest
 
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.agents.endings import Ending
-from bot_orch.core.completion import Completion, Taken
+from bot_orch.core.completion import Completion, OutcomeEffect
 from bot_orch.core.reward import BoundedReward
 from bot_orch.evaluation.rounds import collect
-from bot_orch.eventlog.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.memory import MemoryLog
+from bot_orch.log.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
+from bot_orch.log.log import Row
+from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import generator
@@ -84,7 +84,7 @@ def test_so_does_an_agent_of_which_nothing_else_is_ever_heard(policy, ending, ti
 
 @pytest.mark.parametrize("ending", ["timeout", "unanswered", "never"])
 def test_control_where_nothing_is_learned_it_would_keep_them(ending, monkeypatch):
-    monkeypatch.setattr(Completion, "take", lambda *_, reward, **__: Taken(reward))
+    monkeypatch.setattr(Completion, "take", lambda *_, reward, **__: OutcomeEffect(reward))
     monkeypatch.setattr(BoundedReward, "ran_out", staticmethod(lambda outcome: False))
     assert max(shares.__wrapped__(policy, 4, ending)[1] for policy in ("ucb1", "linucb")) > 0.5
 

@@ -43,9 +43,9 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.clock import SystemClock
-    from bot_orch.eventlog.archive.moving import archive
-    from bot_orch.eventlog.packing.rows import BLOCK
-    from bot_orch.eventlog.purging import seconds_of
+    from bot_orch.log.archive.moving import archive
+    from bot_orch.log.packing.rows import BLOCK
+    from bot_orch.log.purging import seconds_of
 
     before_us = SystemClock().now_us() - round(seconds_of(arguments.older_than, "--older-than") * 1e6)
     bar = ProgressBar(quiet=arguments.quiet)

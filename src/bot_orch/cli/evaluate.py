@@ -13,7 +13,7 @@ from bot_orch.errors import InvalidInputError
 if TYPE_CHECKING:
     from bot_orch.evaluation.evaluate import Evaluation
     from bot_orch.evaluation.shadow import Lambda
-    from bot_orch.eventlog.log import Log
+    from bot_orch.log.log import Log
 
 _DESCRIPTION = """\
 Off-policy evaluation: estimate the mean reward of other policies from a log, by IPS, SNIPS, DM and DR with confidence
@@ -61,7 +61,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.evaluation.offpolicy import ThinSupportError
-    from bot_orch.eventlog.stores.open import open_whole
+    from bot_orch.log.stores.open import open_whole
 
     _check(arguments)
     lambdas = None if arguments.lambdas is None else [_lambda(text) for text in arguments.lambdas]

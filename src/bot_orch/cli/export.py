@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.errors import ResultsExistError
     from bot_orch.evaluation.export import export
-    from bot_orch.eventlog.stores.open import open_whole
+    from bot_orch.log.stores.open import open_whole
 
     if arguments.out.exists() and not arguments.force:
         raise ResultsExistError(f"{arguments.out}: exists; pass --force to overwrite it")

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.evaluation.importing.foreign import ImportOptions
     from bot_orch.evaluation.importing.writing import import_log
-    from bot_orch.eventlog.stores.open import open_log
+    from bot_orch.log.stores.open import open_log
 
     if arguments.log.exists():
         raise ResultsExistError(f"{arguments.log}: exists; name a new log")

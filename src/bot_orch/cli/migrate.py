@@ -36,8 +36,8 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.errors import InvalidInputError
-    from bot_orch.eventlog.stores.open import check_database, is_url, open_file, open_url
-    from bot_orch.eventlog.stores.postgres.copy import copy_log, verify
+    from bot_orch.log.stores.open import check_database, is_url, open_file, open_url
+    from bot_orch.log.stores.postgres.copy import copy_log, verify
 
     if is_url(arguments.source) or not is_url(arguments.target):
         raise InvalidInputError("FROM TO", "are not a SQLite file and a URL", "write FILE postgresql://user@host/name")

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.clock import SystemClock
     from bot_orch.errors import InvalidInputError
-    from bot_orch.eventlog.purging import purge, seconds_of
+    from bot_orch.log.purging import purge, seconds_of
 
     if arguments.older_than is None and arguments.task is None:
         raise InvalidInputError("--older-than", "and --task are missing", "pass one of them, such as --older-than 30d")

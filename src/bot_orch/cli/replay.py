@@ -39,8 +39,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.eventlog.stores.open import open_log, open_whole
-    from bot_orch.eventlog.verification import replay
+    from bot_orch.log.stores.open import open_log, open_whole
+    from bot_orch.log.verification import replay
 
     log = open_log(arguments.log) if arguments.live else open_whole(arguments.log, arguments.archive)
     bar = ProgressBar(quiet=arguments.quiet)

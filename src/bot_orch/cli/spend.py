@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from bot_orch.evaluation.spend import rows_of, spent, time_of, total_usd
-    from bot_orch.eventlog.stores.open import open_whole
+    from bot_orch.log.stores.open import open_whole
 
     from_us = 0 if arguments.since is None else time_of(arguments.since, "--from")
     to_us = None if arguments.until is None else time_of(arguments.until, "--to")

@@ -14,7 +14,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_count, check_number, check_seconds
-from bot_orch.core import settling, verdicts
+from bot_orch.core import audits, outcome_learning
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.caps import check_caps, with_caps
 from bot_orch.core.capture import CapturedState
@@ -479,13 +479,13 @@ class Orchestrator:
         state, roster, engine = self._state, self._roster, self._engine
         again = not audit and bool(state.provisional) and self.is_provisional(decision_id)
         if state.verdicts and not again and isinstance(decision_id, str) and decision_id in state.verdicts:
-            verdicts.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
+            audits.second(engine, state, roster, decision_id=decision_id, outcome=outcome, audit=audit)
             return
         decision = self._awaited(decision_id, outcome, audit=audit)
         if decision_id in state.used:
             outcome = state.used[decision_id].added_to(outcome)
         if audit:
-            verdicts.check_audit(decision)
+            audits.check_audit(decision)
         if outcome.output is not None:
             engine = engine.choosing(outcome.output)
         model, index = engine.settings.reward, self._roster.index.get(decision.agent)
@@ -499,15 +499,15 @@ class Orchestrator:
         model.learn(state.parts["reward"], index, outcome)
         self._tally.rewarded(decision.agent, reward)
         shown = shown or (earlier is not None and earlier.shown)
-        read = settling.Read(reward, raw, earlier)
+        read = outcome_learning.Read(reward, raw, earlier)
         if shown or audit or provisional or default or used is not None:
             read.shown, read.audit, read.used = shown, audit, used
             read.provisional, read.default = (provisional or default) and not audit, default and not audit
-        if settling.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
+        if outcome_learning.learn(engine, state, roster, decision=decision, outcome=outcome, read=read):
             self._refresh()
         compared = again and decision_id not in state.verdicts
-        if decision.audit and not compared and reward is not None and settling.is_verdict(outcome, reward):
-            verdicts.keep(state, decision, reward, audit=audit)
+        if decision.audit and not compared and reward is not None and outcome_learning.is_verdict(outcome, reward):
+            audits.keep(state, decision, reward, audit=audit)
 
     @exclusive
     def observe_output(self, decision_id: str, output: Measure) -> None:
@@ -518,9 +518,9 @@ class Orchestrator:
         decision, engine = self._pending(decision_id), self._engine.comparing("output", output)
         if decision_id in self._state.shown:
             raise InvalidInputError("output", "is known already", "report the output of a decision once")
-        raw = verdicts.read_output(engine, output)
+        raw = audits.read_output(engine, output)
         self._use(engine)
-        if verdicts.see_output(engine, self._state, self._roster, decision=decision, raw=raw):
+        if audits.see_output(engine, self._state, self._roster, decision=decision, raw=raw):
             self._refresh()
 
     @exclusive
@@ -542,7 +542,7 @@ class Orchestrator:
         if decision_id in self._state.used:
             raise InvalidInputError("usage", "is known already", "report the usage of a decision once")
         if self._engine.accounts:
-            settling.see_usage(self._engine, self._state, self._roster, decision=decision, used=used)
+            outcome_learning.see_usage(self._engine, self._state, self._roster, decision=decision, used=used)
 
     def meaning(self, outcome: Outcome) -> OutcomeMeaning:
         """What an outcome teaches: ``reward``, ``zero``, ``silence`` (a share of a zero) or ``time`` alone."""
@@ -568,17 +568,17 @@ class Orchestrator:
         return (*(decision.id for decision in decisions), *older)
 
     def _expire_before(self, counter: int) -> tuple[str, ...]:
-        overdue = settling.overdue(self._state.pending, counter)
+        overdue = outcome_learning.overdue(self._state.pending, counter)
         for decision in overdue:
             self._expire(decision)
         return tuple(decision.id for decision in overdue)
 
     def _expire(self, decision: Decision) -> None:
         used = self._state.used.get(decision.id)
-        read = settling.Read(shown=decision.id in self._state.shown, used=used)
+        read = outcome_learning.Read(shown=decision.id in self._state.shown, used=used)
         self._settle(decision)
-        gone = settling.FORGOTTEN if used is None else used.added_to(settling.FORGOTTEN)
-        settling.learn(self._engine, self._state, self._roster, decision=decision, outcome=gone, read=read)
+        gone = outcome_learning.FORGOTTEN if used is None else used.added_to(outcome_learning.FORGOTTEN)
+        outcome_learning.learn(self._engine, self._state, self._roster, decision=decision, outcome=gone, read=read)
 
     @exclusive
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
@@ -592,7 +592,7 @@ class Orchestrator:
         self._settle(decision)
         index = self._roster.index.get(decision.agent)
         if index is not None:
-            feedback = settling.feedback(self._engine, self._roster, decision, reward=values, everybody=True)
+            feedback = outcome_learning.feedback(self._engine, self._roster, decision, reward=values, everybody=True)
             self._engine.learn(self._state.parts, names, feedback, learned=Learned())
 
     @exclusive
@@ -903,7 +903,7 @@ class Orchestrator:
         index = self._roster.index.get(decision.agent)
         if index is None or not self._engine.restarts.wanted:
             return index is not None
-        return settling.is_fresh(self._engine, self._state, index, decision=decision)
+        return outcome_learning.is_fresh(self._engine, self._state, index, decision=decision)
 
 
 def _id(decision_id: str) -> str:

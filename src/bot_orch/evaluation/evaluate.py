@@ -13,7 +13,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Estimate, Logged, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds, collect
 from bot_orch.evaluation.shadow import Lambda, follow, shadow
-from bot_orch.eventlog.log import Log
+from bot_orch.log.log import Log
 from bot_orch.policies.base import Policy
 
 __all__ = [

@@ -16,10 +16,10 @@ from bot_orch.arrays import null_for_nan
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.evaluation.zeros import counts_as_zero
-from bot_orch.eventlog.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, FeedbackGiven
-from bot_orch.eventlog.ids import outside, tenant_of
-from bot_orch.eventlog.log import Log
 from bot_orch.files import write_atomically
+from bot_orch.log.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, FeedbackGiven
+from bot_orch.log.ids import outside, tenant_of
+from bot_orch.log.log import Log
 
 __all__ = ["COLUMNS", "decision_rows", "event_rows", "export"]
 

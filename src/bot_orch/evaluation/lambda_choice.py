@@ -25,7 +25,7 @@ from bot_orch.evaluation.evaluate import (
 from bot_orch.evaluation.offpolicy import Difference, Estimate, Logged, ThinSupportError, difference, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.evaluation.shadow import Lambda, shadow
-from bot_orch.eventlog.log import Log
+from bot_orch.log.log import Log
 from bot_orch.policies.base import Policy
 
 __all__ = ["Candidate", "LambdaChoice", "Recommendation", "choose", "pick_lambda"]

@@ -17,7 +17,7 @@ from bot_orch.encoders import spread_words
 from bot_orch.errors import InvalidInputError
 from bot_orch.evaluation.offpolicy import Logged
 from bot_orch.evaluation.zeros import counts_as_zero
-from bot_orch.eventlog.events import (
+from bot_orch.log.events import (
     SETTLING,
     AttemptEnded,
     Censored,
@@ -26,7 +26,7 @@ from bot_orch.eventlog.events import (
     Event,
     FeedbackGiven,
 )
-from bot_orch.eventlog.log import Log
+from bot_orch.log.log import Log
 from bot_orch.types import Agent, Outcome, Task
 
 __all__ = ["Lesson", "LoggedRounds", "collect"]
@@ -66,7 +66,7 @@ class LoggedRounds:
     earlier
         How many decisions were left out because they were made among other agents.
     settings
-        The document of the newest settings for these agents, as :class:`bot_orch.eventlog.events.Configured` holds it.
+        The document of the newest settings for these agents, as :class:`bot_orch.log.events.Configured` holds it.
     """
 
     agents: tuple[str, ...]

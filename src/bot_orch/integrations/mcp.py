@@ -29,7 +29,7 @@ Routes tasks among agents. Before a task, call decide and give the task to the a
 with the decision_id and a reward from 0 (useless) to 1 (right), so that later choices are better."""
 
 
-class _RouterDesk:
+class _RouterQueue:
     """Over a router in this process. The time of a call is measured from decide to observe, unless it is told."""
 
     def __init__(self, router: Router) -> None:
@@ -70,7 +70,7 @@ class _RouterDesk:
         return {"agents": lines}
 
 
-class _ServiceDesk:
+class _WholeQueue:
     """Over a running service."""
 
     def __init__(self, client: Client) -> None:
@@ -114,7 +114,7 @@ def _told(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
 
 def mcp_server(source: Router | Client, *, name: str = "bot-orch") -> MCPServer[Any]:
     """A server over a router, or over the client of a running service; ``mcp_server(router).run()`` serves stdio."""
-    desk = _RouterDesk(source) if isinstance(source, Router) else _ServiceDesk(source)
+    desk = _RouterQueue(source) if isinstance(source, Router) else _WholeQueue(source)
     server: MCPServer[Any] = MCPServer(name, instructions=_INSTRUCTIONS, log_level="WARNING")
 
     def decide(

@@ -11,7 +11,7 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.warm import most_lessons
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
-from bot_orch.eventlog.events import (
+from bot_orch.log.events import (
     Event,
     FeedbackGiven,
     encode_event,
@@ -20,10 +20,10 @@ from bot_orch.eventlog.events import (
     record_evaluations,
     record_task,
 )
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.log import Row, Snapshot
-from bot_orch.eventlog.reconfigure import change_to
-from bot_orch.eventlog.stores.open import open_file
+from bot_orch.log.ledger import fold
+from bot_orch.log.log import Row, Snapshot
+from bot_orch.log.reconfigure import change_to
+from bot_orch.log.stores.open import open_file
 from bot_orch.router.recall import recent_rounds
 from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 
@@ -113,7 +113,7 @@ class Journal:
         self._write(event, decision_id)
 
     def _effect(self, decision_id: str, outcome: Outcome, *, audit: bool) -> str:
-        """How an outcome counts: see :class:`~bot_orch.eventlog.events.FeedbackGiven`."""
+        """How an outcome counts: see :class:`~bot_orch.log.events.FeedbackGiven`."""
         first = self._ledger.audits.get(decision_id)
         if first is not None and self.orchestrator.verdicts[first].audit != audit:
             return "audited"

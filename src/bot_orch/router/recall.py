@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven
-from bot_orch.eventlog.log import Log
+from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven
+from bot_orch.log.log import Log
 from bot_orch.types import Decision, Outcome
 
 __all__ = ["recent_rounds"]

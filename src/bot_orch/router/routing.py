@@ -263,7 +263,7 @@ class Router:
     ) -> int:
         """Warm start, see :meth:`bot_orch.Orchestrator.learn_from`; ``evaluations`` may also be the path of a log."""
         if isinstance(evaluations, str | Path):
-            from bot_orch.eventlog.evaluations import outcomes_in  # an extra
+            from bot_orch.log.evaluations import outcomes_in  # an extra
 
             evaluations = outcomes_in(evaluations, among=self.agents)
         with self._changing():

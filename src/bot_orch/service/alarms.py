@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bot_orch.eventlog.events import DecisionMade, Event
+from bot_orch.log.events import DecisionMade, Event
 from bot_orch.service.operations.watching import Watching
 from bot_orch.service.operations.webhooks import Webhooks
 from bot_orch.service.runtime import Runtime

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.log import Log
+from bot_orch.log.log import Log
 from bot_orch.service.alarms import start_alarms
 from bot_orch.service.api.queue import QUEUE_ROUTES
 from bot_orch.service.api.routes import API_ROUTES, ROUTES
@@ -24,18 +24,18 @@ from bot_orch.service.config import Config
 from bot_orch.service.configuring import LiveConfig, StoredConfig
 from bot_orch.service.contracts import StartCancelledError
 from bot_orch.service.dashboard.routes import dashboard_pages
-from bot_orch.service.judging.bench import open_bench
+from bot_orch.service.judging.judge_runner import open_bench
 from bot_orch.service.people.pages import queue_pages
 from bot_orch.service.problems import Reply, json_reply
-from bot_orch.service.queue.desk import open_queue
+from bot_orch.service.queue.service import open_queue
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.app import asgi_app, change_door, open_doors, served
+from bot_orch.service.web.app import asgi_app, mount_router, mount_routers, served
 from bot_orch.service.web.auth import Gate
-from bot_orch.service.web.doors import DOOR
 from bot_orch.service.web.endpoint import Request, Site
 from bot_orch.service.web.limits import BodyRoom
 from bot_orch.service.web.openapi import document
 from bot_orch.service.web.pages import common_routes
+from bot_orch.service.web.router_selection import ROUTER_PATH
 from bot_orch.service.web.routes import RouteSpec
 
 __all__ = ["make_app", "make_runtime", "make_runtimes"]
@@ -118,7 +118,7 @@ def make_app(
     gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants)
     site = Site(runtime, gate, BodyRoom(limits.bodies_bytes))
     app = asgi_app(_routes(site), lifespan, runtime)
-    doors = _Doors(app, site, cluster)
+    doors = _Routers(app, site, cluster)
     doors.open()
     live = None
     if stored is not None or read is not None:
@@ -130,7 +130,7 @@ def make_app(
     return app
 
 
-class _Doors:
+class _Routers:
     """The routers of a running service, which a reload may add and remove, and which move between processes."""
 
     def __init__(self, app: Starlette, site: Site, cluster: Cluster | None) -> None:
@@ -149,7 +149,7 @@ class _Doors:
     def open(self) -> None:
         """Answer the paths of all routers, if there are several, and of no others."""
         found = self._site.runtime.peers
-        open_doors(self._app, {name: _routes(self._door(name, peer)) for name, peer in found.items()})
+        mount_routers(self._app, {name: _routes(self._door(name, peer)) for name, peer in found.items()})
 
     async def add(self, config: Config) -> None:
         """Start a router; requests can name it once its log is folded."""
@@ -239,7 +239,7 @@ class _Doors:
         is_main = name == self._site.runtime.config.name
         main = Site(new, self._site.gate, self._site.room) if is_main else None
         routes = _routes(self._door(name, new))
-        change_door(self._app, name, routes, main=None if main is None else _routes(main))
+        mount_router(self._app, name, routes, main=None if main is None else _routes(main))
 
     def _share(self, routers: dict[str, Runtime]) -> None:
         for each in {*routers.values(), self._site.runtime}:
@@ -247,7 +247,7 @@ class _Doors:
         self.open()
 
     def _door(self, name: str, peer: Runtime) -> Site:
-        return Site(peer, self._site.gate, self._site.room, prefix=f"{DOOR}{name}")
+        return Site(peer, self._site.gate, self._site.room, prefix=f"{ROUTER_PATH}{name}")
 
 
 def _share_usage(runtime: Runtime, cluster: Cluster) -> UsageSharing:

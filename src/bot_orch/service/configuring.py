@@ -22,9 +22,9 @@ import msgspec
 
 from bot_orch.agents.guard import Guard
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.stores.open import is_url
-from bot_orch.eventlog.stores.postgres.configs import ConfigVersion, PostgresConfigs
-from bot_orch.eventlog.stores.postgres.connect import prepare
+from bot_orch.log.stores.open import is_url
+from bot_orch.log.stores.postgres.configs import ConfigVersion, PostgresConfigs
+from bot_orch.log.stores.postgres.connect import prepare
 from bot_orch.service.build import check, make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.service.config.documents import ConfigFile, digest_of_document, revision_of

@@ -20,7 +20,7 @@ __all__ = [
     "Elsewhere",
     "Exchange",
     "Neighbours",
-    "Said",
+    "PeerAnswer",
     "alone",
     "moved",
     "process_name",
@@ -57,7 +57,7 @@ class Exchange:
     raw: bytes | bytearray | None = None
 
 
-class Said(NamedTuple):
+class PeerAnswer(NamedTuple):
     """What another process says."""
 
     status: int
@@ -83,7 +83,9 @@ class Neighbours(Protocol):
         """
         ...
 
-    async def ask(self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False) -> list[Said]:
+    async def ask(
+        self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False
+    ) -> list[PeerAnswer]:
         """The answers of all others to a request that each of them answers for itself alone.
 
         ``near`` asks only those behind the same port. One that does not answer says 503.

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownAgentError
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
+from bot_orch.log.stores.postgres.connect import LogUnavailableError
 
 __all__ = ["Problem", "Reply", "StorageError", "json_reply", "problem_of", "problem_reply"]
 

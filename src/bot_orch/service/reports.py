@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.eventlog.events import FeedbackGiven
+from bot_orch.log.events import FeedbackGiven
 from bot_orch.types import Outcome
 
 __all__ = ["ReportSource", "effect_of", "feedback_id", "source_of"]

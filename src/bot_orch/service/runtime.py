@@ -16,17 +16,19 @@ from bot_orch.agents.base import Attempt, CallReply, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.eventlog.events import AttemptEnded, Controlled, DecisionMade, Event, FeedbackGiven, Noted
-from bot_orch.eventlog.ledger import Ledger
-from bot_orch.eventlog.log import Log
-from bot_orch.eventlog.reconfigure import change_to
-from bot_orch.eventlog.rollout import CANARY_ENDED, CANARY_STARTED, CONFIG_REF, CONFIG_VERSION
-from bot_orch.eventlog.snapshots.folder import PieceFolder
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.events import AttemptEnded, Controlled, DecisionMade, Event, FeedbackGiven, Noted
+from bot_orch.log.ledger import Ledger
+from bot_orch.log.log import Log
+from bot_orch.log.reconfigure import change_to
+from bot_orch.log.rollout import CANARY_ENDED, CANARY_STARTED, CONFIG_REF, CONFIG_VERSION
+from bot_orch.log.snapshots.folder import PieceFolder
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator
 from bot_orch.service.config import AgentConfig, Config
 from bot_orch.service.contracts import Reloaded, StartCancelledError, TicketQueue
+from bot_orch.service.expiry import sweep_forever
+from bot_orch.service.guardrails import Screens
 from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
@@ -36,14 +38,12 @@ from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import RouterUsage, TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
-from bot_orch.service.screens import Screens
 from bot_orch.service.storage.groups import Group
 from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.retention import Retention, retention_of
 from bot_orch.service.storage.saving import is_due
 from bot_orch.service.storage.writer import Writer
-from bot_orch.service.sweeping import sweep_forever
-from bot_orch.service.warming import warm_up
+from bot_orch.service.warmup import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
 __all__ = ["Runtime", "digest_of"]

@@ -14,13 +14,13 @@ from typing import Any
 
 from bot_orch.clock import SystemClock
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
-from bot_orch.eventlog.stores.open import is_url
-from bot_orch.eventlog.stores.postgres.connect import hidden
+from bot_orch.log.stores.open import is_url
+from bot_orch.log.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
 from bot_orch.service.cluster.directory import Directory
 from bot_orch.service.cluster.forwarding import Switchboard
-from bot_orch.service.cluster.keeper import OwnerCluster
 from bot_orch.service.cluster.members import Cluster, FixedCluster
+from bot_orch.service.cluster.ownership import OwnerCluster
 from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.cluster.workers import serve_workers
 from bot_orch.service.config import Config

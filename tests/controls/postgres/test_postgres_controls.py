@@ -26,14 +26,14 @@ def checks():
 @pytest.mark.parametrize("number", range(3))
 def test_without_deadlines_a_writer_that_hangs_stops_the_others(number, monkeypatch):
     """The first kind of hanging needs the timeout of the server, the others need another writer that looks."""
-    from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
-    from bot_orch.eventlog.stores.postgres.log import PostgresLog
+    from bot_orch.log.stores.postgres.connect import LogUnavailableError
+    from bot_orch.log.stores.postgres.log import PostgresLog
 
     suite, url = checks(), f"{need().database()}&query_s=0.6"
     monkeypatch.setattr(PostgresLog, "_cut_off", lambda self: None)
     how = suite.HANGS[number]
     if number == 0:
-        monkeypatch.setattr("bot_orch.eventlog.stores.postgres.connect._limit_waiting", lambda *_: None)
+        monkeypatch.setattr("bot_orch.log.stores.postgres.connect._limit_waiting", lambda *_: None)
     hanging, other = suite.hanging_writer(url, how), suite.connect_log(url)
     with pytest.raises(LogUnavailableError, match="lock timeout"):
         suite.settled(other, [suite.row(1)], seconds=3.0)  # five times the deadline, and the lock is still held

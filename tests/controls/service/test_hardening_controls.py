@@ -12,10 +12,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "service"))
 
 from service_running import BASE, Running
 
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.sqlite import log as sqlite
-from bot_orch.eventlog.stores.sqlite.lock import _lock_beside
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.log import Row
+from bot_orch.log.stores.sqlite import log as sqlite
+from bot_orch.log.stores.sqlite.lock import _lock_beside
+from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.service import server
 from bot_orch.service.config import parse_config
 
@@ -41,8 +41,8 @@ SECOND = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from test_hardening_controls import ByName
-from bot_orch.eventlog.stores.sqlite import log as sqlite
-from bot_orch.eventlog.log import Row
+from bot_orch.log.stores.sqlite import log as sqlite
+from bot_orch.log.log import Row
 sqlite.hold = ByName
 log = sqlite.SqliteLog(sys.argv[1])
 log.append([Row(2, 20, "k@1", "r", b"second")])

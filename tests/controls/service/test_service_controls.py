@@ -9,12 +9,12 @@ import pytest
 
 from bot_orch import Orchestrator, Task
 from bot_orch.clock import ManualClock
-from bot_orch.eventlog.events import Configured, FeedbackGiven, TaskRecord, encode_event, kind_of, record_decision
-from bot_orch.eventlog.ids import time_ordered_id
-from bot_orch.eventlog.ledger import Ledger, LedgerMismatchError, fold
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.stores.memory import MemoryLog
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.events import Configured, FeedbackGiven, TaskRecord, encode_event, kind_of, record_decision
+from bot_orch.log.ids import time_ordered_id
+from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
+from bot_orch.log.log import Row
+from bot_orch.log.stores.memory import MemoryLog
+from bot_orch.log.verification import replay
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.writer import Group, Writer
 

@@ -24,7 +24,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.survival.causes import Cause, cause_of
 
 
-class Desk:
+class QueueService:
     """A queue with one drawer."""
 
     def __init__(self, answer=None):
@@ -57,7 +57,7 @@ async def ending_of(awaitable):
 
 def test_person_answers():
     async def scenario():
-        desk = Desk(HumanAnswer("yes", by="ann"))
+        desk = QueueService(HumanAnswer("yes", by="ann"))
         reply = await person(desk).call(CallRequest("r"))
         assert (reply.text, reply.extra["by"], desk.asked, desk.withdrawn) == ("yes", "ann", [("r", 60.0)], [])
         chunks = [chunk async for chunk in person(desk).stream(CallRequest("r"))]
@@ -68,7 +68,7 @@ def test_person_answers():
 
 def test_nobody_answers_in_time():
     async def scenario():
-        desk = Desk()
+        desk = QueueService()
         guard = person(desk, 0.01)
         failure = await ending_of(guard.call(CallRequest("r")))
         assert (failure.ending, desk.withdrawn) == (Ending.UNANSWERED, [("t-1", Ending.UNANSWERED)])
@@ -80,7 +80,7 @@ def test_nobody_answers_in_time():
 
 def test_person_declines():
     async def scenario():
-        guard = person(Desk(HumanAnswer(rejected=True, reason="not mine")))
+        guard = person(QueueService(HumanAnswer(rejected=True, reason="not mine")))
         failure = await ending_of(guard.call(CallRequest("r")))
         assert (failure.ending, cause_of(failure.outcome())) == (Ending.REJECTED, Cause.OTHER_FAILURE)
         assert guard.breaker.state is BreakerState.CLOSED
@@ -91,7 +91,7 @@ def test_person_declines():
 @pytest.mark.parametrize("deadline_s", [None, 0.01])
 def test_task_is_withdrawn_when_the_caller_leaves(deadline_s):
     async def scenario():
-        desk = Desk()
+        desk = QueueService()
         calling = asyncio.ensure_future(person(desk).call(CallRequest("r", deadline_s=deadline_s)))
         await asyncio.sleep(0.001)
         if deadline_s is None:

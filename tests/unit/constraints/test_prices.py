@@ -8,8 +8,8 @@ from bot_orch.arrays import allocate
 from bot_orch.core.constraints import Budget, Capacity
 from bot_orch.core.constraints.prices import Prices
 from bot_orch.core.constraints.times import Seconds, lateness
-from bot_orch.eventlog.events import AttemptEnded, Configured, FeedbackGiven, TaskRecord, record_decision
-from bot_orch.eventlog.ledger import Ledger
+from bot_orch.log.events import AttemptEnded, Configured, FeedbackGiven, TaskRecord, record_decision
+from bot_orch.log.ledger import Ledger
 
 
 def taught(rounds=400, sigma=0.5):

@@ -13,7 +13,7 @@ from bot_orch.evaluation.evaluate import collect, evaluate_log
 from bot_orch.evaluation.export import decision_rows, export
 from bot_orch.evaluation.importing.foreign import ImportOptions
 from bot_orch.evaluation.importing.writing import SOURCES, import_log
-from bot_orch.eventlog import (
+from bot_orch.log import (
     Configured,
     FeedbackGiven,
     MemoryLog,
@@ -26,7 +26,7 @@ from bot_orch.eventlog import (
     record_task,
     replay,
 )
-from bot_orch.eventlog.events import Censored
+from bot_orch.log.events import Censored
 
 
 def imported(path, source, text, **options):

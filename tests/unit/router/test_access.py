@@ -5,7 +5,7 @@ import os
 import pytest
 
 from bot_orch import InvalidInputError, Outcome, Router, Task
-from bot_orch.eventlog.log import LogInUseError
+from bot_orch.log.log import LogInUseError
 from bot_orch.router.access import Access
 
 

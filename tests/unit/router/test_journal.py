@@ -12,10 +12,10 @@ import pytest
 
 from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Router, Samples, SurvivalReward, Task
 from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
-from bot_orch.eventlog.ledger import fold
-from bot_orch.eventlog.log import LogInUseError
-from bot_orch.eventlog.stores.open import open_log
-from bot_orch.eventlog.verification import replay
+from bot_orch.log.ledger import fold
+from bot_orch.log.log import LogInUseError
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
 from bot_orch.router import journal as journals
 
 

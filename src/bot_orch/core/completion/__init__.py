@@ -5,7 +5,7 @@ outcome into a lesson for the policy, :mod:`~bot_orch.core.completion.silences` 
 that a reward may still replace what their silence taught.
 """
 
-from bot_orch.core.completion.model import Completion, Taken
+from bot_orch.core.completion.model import Completion, OutcomeEffect
 from bot_orch.core.completion.silences import Silence
 
-__all__ = ["Completion", "Silence", "Taken"]
+__all__ = ["Completion", "OutcomeEffect", "Silence"]

@@ -37,8 +37,8 @@ __all__ = [
     "UNTIMED_REASONS",
     "Completion",
     "Exit",
+    "OutcomeEffect",
     "OutcomeMeaning",
-    "Taken",
     "taken_from_list",
     "taken_to_list",
 ]
@@ -76,7 +76,7 @@ class Exit(NamedTuple):
 _UNTIMED = Exit(_DONE, -1)
 
 
-class Taken(NamedTuple):
+class OutcomeEffect(NamedTuple):
     """What an outcome changed, to take it back if a reward replaces it.
 
     Parameters
@@ -157,8 +157,8 @@ class Completion:
         *,
         reward: float | None,
         default: bool = False,
-        earlier: Taken | None = None,
-    ) -> Taken:
+        earlier: OutcomeEffect | None = None,
+    ) -> OutcomeEffect:
         """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element.
 
         ``default``: the reward is the default one. ``earlier`` is what was taken before and undone.
@@ -171,7 +171,7 @@ class Completion:
                 return _presumed(state, agent, reward, ending=ending, again=before is not None)
             if before is not None and reward is not None:
                 state["reports"][agent, _REPORTS : _TOTAL + 1] += (1.0, reward)
-            return Taken(reward, 0.0, ending)
+            return OutcomeEffect(reward, 0.0, ending)
         meaning, elapsed_s = self.meaning(outcome, reward), outcome.elapsed_s
         if meaning == "silence":
             found = self._silence(state, agent, outcome)
@@ -183,9 +183,9 @@ class Completion:
         if at >= 0:
             state["exits"][agent, cause, at] += 1
         self._count(state, agent)
-        return Taken(0.0 if meaning == "zero" else reward, 0.0, Exit(cause, at))
+        return OutcomeEffect(0.0 if meaning == "zero" else reward, 0.0, Exit(cause, at))
 
-    def undo(self, state: Arrays, agent: int, taken: Taken) -> None:
+    def undo(self, state: Arrays, agent: int, taken: OutcomeEffect) -> None:
         """Take back what an outcome changed, except the policy's lesson."""
         cause, at, silent = taken.exit
         state["outcomes"][agent] = max(0.0, state["outcomes"][agent] - 1.0)
@@ -215,7 +215,7 @@ class Completion:
             found[agent] = reports[agent, _LESSONS] - 1.0 - silent * _belief(reports, agent, 1.0)
         return found
 
-    def withdrawn(self, state: Arrays, agent: int, taken: Taken) -> Taken:
+    def withdrawn(self, state: Arrays, agent: int, taken: OutcomeEffect) -> OutcomeEffect:
         """Count the lesson of a silent answer as taken back; what is left of the answer."""
         if taken.lesson is not None:
             state["reports"][agent, _LESSONS] = max(0.0, state["reports"][agent, _LESSONS] - 1.0)
@@ -276,7 +276,7 @@ class Completion:
         self._count(state, agent)
         return at
 
-    def _silence(self, state: Arrays, agent: int, outcome: Outcome) -> Taken:
+    def _silence(self, state: Arrays, agent: int, outcome: Outcome) -> OutcomeEffect:
         elapsed_s, reason = outcome.elapsed_s, (outcome.reason or "").strip().lower()
         law = None if elapsed_s is None or reason in UNTIMED_REASONS else self.law(state, agent)
         said = None if law is None or elapsed_s is None else law.information(elapsed_s, self.patience_s)
@@ -288,7 +288,7 @@ class Completion:
         if at >= 0:
             state["exits"][agent, _GONE, at] += 1
         lesson, change = _counted(state, agent, said)
-        return Taken(lesson, change, Exit(_GONE, at, silent=True))
+        return OutcomeEffect(lesson, change, Exit(_GONE, at, silent=True))
 
     def _count(self, state: Arrays, agent: int) -> None:
         """Count an outcome; from time to time halve the counts of an agent: old ones fade, and none overflows."""
@@ -319,7 +319,7 @@ def _added(before: float, share: float) -> tuple[bool, float]:
     return after >= 1.0, after - (after >= 1.0)
 
 
-def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: bool) -> Taken:
+def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: bool) -> OutcomeEffect:
     """An answer with a default reward: a lesson as far as silence is believed."""
     reports = state["reports"]
     if not again:
@@ -329,7 +329,7 @@ def _presumed(state: Arrays, agent: int, reward: float, *, ending: Exit, again: 
     before = float(reports[agent, _OPEN])
     due, reports[agent, _OPEN] = _added(before, _belief(reports, agent, reward))
     reports[agent, _LESSONS] += due
-    return Taken(reward if due else None, float(reports[agent, _OPEN]) - before, ending, default=reward)
+    return OutcomeEffect(reward if due else None, float(reports[agent, _OPEN]) - before, ending, default=reward)
 
 
 def _belief(reports: Floats, agent: int, reward: float) -> float:
@@ -369,13 +369,13 @@ def _is_timeout(outcome: Outcome) -> bool:
     return (outcome.reason or "").strip().lower() == "timeout"
 
 
-def taken_to_list(taken: Taken) -> list[Any]:
+def taken_to_list(taken: OutcomeEffect) -> list[Any]:
     """JSON values; :func:`taken_from_list` is the inverse."""
     default = [] if taken.default is None else [taken.default]
     return [taken.lesson, taken.share, *taken.exit, *default]
 
 
-def taken_from_list(values: Sequence[Any]) -> Taken:
+def taken_from_list(values: Sequence[Any]) -> OutcomeEffect:
     """The inverse of :func:`taken_to_list`."""
     lesson, share, cause, at, silent, *default = values
-    return Taken(lesson, share, Exit(cause, at, silent), *default)
+    return OutcomeEffect(lesson, share, Exit(cause, at, silent), *default)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.arrays import nan_for_null, null_for_nan
-from bot_orch.core.completion.model import Taken, taken_from_list, taken_to_list
+from bot_orch.core.completion.model import OutcomeEffect, taken_from_list, taken_to_list
 from bot_orch.types import Decision, RandomKey, Terms
 
 __all__ = ["PROVISIONAL", "REMEMBERED", "Silence", "remember", "silence_from_dict", "silence_to_dict"]
@@ -38,7 +38,7 @@ class Silence:
     """
 
     decision: Decision
-    taken: Taken
+    taken: OutcomeEffect
     _: KW_ONLY
     position: float
     paid: bool

@@ -11,8 +11,8 @@ import numpy as np
 
 from bot_orch.evaluation.importing.foreign import ImportPlace
 from bot_orch.evaluation.importing.tables import json_records
-from bot_orch.eventlog.events import DecisionMade, Event, encode_event, kind_of
-from bot_orch.eventlog.log import Row
+from bot_orch.log.events import DecisionMade, Event, encode_event, kind_of
+from bot_orch.log.log import Row
 from bot_orch.types import COLUMNS
 
 __all__ = ["event_rows_of"]

@@ -16,7 +16,7 @@ from bot_orch.evaluation.importing.gateways import read_langfuse, read_litellm
 from bot_orch.evaluation.importing.own import event_rows_of
 from bot_orch.evaluation.importing.tables import read_csv, read_jsonl
 from bot_orch.evaluation.importing.vw import read_vw
-from bot_orch.eventlog.events import (
+from bot_orch.log.events import (
     IMPORTED,
     Configured,
     DecisionMade,
@@ -26,7 +26,7 @@ from bot_orch.eventlog.events import (
     encode_event,
     kind_of,
 )
-from bot_orch.eventlog.log import Log, Row
+from bot_orch.log.log import Log, Row
 from bot_orch.types import COLUMNS, Outcome, Task
 
 __all__ = ["SOURCES", "Imported", "import_log"]

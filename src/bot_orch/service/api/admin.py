@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bot_orch.eventlog.events import Noted
+from bot_orch.log.events import Noted
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
 from bot_orch.service.api.routers import metrics_text
 from bot_orch.service.metrics import merged

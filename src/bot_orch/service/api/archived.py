@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot_orch.eventlog.ids import time_of
+from bot_orch.log.ids import time_of
 from bot_orch.service.problems import Problem
 from bot_orch.service.runtime import Runtime
 

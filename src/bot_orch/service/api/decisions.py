@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from bot_orch.arrays import nan_for_null
-from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
-from bot_orch.eventlog.ids import is_id, tenant_of
-from bot_orch.eventlog.log import Row
+from bot_orch.log.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, TaskRecord
+from bot_orch.log.ids import is_id, tenant_of
+from bot_orch.log.log import Row
 from bot_orch.service.api.archived import check_in_log, key_archived
 from bot_orch.service.api.bodies import (
     AttemptView,
@@ -155,7 +155,7 @@ def session_of(request: Request, named: str | None) -> str | None:
 
 
 def _unknown() -> Problem:
-    """Said also of what the caller may not see."""
+    """PeerAnswer also of what the caller may not see."""
     message = "there is no such decision of this token; use the id that was answered, or a token with the scope admin"
     return Problem(404, "unknown_decision", message, param="id")
 

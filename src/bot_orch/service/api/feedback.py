@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot_orch.eventlog.events import Censored, DecisionMade, FeedbackGiven, measure_of
-from bot_orch.eventlog.ids import count_of, is_id
-from bot_orch.eventlog.log import Row
+from bot_orch.log.events import Censored, DecisionMade, FeedbackGiven, measure_of
+from bot_orch.log.ids import count_of, is_id
+from bot_orch.log.log import Row
 from bot_orch.service.api.archived import check_in_log
 from bot_orch.service.api.bodies import FeedbackRequest, FeedbackView, OutcomeReport, SessionView
 from bot_orch.service.api.decisions import KeySpace, session_of

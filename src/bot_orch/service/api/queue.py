@@ -10,9 +10,9 @@ from bot_orch.service.api.bodies import RequestBody
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.queue.actions import (
     Action,
-    desk_of,
     find_ticket,
     perform,
+    queue_of,
     queue_problem,
     show_ticket,
     show_tickets,
@@ -58,13 +58,13 @@ class Nothing(RequestBody, frozen=True, kw_only=True):
 
 async def listing(request: Request) -> Reply:
     """``GET /v1/queue``."""
-    now_us, tickets = await show_tickets(desk_of(request.runtime), _who(request))
+    now_us, tickets = await show_tickets(queue_of(request.runtime), _who(request))
     return json_reply(QueueView(now_us=now_us, tickets=tickets))
 
 
 async def show(request: Request) -> Reply:
     """``GET /v1/queue/{id}``."""
-    return json_reply(await show_ticket(desk_of(request.runtime), request.inside(request.params["id"]), _who(request)))
+    return json_reply(await show_ticket(queue_of(request.runtime), request.inside(request.params["id"]), _who(request)))
 
 
 async def claim_next(request: Request) -> Reply:
@@ -106,7 +106,7 @@ async def answer(request: Request) -> Reply:
 
 async def draft(request: Request) -> Reply:
     """``POST /v1/queue/{id}/drafts``."""
-    desk, body = desk_of(request.runtime), request.body
+    desk, body = queue_of(request.runtime), request.body
     ticket = find_ticket(desk, request.inside(request.params["id"]))
     try:
         await desk.add_draft(ticket.id, body.agent, body.text)
@@ -118,7 +118,7 @@ async def draft(request: Request) -> Reply:
 async def _do(
     request: Request, action: Action, *, number: int | None = None, reply: PersonReply | None = None
 ) -> Reply:
-    desk, who = desk_of(request.runtime), _who(request)
+    desk, who = queue_of(request.runtime), _who(request)
     named = request.inside(request.params.get("id", ""))
     ticket_id = await perform(desk, action, named, who=who, number=number, reply=reply)
     return json_reply(await show_ticket(desk, ticket_id, who))

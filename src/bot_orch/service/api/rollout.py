@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot_orch.eventlog.events import Noted
-from bot_orch.eventlog.rollout import DRAINED, RESUMED
+from bot_orch.log.events import Noted
+from bot_orch.log.rollout import DRAINED, RESUMED
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.web.endpoint import Request
 

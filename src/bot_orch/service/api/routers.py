@@ -13,8 +13,8 @@ from bot_orch.service.metrics import Metrics
 from bot_orch.service.neighbours import alone, process_name
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.doors import DOOR
 from bot_orch.service.web.endpoint import Request
+from bot_orch.service.web.router_selection import ROUTER_PATH
 
 __all__ = ["listing", "metrics_text"]
 
@@ -41,7 +41,7 @@ def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> Router
     return RouterView(
         name=name,
         default=default,
-        path=f"{DOOR}{name}" if several else "",
+        path=f"{ROUTER_PATH}{name}" if several else "",
         model=f"auto:{name}" if several else "auto",
         agents=[agent.id for agent in runtime.config.agents],
         ready=runtime.ready,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from bot_orch.evaluation.spend import SPENT_KEYS, SpentKey, spent, time_of, total_usd
-from bot_orch.eventlog.log import Log
+from bot_orch.log.log import Log
 from bot_orch.service.api.bodies import SpendLineView, SpendView
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.web.endpoint import Request

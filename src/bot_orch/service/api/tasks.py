@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import CallRequest
-from bot_orch.eventlog.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
-from bot_orch.eventlog.ids import count_of, outside, tenant_of, time_ordered_id
-from bot_orch.eventlog.lookups import Wanted, look_up
+from bot_orch.log.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
+from bot_orch.log.ids import count_of, outside, tenant_of, time_ordered_id
+from bot_orch.log.lookups import Wanted, look_up
 from bot_orch.service.api.archived import check_in_log, key_archived
 from bot_orch.service.api.bodies import AttemptView, TaskRequest, TaskView
 from bot_orch.service.api.decisions import KeySpace, attempt_view, idempotency_key, may_see, record_of, session_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot_orch.eventlog.ids import time_ordered_id
+from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.operations.tracing import CURRENT
 from bot_orch.service.web.endpoint import Request
 

@@ -17,7 +17,16 @@ import aiohttp
 
 from bot_orch.service.cluster.directory import Directory, Neighbour
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.neighbours import ANY, MOVED_HEADER, PASSED, ROUTER_HEADER, WHOLE_PATH, Exchange, Said, moved
+from bot_orch.service.neighbours import (
+    ANY,
+    MOVED_HEADER,
+    PASSED,
+    ROUTER_HEADER,
+    WHOLE_PATH,
+    Exchange,
+    PeerAnswer,
+    moved,
+)
 from bot_orch.service.problems import Problem
 
 __all__ = ["Switchboard"]
@@ -99,7 +108,9 @@ class Switchboard:
                 raise self._nobody(min(missing))
             await self.directory.changed(min(left_s, _LOOK_S))
 
-    async def ask(self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False) -> list[Said]:
+    async def ask(
+        self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False
+    ) -> list[PeerAnswer]:
         """See :class:`bot_orch.service.neighbours.Neighbours`."""
         kept = {name: value for name, value in headers.items() if name in _WITH_ASK}
         asked = [each for each in self.directory.neighbours.values() if each.near or not near]
@@ -116,16 +127,16 @@ class Switchboard:
             await session.close()
         self._sessions.clear()
 
-    async def _ask(self, other: Neighbour, method: str, path: str, *, headers: Mapping[bytes, bytes]) -> Said:
+    async def _ask(self, other: Neighbour, method: str, path: str, *, headers: Mapping[bytes, bytes]) -> PeerAnswer:
         sent = {**_names(headers.items()), ROUTER_HEADER.decode(): ANY}
         try:
             async with asyncio.timeout(_ASK_S):
                 session, base = self._session(other)
                 async with session.request(method, base + path, headers=sent, allow_redirects=False) as answer:
-                    return Said(answer.status, await answer.read())
+                    return PeerAnswer(answer.status, await answer.read())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             _log.warning("a process does not answer", extra={"fields": _of(other, error)})
-            return Said(503, b"")
+            return PeerAnswer(503, b"")
 
     async def _here(self, serve: Serve, exchange: Exchange) -> None:
         """Answer in this process, which serves the router by now."""

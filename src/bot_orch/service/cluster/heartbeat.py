@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bot_orch.clock import Clock
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
-from bot_orch.eventlog.stores.postgres.leases import Claimed, LeaseTable, LeaseView
+from bot_orch.log.stores.postgres.connect import LogUnavailableError
+from bot_orch.log.stores.postgres.leases import Claimed, LeaseTable, LeaseView
 
 __all__ = ["Beat", "HeartbeatThread", "elapsed_s"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from bot_orch.eventlog.events import Event
-from bot_orch.eventlog.log import Log
+from bot_orch.log.events import Event
+from bot_orch.log.log import Log
 from bot_orch.service.cluster.directory import Assignment, Neighbour
 from bot_orch.service.cluster.forwarding import Switchboard
 from bot_orch.service.cluster.handing import ConnectionMail
 from bot_orch.service.cluster.sharing import UsageWire
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["Cluster", "FixedCluster", "RouterDoors"]
+__all__ = ["Cluster", "FixedCluster", "RouterHost"]
 
 
-class RouterDoors(Protocol):
+class RouterHost(Protocol):
     """The routers of this process."""
 
     @property
@@ -50,7 +50,7 @@ class Cluster(UsageWire, Protocol):
         """Whether a router that is new in the configuration starts in this process at once."""
         ...
 
-    async def start(self, doors: RouterDoors) -> None:
+    async def start(self, doors: RouterHost) -> None:
         """Take part."""
         ...
 
@@ -103,7 +103,7 @@ class FixedCluster:
         self.configured: Callable[[int], tuple[int, str]] | None = None
         self.heard: Callable[[bytes], None] | None = None
         self._assignment, self._own, self._sockets, self.switchboard = assignment, own, sockets, switchboard
-        self._doors: RouterDoors | None = None
+        self._doors: RouterHost | None = None
 
     def serves(self, router: str) -> bool:
         """See :class:`Cluster`."""
@@ -112,7 +112,7 @@ class FixedCluster:
         self._set(owners)
         return owners[router] == self._own
 
-    async def start(self, doors: RouterDoors) -> None:
+    async def start(self, doors: RouterHost) -> None:
         """See :class:`Cluster`."""
         self._doors, self._mail.message = doors, self._heard
         self._set(self._assignment.settle([*doors.routers]))

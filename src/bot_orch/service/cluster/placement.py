@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-__all__ = ["IDLE", "Held", "place"]
+__all__ = ["IDLE", "RouterLoad", "place"]
 
 IDLE = 0.01  #: Weight of a router without traffic, in processors: idle routers are spread by number.
 _MARGIN = 0.1  # difference between the busiest and the least busy, relative to the busiest, that is left alone
 _WORTH = 0.25  # a router moves only if so much of its weight is taken off the busiest process
 
 
-class Held(NamedTuple):
+class RouterLoad(NamedTuple):
     """A router as the table shows it.
 
     Parameters
@@ -34,7 +34,7 @@ class Held(NamedTuple):
     heir: int | None = None
 
 
-def place(routers: Mapping[str, Held], processes: Collection[int]) -> dict[str, int]:
+def place(routers: Mapping[str, RouterLoad], processes: Collection[int]) -> dict[str, int]:
     """The process of every router; empty without processes.
 
     A router stays where it is, unless its process is gone or a move makes the busiest process clearly less busy. One
@@ -42,9 +42,9 @@ def place(routers: Mapping[str, Held], processes: Collection[int]) -> dict[str, 
 
     Examples
     --------
-    >>> place({"a": Held(1), "b": Held(1), "c": Held(9)}, [1, 2])
+    >>> place({"a": RouterLoad(1), "b": RouterLoad(1), "c": RouterLoad(9)}, [1, 2])
     {'a': 1, 'b': 1, 'c': 2}
-    >>> place({"a": Held(1), "b": Held(1, load=0.8), "c": Held(1)}, [1, 2])
+    >>> place({"a": RouterLoad(1), "b": RouterLoad(1, load=0.8), "c": RouterLoad(1)}, [1, 2])
     {'a': 2, 'b': 1, 'c': 2}
     """
     if not processes:
@@ -67,7 +67,7 @@ def place(routers: Mapping[str, Held], processes: Collection[int]) -> dict[str, 
     return found
 
 
-def _stays(held: Held, processes: Collection[int]) -> int | None:
+def _stays(held: RouterLoad, processes: Collection[int]) -> int | None:
     if held.owner is not None:
         return held.owner if held.owner in processes else None
     return held.heir if held.heir in processes else None

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from bot_orch.service.operations.usage import TokenUsage, UseTold
+from bot_orch.service.operations.usage import SharedUse, TokenUsage
 
 __all__ = ["MOST_BYTES", "UsageSharing", "UsageWire"]
 
@@ -37,7 +37,7 @@ class UsageWire(Protocol):
 
 class _UsageMessage(msgspec.Struct, array_like=True):
     asks: bool
-    told: list[UseTold]
+    told: list[SharedUse]
 
 
 _DECODER = msgspec.json.Decoder(_UsageMessage)
@@ -113,9 +113,9 @@ class UsageSharing:
             self._due.set()
 
 
-def _messages(told: Sequence[UseTold]) -> Iterator[bytes]:
+def _messages(told: Sequence[SharedUse]) -> Iterator[bytes]:
     """As few messages as hold all of it."""
-    waiting: list[UseTold] = []
+    waiting: list[SharedUse] = []
     size = 0
     for each in told:
         more = len(msgspec.json.encode(each)) + 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.stores.open import is_url
+from bot_orch.log.stores.open import is_url
 from bot_orch.service.cluster.handing import ConnectionMail
 from bot_orch.service.cluster.posts import WorkerPost
 from bot_orch.service.config import Config

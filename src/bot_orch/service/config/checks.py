@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.eventlog.ids import TENANT
-from bot_orch.eventlog.purging import seconds_of
-from bot_orch.eventlog.stores.postgres.timing import split
+from bot_orch.log.ids import TENANT
+from bot_orch.log.purging import seconds_of
+from bot_orch.log.stores.postgres.timing import split
 from bot_orch.service.config.settings import Config, TenantConfig, TokenLimitsConfig
 from bot_orch.service.trials import check_trial
 

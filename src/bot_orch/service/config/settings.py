@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.eventlog.stores.postgres.timing import with_stream
+from bot_orch.log.stores.postgres.timing import with_stream
 from bot_orch.service.trials import CanaryConfig, HealthConfig, ShadowConfig
 
 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.eventlog.events import (
+from bot_orch.log.events import (
     RESTARTED,
     AttemptEnded,
     Censored,
@@ -14,7 +14,7 @@ from bot_orch.eventlog.events import (
     Noted,
     TaskEnded,
 )
-from bot_orch.eventlog.log import Row
+from bot_orch.log.log import Row
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.routing.linked import awaits_outcome, rows_of_round
 from bot_orch.service.routing.why import why_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from io import StringIO
 
-from bot_orch.eventlog.judgements import Judgements
+from bot_orch.log.judgements import Judgements
 from bot_orch.service.judging.views import JudgeAgentView, JudgeView, judge_views
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join

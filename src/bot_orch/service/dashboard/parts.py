@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bot_orch.eventlog.ids import outside, tenant_of
+from bot_orch.log.ids import outside, tenant_of
 from bot_orch.service.dashboard.agents import AgentRow, swatch
 from bot_orch.service.dashboard.buckets import BucketView
 from bot_orch.service.dashboard.charts import complete
 from bot_orch.service.dashboard.reader import TimelineReader
 from bot_orch.service.dashboard.regret import best_agent
 from bot_orch.service.dashboard.timeline import Recent, Timeline
-from bot_orch.service.queue.desk import Desk
+from bot_orch.service.queue.service import QueueService
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.pages import Safe, html, join, moment
 from bot_orch.service.web.terms import number
@@ -60,7 +60,7 @@ def _regret(timeline: Timeline, view: BucketView) -> tuple[str, str]:
 
 
 def _queue(runtime: Runtime, timeline: Timeline) -> tuple[int, str]:
-    if not isinstance(runtime.queue, Desk):
+    if not isinstance(runtime.queue, QueueService):
         return 0, ""
     kind, tenant = timeline.kind, timeline.tenant
     live = [

@@ -13,10 +13,10 @@ from bot_orch.agents.admission import Refusal
 from bot_orch.agents.endings import Ending
 from bot_orch.arrays import Arrays, Floats
 from bot_orch.core.alignment import Alignment
-from bot_orch.eventlog.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
-from bot_orch.eventlog.ids import tenant_of
-from bot_orch.eventlog.judgements import Judgements
-from bot_orch.eventlog.log import Row
+from bot_orch.log.events import AttemptEnded, Censored, DecisionMade, Event, FeedbackGiven, measure_of
+from bot_orch.log.ids import tenant_of
+from bot_orch.log.judgements import Judgements
+from bot_orch.log.log import Row
 from bot_orch.service.dashboard.buckets import Bucket, BucketSeries
 from bot_orch.service.dashboard.named import Names
 from bot_orch.service.dashboard.plane import PLANE, plane_sums

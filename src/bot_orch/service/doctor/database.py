@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot_orch.errors import BotOrchError, MissingExtraError, StateFormatError
-from bot_orch.eventlog.stores.open import is_url, open_log
-from bot_orch.eventlog.stores.postgres.connect import check_version, connect, hidden, reaching
-from bot_orch.eventlog.stores.postgres.timing import split
+from bot_orch.log.stores.open import is_url, open_log
+from bot_orch.log.stores.postgres.connect import check_version, connect, hidden, reaching
+from bot_orch.log.stores.postgres.timing import split
 from bot_orch.service.doctor.disk import check_folder
 from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 

@@ -19,7 +19,7 @@ from bot_orch.agents.registry import KINDS
 from bot_orch.service.config import Config
 from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 
-__all__ = ["EndpointAsked", "EndpointSaid", "ask", "ask_all", "endpoint_findings", "endpoints_in", "models_url"]
+__all__ = ["EndpointProbe", "ProbeResult", "ask", "ask_all", "endpoint_findings", "endpoints_in", "models_url"]
 
 _TIMEOUT_S = 10.0
 _SLOW_S = 2.0
@@ -28,7 +28,7 @@ _HTTP = ("openai", "anthropic")
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointAsked:
+class EndpointProbe:
     """An endpoint to ask for its models; ``setting`` is where the file says its key."""
 
     name: str
@@ -42,10 +42,10 @@ class EndpointAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointSaid:
+class ProbeResult:
     """What it answered: status and models, or the problem; ``ahead_s`` is how far our clock is ahead of its own."""
 
-    asked: EndpointAsked
+    asked: EndpointProbe
     status: int
     elapsed_s: float
     _: KW_ONLY
@@ -54,7 +54,7 @@ class EndpointSaid:
     ahead_s: float | None = None
 
 
-def endpoints_in(config: Config) -> Iterator[EndpointAsked]:
+def endpoints_in(config: Config) -> Iterator[EndpointProbe]:
     """Every endpoint of agents, and of models that judge without being routed to."""
     for name, part in config.split().items():
         where = "config" if name == config.name else f"config.routers.{name}"
@@ -70,7 +70,7 @@ def endpoints_in(config: Config) -> Iterator[EndpointAsked]:
                 )
 
 
-def _of(name: str, kind: str, values: Mapping[str, Any], *, where: str) -> Iterator[EndpointAsked]:
+def _of(name: str, kind: str, values: Mapping[str, Any], *, where: str) -> Iterator[EndpointProbe]:
     settings = msgspec.convert(dict(values), KINDS[kind])
     if not isinstance(settings, OpenAISettings):
         return
@@ -80,7 +80,7 @@ def _of(name: str, kind: str, values: Mapping[str, Any], *, where: str) -> Itera
         for index, each in enumerate(settings.deployments)
     ]
     for base_url, key, model, setting in places:
-        yield EndpointAsked(
+        yield EndpointProbe(
             name,
             base_url,
             model,
@@ -109,12 +109,12 @@ def models_url(base_url: str) -> str:
     return f"{base.rstrip('/')}/models{question}{query}"
 
 
-async def ask_all(endpoints: Sequence[EndpointAsked], *, timeout_s: float = _TIMEOUT_S) -> list[EndpointSaid]:
+async def ask_all(endpoints: Sequence[EndpointProbe], *, timeout_s: float = _TIMEOUT_S) -> list[ProbeResult]:
     """Ask all of them at once."""
     return list(await asyncio.gather(*(ask(each, timeout_s=timeout_s) for each in endpoints)))
 
 
-async def ask(endpoint: EndpointAsked, *, timeout_s: float = _TIMEOUT_S) -> EndpointSaid:
+async def ask(endpoint: EndpointProbe, *, timeout_s: float = _TIMEOUT_S) -> ProbeResult:
     """GET the models of an endpoint, through the same checked addresses as calls."""
     from bot_orch.agents import connection
 
@@ -133,7 +133,7 @@ async def ask(endpoint: EndpointAsked, *, timeout_s: float = _TIMEOUT_S) -> Endp
         problem = f"no answer in {timeout_s:g} s"
     except CallFailure as failure:
         problem = str(failure).partition(": ")[2] if not status else ""
-    return EndpointSaid(endpoint, status, time.monotonic() - begun, problem=problem, models=models, ahead_s=ahead_s)
+    return ProbeResult(endpoint, status, time.monotonic() - begun, problem=problem, models=models, ahead_s=ahead_s)
 
 
 def _ahead_s(date: str | None, now_s: float) -> float | None:
@@ -153,7 +153,7 @@ def _models(data: bytes) -> tuple[str, ...] | None:
         return None
 
 
-def endpoint_findings(said: Sequence[EndpointSaid], variables: Mapping[str, Sequence[str]]) -> Iterator[CheckFinding]:
+def endpoint_findings(said: Sequence[ProbeResult], variables: Mapping[str, Sequence[str]]) -> Iterator[CheckFinding]:
     """One finding each; ``variables`` are those of the environment by the setting that names them."""
     for each in said:
         check = f"endpoint {each.asked.name}"
@@ -161,7 +161,7 @@ def endpoint_findings(said: Sequence[EndpointSaid], variables: Mapping[str, Sequ
         yield _finding(check, each, names or "settings.api_key")
 
 
-def _finding(check: str, said: EndpointSaid, key: str) -> CheckFinding:
+def _finding(check: str, said: ProbeResult, key: str) -> CheckFinding:
     url, status = said.asked.base_url, said.status
     at = f"{url}, {said.elapsed_s:.2f} s"
     if said.problem:

@@ -13,7 +13,7 @@ from bot_orch.service.config import load_config
 from bot_orch.service.config.documents import ConfigFile
 from bot_orch.service.config.variables import variables_in
 from bot_orch.service.doctor.database import DatabaseSeen, see_database
-from bot_orch.service.doctor.endpoints import EndpointSaid, ask_all, endpoint_findings, endpoints_in
+from bot_orch.service.doctor.endpoints import ProbeResult, ask_all, endpoint_findings, endpoints_in
 from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 from bot_orch.service.doctor.start import objective_findings, port_findings, setting_findings, version_findings
 from bot_orch.service.web.auth import Gate
@@ -94,7 +94,7 @@ def _keys(variables: Mapping[str, Sequence[str]], environment: Mapping[str, str]
         yield ok("keys", f"{count} variable{'s' if count != 1 else ''} of the environment needed, all set")
 
 
-def _clock(said: Sequence[EndpointSaid], seen: Sequence[DatabaseSeen]) -> CheckFinding:
+def _clock(said: Sequence[ProbeResult], seen: Sequence[DatabaseSeen]) -> CheckFinding:
     """The largest difference to other clocks."""
     others = [(each.ahead_s, f"the endpoint of {each.asked.name}") for each in said if each.ahead_s is not None]
     others += [(each.ahead_s, "the database") for each in seen if each.ahead_s is not None]

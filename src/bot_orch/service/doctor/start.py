@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
-from bot_orch.eventlog.stores.open import is_url
-from bot_orch.eventlog.stores.postgres.configs import PostgresConfigs
-from bot_orch.eventlog.stores.postgres.connect import driver
+from bot_orch.log.stores.open import is_url
+from bot_orch.log.stores.postgres.configs import PostgresConfigs
+from bot_orch.log.stores.postgres.connect import driver
 from bot_orch.service.config import Config
 from bot_orch.service.config.documents import ConfigFile, differences, digest_of_document, named_all, revision_of
 from bot_orch.service.configuring import check_exposed, superseded_by

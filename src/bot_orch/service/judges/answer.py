@@ -8,7 +8,7 @@ from typing import Any
 
 from bot_orch.agents.base import CallReply, CallRequest
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.log.events import DecisionMade
 
 __all__ = ["AnswerGiven", "JudgeFailure", "answer_of", "checked_value"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.ids import tenant_of
+from bot_orch.log.ids import tenant_of
 from bot_orch.service.judges.answer import AnswerGiven
 
 __all__ = ["ImplicitJudge", "ImplicitSettings"]

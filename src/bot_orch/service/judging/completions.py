@@ -6,10 +6,10 @@ from contextlib import suppress
 from functools import partial
 
 from bot_orch.agents.base import CallReply
-from bot_orch.eventlog.events import DecisionMade, Noted
-from bot_orch.eventlog.ids import inside, is_id, outside, tenant_of
-from bot_orch.eventlog.log import Row
-from bot_orch.eventlog.lookups import ARCHIVED, Wanted, look_up
+from bot_orch.log.events import DecisionMade, Noted
+from bot_orch.log.ids import inside, is_id, outside, tenant_of
+from bot_orch.log.log import Row
+from bot_orch.log.lookups import ARCHIVED, Wanted, look_up
 from bot_orch.service.problems import StorageError
 from bot_orch.service.runtime import Runtime, digest_of
 

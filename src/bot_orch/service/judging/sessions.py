@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot_orch.eventlog.events import Censored, FeedbackGiven, Noted
+from bot_orch.log.events import Censored, FeedbackGiven, Noted
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["credited"]

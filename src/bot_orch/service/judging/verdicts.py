@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.eventlog.events import FeedbackGiven
-from bot_orch.eventlog.ledger import Ledger
-from bot_orch.eventlog.log import Row
+from bot_orch.log.events import FeedbackGiven
+from bot_orch.log.ledger import Ledger
+from bot_orch.log.log import Row
 from bot_orch.service.config import Config
 from bot_orch.service.judges.answer import AnswerGiven
 from bot_orch.service.reports import ReportSource, effect_of, feedback_id

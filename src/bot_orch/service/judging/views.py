@@ -7,7 +7,7 @@ import math
 import msgspec
 from scipy.special import stdtrit
 
-from bot_orch.eventlog.judgements import AUDIT, Judgements, JudgeTally
+from bot_orch.log.judgements import AUDIT, Judgements, JudgeTally
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.runtime import Runtime
 

@@ -20,15 +20,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot_orch.eventlog.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
-from bot_orch.eventlog.ids import tenant_of
-from bot_orch.eventlog.log import Log, Row
-from bot_orch.eventlog.times import first_since
+from bot_orch.log.events import AttemptEnded, DecisionMade, Event, FeedbackGiven
+from bot_orch.log.ids import tenant_of
+from bot_orch.log.log import Log, Row
+from bot_orch.log.times import first_since
 from bot_orch.service.config import TenantConfig, TokenConfig, TokenLimitsConfig
 from bot_orch.service.operations.sliding import SlidingSum, free_s
 from bot_orch.service.problems import Problem
 
-__all__ = ["LimitKey", "RouterUsage", "TokenUsage", "UseTold"]
+__all__ = ["LimitKey", "RouterUsage", "SharedUse", "TokenUsage"]
 
 _MINUTE_S = 60.0
 _MOST_OWNERS = 100_000
@@ -52,7 +52,7 @@ class LimitKey(NamedTuple):
         return f"{self.tenant}:{self.token}" if self.tenant else self.token
 
 
-class UseTold(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+class SharedUse(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """What a token or tenant has used at one router, as the process that serves the router tells it.
 
     Amounts are (time in microseconds at which it no longer counts, amount).
@@ -134,14 +134,14 @@ class TokenUsage:
             if self._here.get(router) is log:
                 del self._here[router]
 
-    def news(self, now_us: int, *, everything: bool = False) -> list[UseTold]:
+    def news(self, now_us: int, *, everything: bool = False) -> list[SharedUse]:
         """What has changed since the last call at the routers that are served here."""
         with self._lock:
             known = {(key, router) for key, found in self._used.items() for router in found}
             asked = known if everything else known & self._news
             self._news = set()
             return [
-                UseTold(
+                SharedUse(
                     router=router,
                     tenant=key.tenant,
                     token=key.token,
@@ -154,7 +154,7 @@ class TokenUsage:
                 for used in (self._used[key][router],)
             ]
 
-    def heard(self, told: Iterable[UseTold]) -> None:
+    def heard(self, told: Iterable[SharedUse]) -> None:
         """Take what other processes tell of the routers that they serve."""
         with self._lock:
             for each in told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot_orch.service.people.parts import clock, origin, status_line
-from bot_orch.service.queue.actions import desk_of
+from bot_orch.service.queue.actions import queue_of
 from bot_orch.service.queue.rules import Person
 from bot_orch.service.queue.views import TicketView, ticket_view
 from bot_orch.service.web.endpoint import Request
@@ -26,7 +26,7 @@ def list_query(request: Request) -> str:
 
 async def listing(request: Request, who: Person) -> Safe:
     """Tickets that wait, those of ``who`` first, and closed ones; the counts are those of all pages."""
-    desk = desk_of(request.runtime)
+    desk = queue_of(request.runtime)
     now_us = await desk.look()
     seen = [each for each in desk.state.live() if who.sees(each)]
     live = sorted(seen, key=lambda each: not (each.status == "claimed" and each.holder == who.name))

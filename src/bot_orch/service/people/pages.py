@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute
 from bot_orch.service.people.listing import list_query, listing
 from bot_orch.service.people.parts import clock, drafts_part, kept_part, notice, status_line, why_part
 from bot_orch.service.problems import Problem, Reply, StorageError, problem_of
-from bot_orch.service.queue.actions import Action, desk_of, perform, show_ticket
+from bot_orch.service.queue.actions import Action, perform, queue_of, show_ticket
 from bot_orch.service.queue.rules import Person, PersonReply, person
 from bot_orch.service.queue.views import TicketView
 from bot_orch.service.web.endpoint import Request, Site
@@ -37,14 +37,14 @@ def queue_pages(site: Site) -> list[BaseRoute]:
 async def _index(request: Request) -> Reply:
     said = "Nothing waits for a person." if "empty" in request.query else ""
     shown = await listing(request, _who(request))
-    now_us, pages = desk_of(request.runtime).now_us(), list_query(request)
+    now_us, pages = queue_of(request.runtime).now_us(), list_query(request)
     body = render("queue.html", notice=notice(said), now_us=now_us, pages=pages, listing=shown, connection=CONNECTION)
     return document("Queue", body, here="/queue", script="queue.js", caller=request.caller)
 
 
 async def _live(request: Request) -> Reply:
     """What the script of a page polls: whether its ticket has changed, or the list of tickets."""
-    desk, who = desk_of(request.runtime), _who(request)
+    desk, who = queue_of(request.runtime), _who(request)
     ticket_id = request.query.get("ticket")
     if ticket_id is not None:
         view = await show_ticket(desk, request.inside(ticket_id), who)
@@ -55,7 +55,7 @@ async def _live(request: Request) -> Reply:
 
 
 async def _next(request: Request) -> Reply:
-    desk, who = desk_of(request.runtime), _who(request)
+    desk, who = queue_of(request.runtime), _who(request)
     mine = (t for t in desk.state.live() if t.status == "claimed" and t.holder == who.name and who.sees(t))
     held = next(mine, None)
     if held is not None:
@@ -75,7 +75,7 @@ async def _ticket(request: Request) -> Reply:
 
 async def _act(request: Request) -> Reply:
     """Do what a form asks for; whatever the error is, the page that shows it keeps what was typed."""
-    desk, who = desk_of(request.runtime), _who(request)
+    desk, who = queue_of(request.runtime), _who(request)
     what, ticket_id, form = request.params["action"], request.params["id"], request.form
     action = Action.ANSWER if what in _ANSWERS else _ACTIONS.get(what)
     if action is None:
@@ -126,7 +126,7 @@ def _stamp(view: TicketView) -> str:
 
 
 async def _show(request: Request, edit: int | None, problem: Problem | None = None) -> Reply:
-    view = await show_ticket(desk_of(request.runtime), request.inside(request.params["id"]), _who(request))
+    view = await show_ticket(queue_of(request.runtime), request.inside(request.params["id"]), _who(request))
     body = render(
         "ticket.html",
         id=view.id,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from bot_orch.eventlog.events import Noted
+from bot_orch.log.events import Noted
 from bot_orch.service.problems import Problem
 from bot_orch.service.queue import rules
-from bot_orch.service.queue.desk import Desk
 from bot_orch.service.queue.rules import Person, PersonReply, QueueError
+from bot_orch.service.queue.service import QueueService
 from bot_orch.service.queue.state import Ticket
 from bot_orch.service.queue.views import TicketView, ticket_view
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["Action", "desk_of", "find_ticket", "perform", "queue_problem", "show_ticket", "show_tickets"]
+__all__ = ["Action", "find_ticket", "perform", "queue_of", "queue_problem", "show_ticket", "show_tickets"]
 
 
 class Action(StrEnum):
@@ -29,14 +29,14 @@ class Action(StrEnum):
     ANSWER = "answer"
 
 
-def desk_of(runtime: Runtime) -> Desk:
+def queue_of(runtime: Runtime) -> QueueService:
     """The queue of the service; a problem if it has none."""
-    if not isinstance(runtime.queue, Desk):
+    if not isinstance(runtime.queue, QueueService):
         raise Problem(503, "no_queue", "the service has no queue")
     return runtime.queue
 
 
-def find_ticket(desk: Desk, ticket_id: str) -> Ticket:
+def find_ticket(desk: QueueService, ticket_id: str) -> Ticket:
     """The ticket with this id; a problem if there is none."""
     try:
         return rules.find(desk.state, ticket_id)
@@ -44,14 +44,14 @@ def find_ticket(desk: Desk, ticket_id: str) -> Ticket:
         raise queue_problem(error) from error
 
 
-async def show_ticket(desk: Desk, ticket_id: str, who: Person) -> TicketView:
+async def show_ticket(desk: QueueService, ticket_id: str, who: Person) -> TicketView:
     """One ticket as ``who`` may see it; the id is that in the log."""
     now_us = await desk.look()
     ticket = find_ticket(desk, ticket_id)
     return ticket_view(ticket, await desk.why(ticket), who=who, now_us=now_us)
 
 
-async def show_tickets(desk: Desk, who: Person) -> tuple[int, list[TicketView]]:
+async def show_tickets(desk: QueueService, who: Person) -> tuple[int, list[TicketView]]:
     """The time, and all live tickets, the most urgent first."""
     now_us = await desk.look()
     shown = [ticket for ticket in desk.state.live() if who.sees(ticket)]
@@ -59,7 +59,7 @@ async def show_tickets(desk: Desk, who: Person) -> tuple[int, list[TicketView]]:
 
 
 async def perform(
-    desk: Desk,
+    desk: QueueService,
     action: Action,
     ticket_id: str,
     *,
@@ -78,7 +78,9 @@ async def perform(
     return (await desk.act(note)).id
 
 
-def _note(desk: Desk, action: Action, ticket_id: str, *, who: Person, number: int | None, reply: PersonReply) -> Noted:
+def _note(
+    desk: QueueService, action: Action, ticket_id: str, *, who: Person, number: int | None, reply: PersonReply
+) -> Noted:
     state, settings, now_us = desk.state, desk.settings, desk.now_us()
     match action:
         case Action.NEXT:

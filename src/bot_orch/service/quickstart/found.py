@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from bot_orch.agents.address import check_url
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.doctor.endpoints import EndpointAsked, EndpointSaid, ask_all
+from bot_orch.service.doctor.endpoints import EndpointProbe, ProbeResult, ask_all
 
 __all__ = ["EndpointFound", "Search", "chosen", "search"]
 
@@ -133,7 +133,7 @@ def _given(text: str, env: Mapping[str, str]) -> EndpointFound:
     return EndpointFound(name, "openai", url, key=key, models=models, source=f"--endpoint {name}")
 
 
-async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> list[EndpointSaid]:
+async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> list[ProbeResult]:
     """Ask all for their models; those on this machine or network, which is found out on the way, too."""
     asked = [_asked(each, env) for each in candidates]
     said = await ask_all(asked, timeout_s=_ASK_S)
@@ -144,13 +144,13 @@ async def _ask(candidates: Sequence[EndpointFound], env: Mapping[str, str]) -> l
     return said
 
 
-def _asked(each: EndpointFound, env: Mapping[str, str]) -> EndpointAsked:
+def _asked(each: EndpointFound, env: Mapping[str, str]) -> EndpointProbe:
     key = env.get(each.key, "") if each.key else ""
     bearer = {"Authorization": f"Bearer {key}"} if key else {}
     headers = {"x-api-key": key, "anthropic-version": "2023-06-01"} if each.kind == "anthropic" else bearer
     model = each.models[0] if each.models else ""
     private = _is_private(each.base_url, each.source)
-    return EndpointAsked(each.name, each.base_url, model, headers=headers, has_key=bool(key), private=private)
+    return EndpointProbe(each.name, each.base_url, model, headers=headers, has_key=bool(key), private=private)
 
 
 def _is_private(url: str, source: str) -> bool:
@@ -162,7 +162,7 @@ def _is_private(url: str, source: str) -> bool:
     return False
 
 
-def _usable(each: EndpointFound, said: EndpointSaid) -> tuple[tuple[str, ...], str]:
+def _usable(each: EndpointFound, said: ProbeResult) -> tuple[tuple[str, ...], str]:
     """The models to use, or why there are none."""
     if said.problem:
         return (), f"cannot be reached, {said.problem}"

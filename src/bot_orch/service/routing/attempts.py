@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.log.events import DecisionMade
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["Allowance", "allowance"]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bot_orch.agents.guard import Guard
-from bot_orch.eventlog.ledger import Ledger
+from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import BudgetConfig
 from bot_orch.service.routing.estimates import RequestSize
 

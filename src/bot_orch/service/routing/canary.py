@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bot_orch.eventlog.ledger import Ledger
+from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import AgentConfig
 
 __all__ = ["caps_now"]

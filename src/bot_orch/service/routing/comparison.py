@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from scipy.special import stdtrit
 
 from bot_orch.core.ab import SplitTest
-from bot_orch.eventlog.events import Configured, DecisionMade, Event, FeedbackGiven
+from bot_orch.log.events import Configured, DecisionMade, Event, FeedbackGiven
 from bot_orch.policies.registry import policy_name
 from bot_orch.service.runtime import Runtime
 

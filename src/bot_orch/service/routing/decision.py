@@ -9,8 +9,8 @@ import msgspec
 
 from bot_orch.agents.admission import Refusal
 from bot_orch.core.orchestrator import Orchestrator
-from bot_orch.eventlog.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
-from bot_orch.eventlog.ids import inside, time_ordered_id
+from bot_orch.log.events import DecisionMade, Noted, TaskRecord, as_recorded, record_decision, record_task
+from bot_orch.log.ids import inside, time_ordered_id
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.budget import expected_usd
 from bot_orch.service.routing.canary import caps_now

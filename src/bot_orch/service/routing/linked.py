@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.eventlog.events import SETTLING, Censored, DecisionMade, FeedbackGiven, Noted
-from bot_orch.eventlog.log import Log, Row
-from bot_orch.eventlog.lookups import Wanted, look_up
+from bot_orch.log.events import SETTLING, Censored, DecisionMade, FeedbackGiven, Noted
+from bot_orch.log.log import Log, Row
+from bot_orch.log.lookups import Wanted, look_up
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["NEXT_DECISION", "awaits_outcome", "decisions_of_round", "rows_of_round"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.eventlog.events import TaskRecord
+from bot_orch.log.events import TaskRecord
 from bot_orch.service.problems import Problem
 
 __all__ = ["check_measure", "check_measures"]

@@ -14,8 +14,9 @@ from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest
 from bot_orch.agents.endings import Ending
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.errors import InvalidInputError
-from bot_orch.eventlog.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
-from bot_orch.eventlog.ids import outside
+from bot_orch.log.events import DecisionMade, FeedbackGiven, Noted, TaskRecord
+from bot_orch.log.ids import outside
+from bot_orch.service.guardrails import refusal
 from bot_orch.service.judges.registry import OWN
 from bot_orch.service.loops import made_in
 from bot_orch.service.operations.tracing import note_decision, note_reply
@@ -28,7 +29,6 @@ from bot_orch.service.routing.linked import NEXT_DECISION
 from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.routing.shadow import drawn_shadows, unseen
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.screens import refusal
 from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Measure, Outcome

@@ -15,7 +15,7 @@ from bot_orch.agents.capabilities import Needs
 from bot_orch.agents.guard import Guard
 from bot_orch.agents.kinds.human import HumanRunner
 from bot_orch.errors import UnknownAgentError
-from bot_orch.eventlog.ledger import Ledger
+from bot_orch.log.ledger import Ledger
 from bot_orch.service.config import BudgetConfig, RouterConfig, RuleConfig
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.budget import affordable, expected_usd

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable
 
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.log.events import DecisionMade
 from bot_orch.rng import derive_key, uniform
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.runtime import Runtime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bot_orch.eventlog.events import DecisionMade
+from bot_orch.log.events import DecisionMade
 
 __all__ = ["AgentTerms", "WhyView", "why_view"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bot_orch.clock import Clock
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.stores.postgres.log import PostgresLog
 
 __all__ = ["ClockAheadError", "check_clock", "clock_error", "seconds_ahead"]
 

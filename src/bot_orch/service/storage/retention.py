@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.eventlog.archive.copying import read_state
-from bot_orch.eventlog.archive.folder import ArchiveFolder
-from bot_orch.eventlog.archive.job import BUSY, JobAsked, JobDone
-from bot_orch.eventlog.archive.record import ArchiveRecord, archived, archived_us
-from bot_orch.eventlog.log import Log
-from bot_orch.eventlog.packing import rows as packing
-from bot_orch.eventlog.purging import seconds_of
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
-from bot_orch.eventlog.stores.sqlite.log import SqliteLog
+from bot_orch.log.archive.copying import read_state
+from bot_orch.log.archive.folder import ArchiveFolder
+from bot_orch.log.archive.job import BUSY, ArchiveJob, JobDone
+from bot_orch.log.archive.record import ArchiveRecord, archived, archived_us
+from bot_orch.log.log import Log
+from bot_orch.log.packing import rows as packing
+from bot_orch.log.purging import seconds_of
+from bot_orch.log.stores.postgres.log import PostgresLog
+from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.service.config import Config
 from bot_orch.service.storage.writer import Writer
 
@@ -102,7 +102,7 @@ class Retention:
         if await self._writer.read(partial(_is_due, before_us=before_us)):
             noted = await self._writer.read(archived)
             folder = await asyncio.to_thread(place_of, noted, self._folder)
-            asked = JobAsked(self._database, str(folder), before_us, copy_only=isinstance(log, SqliteLog))
+            asked = ArchiveJob(self._database, str(folder), before_us, copy_only=isinstance(log, SqliteLog))
             done = await self._done(asked)
             moved = 0 if done is None else done.events
             if done is not None and done.seq and isinstance(log, SqliteLog):
@@ -128,7 +128,7 @@ class Retention:
         while await self._writer.on_log(batch) > 0:
             await asyncio.sleep(_PAUSE_S)
 
-    async def _done(self, asked: JobAsked) -> JobDone | None:
+    async def _done(self, asked: ArchiveJob) -> JobDone | None:
         """What another process has done; ``None`` if somebody else is at it."""
         working = asyncio.ensure_future(asyncio.to_thread(self._work, msgspec.json.encode(asked)))
         try:
@@ -145,7 +145,7 @@ class Retention:
         return msgspec.json.decode(answer, type=JobDone)
 
     def _work(self, asked: bytes) -> tuple[int, bytes, bytes]:
-        command = [sys.executable, "-m", "bot_orch.eventlog.archive.job"]
+        command = [sys.executable, "-m", "bot_orch.log.archive.job"]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:  # noqa: S603
             self._process = process

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot_orch.eventlog.ledger import Ledger
+from bot_orch.log.ledger import Ledger
 
 __all__ = ["is_due", "seconds_to_fold"]
 

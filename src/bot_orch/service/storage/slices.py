@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from time import thread_time
 
-from bot_orch.eventlog.capture import CapturedLedger, Done, Slices, digest
-from bot_orch.eventlog.ledger import Ledger
-from bot_orch.eventlog.log import Log, Snapshot
+from bot_orch.log.capture import CapturedLedger, Done, Slices, digest
+from bot_orch.log.ledger import Ledger
+from bot_orch.log.log import Log, Snapshot
 
 __all__ = ["Stopwatch", "fingerprint", "in_slices", "take_snapshot"]
 

@@ -23,13 +23,13 @@ from typing import Any, TypeVar
 
 from bot_orch.clock import Clock, ServiceTime
 from bot_orch.errors import BotOrchError
-from bot_orch.eventlog.archive.record import archived_us
-from bot_orch.eventlog.events import RESTARTED, Event, Noted, encode_event, kind_of
-from bot_orch.eventlog.ledger import Ledger, fold
-from bot_orch.eventlog.log import Log, LogConflictError, LogFencedError, Row, Snapshot
-from bot_orch.eventlog.lookups import NOTHING, Found, Wanted, look_up, together
-from bot_orch.eventlog.stores.postgres.connect import LogUnavailableError
-from bot_orch.eventlog.stores.postgres.log import PostgresLog
+from bot_orch.log.archive.record import archived_us
+from bot_orch.log.events import RESTARTED, Event, Noted, encode_event, kind_of
+from bot_orch.log.ledger import Ledger, fold
+from bot_orch.log.log import Log, LogConflictError, LogFencedError, Row, Snapshot
+from bot_orch.log.lookups import NOTHING, Found, Wanted, look_up, together
+from bot_orch.log.stores.postgres.connect import LogUnavailableError
+from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.clocks import check_clock, clock_error, seconds_ahead
 from bot_orch.service.storage.groups import EMPTY, Group, Known, Look, RecentWrites

@@ -23,10 +23,10 @@ from bot_orch.service.neighbours import PASSED, WHOLE_PATH
 from bot_orch.service.problems import Problem, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST, logged
-from bot_orch.service.web.doors import DOOR
 from bot_orch.service.web.endpoint import Endpoint
+from bot_orch.service.web.router_selection import ROUTER_PATH
 
-__all__ = ["Lifespan", "asgi_app", "change_door", "open_doors", "served"]
+__all__ = ["Lifespan", "asgi_app", "mount_router", "mount_routers", "served"]
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
@@ -55,8 +55,8 @@ class _App(Starlette):
         self.__dict__.pop("_fixed", None)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        if self.doors and scope["type"] == "http" and scope["path"].startswith(DOOR):
-            name, _, rest = scope["path"].removeprefix(DOOR).partition("/")
+        if self.doors and scope["type"] == "http" and scope["path"].startswith(ROUTER_PATH):
+            name, _, rest = scope["path"].removeprefix(ROUTER_PATH).partition("/")
             if name in self.doors:
                 inner = {**scope, "path": f"/{rest}", WHOLE_PATH: scope["path"]}
                 try:
@@ -77,13 +77,13 @@ class _App(Starlette):
         }
 
 
-def open_doors(app: Starlette, routes: Mapping[str, Sequence[BaseRoute]]) -> None:
+def mount_routers(app: Starlette, routes: Mapping[str, Sequence[BaseRoute]]) -> None:
     """Answer paths that begin with ``/r/NAME`` with the routes of the router of that name."""
     if isinstance(app, _App):
         app.doors = {name: _door(each) for name, each in routes.items()}
 
 
-def change_door(app: Starlette, name: str, routes: Sequence[BaseRoute], *, main: Sequence[BaseRoute] | None) -> None:
+def mount_router(app: Starlette, name: str, routes: Sequence[BaseRoute], *, main: Sequence[BaseRoute] | None) -> None:
     """Answer for one router with other routes; ``main`` are those without its path, if it is the default one."""
     if isinstance(app, _App):
         app.doors = {**app.doors, name: _door(routes)}

@@ -33,7 +33,7 @@ TOKEN_COOKIE = "bot_orch_token"  # noqa: S105  its name
 class Caller:
     """The sender of a request: the name of its token, what that allows, and the tags of what it asks for.
 
-    A caller with a ``tenant`` has ids of its own (:mod:`bot_orch.eventlog.ids`), shares ``shared_limits`` with the
+    A caller with a ``tenant`` has ids of its own (:mod:`bot_orch.log.ids`), shares ``shared_limits`` with the
     other tokens of the tenant, and may not use the routers in ``barred``, which other tenants have for themselves.
     """
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
-from bot_orch.eventlog.ids import inside, outside
+from bot_orch.log.ids import inside, outside
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.neighbours import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
 from bot_orch.service.operations.tags import TAGS, with_tags
@@ -23,10 +23,10 @@ from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import ARRIVED, CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
-from bot_orch.service.web.doors import DOOR, of_caller, of_request, under
 from bot_orch.service.web.limits import BodyRoom, ClientGoneError, check_length, read_body
 from bot_orch.service.web.parsing import JsonBody
 from bot_orch.service.web.queries import read_query
+from bot_orch.service.web.router_selection import ROUTER_PATH, of_caller, of_request, under
 from bot_orch.service.web.sending import MoreHeaders, Pairs, StreamedReply, disconnected, send_reply, send_stream
 
 __all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
@@ -266,7 +266,7 @@ class Endpoint:
         runtime, prefix = self._runtime, self._prefix
         passed_on = "" if runtime.neighbours is None else headers.get(ROUTER_HEADER, b"").decode("latin-1")
         if passed_on not in ("", ANY):
-            runtime, prefix = self._passed_on(passed_on), f"{DOOR}{passed_on}"
+            runtime, prefix = self._passed_on(passed_on), f"{ROUTER_PATH}{passed_on}"
         if runtime.peers and self._scope is not None:
             runtime = of_caller(runtime, prefix, caller, people=method if face.people else "", path=scope["path"])
         limits = self._runtime.config.limits

@@ -13,13 +13,13 @@ import msgspec
 from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
-from bot_orch.service.api.gateway.asked import Asked, check_held, make_round
+from bot_orch.service.api.gateway.chat_request import ChatRequest, check_held, make_round
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
 from bot_orch.service.api.repeating import answer_cached, answer_once
 from bot_orch.service.api.tracing import trace_headers
+from bot_orch.service.guardrails import refusal
 from bot_orch.service.problems import Problem, Reply, problem_of
 from bot_orch.service.routing.rounds import Round
-from bot_orch.service.screens import refusal
 from bot_orch.service.web.endpoint import Request, StreamedReply
 
 __all__ = ["Dialect", "EventWriter", "answer"]
@@ -49,15 +49,15 @@ class Dialect(Protocol):
 
     endpoint: str
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """The request in the terms of a chat; raises a :class:`Problem`."""
         ...
 
-    def whole(self, chat: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+    def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:
         """A chat completion as an answer of this interface."""
         ...
 
-    def writer(self, frame: Mapping[str, Any], asked: Asked) -> EventWriter:
+    def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> EventWriter:
         """Writes the events of one answer; ``frame`` has the fields of a chat chunk other than its choices."""
         ...
 
@@ -94,7 +94,7 @@ async def _run(request: Request, round_: Round) -> CallReply:
         request.headers_out |= _headers(request, round_)
 
 
-async def _screened(request: Request, asked: Asked) -> Asked:
+async def _screened(request: Request, asked: ChatRequest) -> ChatRequest:
     """The request as the guardrails leave it. One that is changed, or whose stream is to be seen whole, is a chat."""
     screens = request.runtime.screens
     if screens.after and asked.stream and asked.endpoint != "embeddings":
@@ -111,13 +111,13 @@ async def _screened(request: Request, asked: Asked) -> Asked:
     return replace(asked, messages=tuple(left["messages"]), document=None)
 
 
-def _whole(dialect: Dialect, asked: Asked, round_: Round, *, reply: CallReply) -> bytes:
+def _whole(dialect: Dialect, asked: ChatRequest, round_: Round, *, reply: CallReply) -> bytes:
     if reply.raw is not None and reply.endpoint == dialect.endpoint:
         return reply.raw
     return _encode(dialect.whole(whole_chat(round_, reply), asked))
 
 
-async def _streamed(dialect: Dialect, asked: Asked, request: Request, *, round_: Round) -> StreamedReply:
+async def _streamed(dialect: Dialect, asked: ChatRequest, request: Request, *, round_: Round) -> StreamedReply:
     """Wait for the first chunk, so that a failure before it still gets its HTTP status."""
     chunks = round_.stream()
     try:

@@ -10,7 +10,7 @@ import msgspec
 from bot_orch.agents.base import Chunk
 from bot_orch.agents.kinds.streamed import asks_for_counts
 from bot_orch.service.api.gateway.answering import answer
-from bot_orch.service.api.gateway.asked import Asked, read_hints, read_model
+from bot_orch.service.api.gateway.chat_request import ChatRequest, read_hints, read_model
 from bot_orch.service.api.gateway.frames import ChatEvents, event
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.endpoint import Request, StreamedReply
@@ -26,14 +26,14 @@ class ChatDialect:
 
     endpoint = "chat"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """See :class:`Dialect`."""
         model, messages = read_model(body), body.get("messages")
         if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
             raise Problem(400, "missing_messages", "messages: must be a list of messages", param="messages")
         params = {name: value for name, value in body.items() if name not in _OURS}
         user = params.get("user")
-        return Asked(
+        return ChatRequest(
             self.endpoint,
             model,
             tuple(messages),
@@ -43,17 +43,17 @@ class ChatDialect:
             user=user if isinstance(user, str) else "",
         )
 
-    def whole(self, chat: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+    def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:
         """See :class:`Dialect`."""
         return chat
 
-    def writer(self, frame: Mapping[str, Any], asked: Asked) -> _ChatWriter:
+    def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> _ChatWriter:
         """See :class:`Dialect`."""
         return _ChatWriter(frame, asked)
 
 
 class _ChatWriter:
-    def __init__(self, frame: Mapping[str, Any], asked: Asked) -> None:
+    def __init__(self, frame: Mapping[str, Any], asked: ChatRequest) -> None:
         self._events = ChatEvents(frame, asks_for_counts(asked.params))
 
     def of(self, chunk: Chunk) -> bytes:

@@ -11,7 +11,7 @@ from bot_orch.agents.base import Chunk
 from bot_orch.agents.kinds.streamed import asks_for_counts
 from bot_orch.agents.replies import load_json
 from bot_orch.service.api.gateway.answering import answer
-from bot_orch.service.api.gateway.asked import Asked, native, read_hints, read_model, text_of
+from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.api.gateway.frames import ChatEvents, event
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.endpoint import Request, StreamedReply
@@ -31,7 +31,7 @@ class CompletionsDialect:
 
     endpoint = "completions"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """See :class:`Dialect`."""
         model, prompt = read_model(body), body.get("prompt")
         only = next((name for name in _ONLY if body.get(name)), "")
@@ -41,7 +41,7 @@ class CompletionsDialect:
             only = only or "several prompts"
         elif not isinstance(prompt, str):
             raise Problem(400, "missing_prompt", "prompt: must be a text", param="prompt")
-        return Asked(
+        return ChatRequest(
             self.endpoint,
             model,
             ({"role": "user", "content": prompt if isinstance(prompt, str) else ""},),
@@ -53,18 +53,18 @@ class CompletionsDialect:
             user=text_of(body.get("user")),
         )
 
-    def whole(self, chat: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+    def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:
         """See :class:`Dialect`."""
         choices = [_choice(each, (each.get("message") or {}).get("content")) for each in chat.get("choices") or ()]
         return {**chat, "object": "text_completion", "choices": choices}
 
-    def writer(self, frame: Mapping[str, Any], asked: Asked) -> _CompletionsWriter:
+    def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> _CompletionsWriter:
         """See :class:`Dialect`."""
         return _CompletionsWriter(frame, asked)
 
 
 class _CompletionsWriter:
-    def __init__(self, frame: Mapping[str, Any], asked: Asked) -> None:
+    def __init__(self, frame: Mapping[str, Any], asked: ChatRequest) -> None:
         self._events = ChatEvents(frame, asks_for_counts(asked.params))
 
     def of(self, chunk: Chunk) -> bytes:

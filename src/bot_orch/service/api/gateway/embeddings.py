@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from bot_orch.service.api.gateway.answering import answer
-from bot_orch.service.api.gateway.asked import Asked, native, read_hints, read_model, text_of
+from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.endpoint import Request, StreamedReply
 
@@ -18,7 +18,7 @@ class EmbeddingsDialect:
 
     endpoint = "embeddings"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """See :class:`Dialect`."""
         given = body.get("input")
         if not isinstance(given, str | list) or not given:
@@ -26,7 +26,7 @@ class EmbeddingsDialect:
         texts = [given] if isinstance(given, str) else [each for each in given if isinstance(each, str)]
         tokens = [each for each in given if not isinstance(each, str)] if isinstance(given, list) else []
         count = sum(len(each) if isinstance(each, list) else 1 for each in tokens)
-        return Asked(
+        return ChatRequest(
             self.endpoint,
             read_model(body),
             ({"role": "user", "content": [*texts, "    " * count]},),  # four characters stand for a token
@@ -36,11 +36,11 @@ class EmbeddingsDialect:
             user=text_of(body.get("user")),
         )
 
-    def whole(self, chat: Mapping[str, Any], asked: Asked) -> NoReturn:
+    def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> NoReturn:
         """See :class:`Dialect`: a chat has no embeddings."""
         raise Problem(502, "malformed", "the agent has answered without embeddings")
 
-    def writer(self, frame: Mapping[str, Any], asked: Asked) -> NoReturn:
+    def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> NoReturn:
         """See :class:`Dialect`: embeddings are not streamed."""
         raise Problem(400, "not_streamed", "stream: embeddings are not streamed", param="stream")
 

@@ -10,7 +10,7 @@ import msgspec
 
 from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import load_json
-from bot_orch.eventlog.ids import outside
+from bot_orch.log.ids import outside
 from bot_orch.service.routing.rounds import Round
 
 __all__ = ["ChatEvents", "chat_frame", "event", "named_event", "whole_chat"]

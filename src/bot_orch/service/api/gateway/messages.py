@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot_orch.service.api.gateway.answering import answer
-from bot_orch.service.api.gateway.asked import Asked, native, read_hints, read_model, text_of
+from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.api.gateway.message_events import MessagesWriter, error_document, message_document
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.web.endpoint import JsonFace, Request, StreamedReply
@@ -30,7 +30,7 @@ class MessagesDialect:
 
     endpoint = "messages"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """See :class:`Dialect`."""
         given = body.get("messages")
         if not isinstance(given, list) or not given or not all(isinstance(each, dict) for each in given):
@@ -42,7 +42,7 @@ class MessagesDialect:
         for each in given:
             messages += _turn(each, only)
         user = body.get("metadata")
-        return Asked(
+        return ChatRequest(
             self.endpoint,
             read_model(body),
             tuple(messages),
@@ -54,11 +54,11 @@ class MessagesDialect:
             user=text_of(user.get("user_id")) if isinstance(user, Mapping) else "",
         )
 
-    def whole(self, chat: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+    def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:
         """See :class:`Dialect`."""
         return message_document(chat)
 
-    def writer(self, frame: Mapping[str, Any], asked: Asked) -> MessagesWriter:
+    def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> MessagesWriter:
         """See :class:`Dialect`."""
         return MessagesWriter(frame)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api.gateway.asked import AUTO, unknown_model
+from bot_orch.service.api.gateway.chat_request import AUTO, unknown_model
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.web.endpoint import Request
 

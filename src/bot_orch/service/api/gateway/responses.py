@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bot_orch.service.api.gateway.answering import answer
-from bot_orch.service.api.gateway.asked import Asked, native, read_hints, read_model, text_of
+from bot_orch.service.api.gateway.chat_request import ChatRequest, native, read_hints, read_model, text_of
 from bot_orch.service.api.gateway.response_events import ResponsesWriter, response_document
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.endpoint import Request, StreamedReply
@@ -25,7 +25,7 @@ class ResponsesDialect:
 
     endpoint = "responses"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """See :class:`Dialect`."""
         given = body.get("input")
         if not isinstance(given, str | list) or not given:
@@ -36,7 +36,7 @@ class ResponsesDialect:
         messages = _messages(body.get("instructions"), given, only)
         params = _params(body, only)
         previous = body.get("previous_response_id")
-        return Asked(
+        return ChatRequest(
             self.endpoint,
             read_model(body),
             tuple(messages),
@@ -50,11 +50,11 @@ class ResponsesDialect:
             user=text_of(body.get("user")),
         )
 
-    def whole(self, chat: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+    def whole(self, chat: Mapping[str, Any], asked: ChatRequest) -> Mapping[str, Any]:
         """See :class:`Dialect`."""
         return response_document(chat, asked.document or {})
 
-    def writer(self, frame: Mapping[str, Any], asked: Asked) -> ResponsesWriter:
+    def writer(self, frame: Mapping[str, Any], asked: ChatRequest) -> ResponsesWriter:
         """See :class:`Dialect`."""
         return ResponsesWriter(frame, asked.document or {})
 

@@ -1,0 +1,65 @@
+"""Outcomes of a log as evaluations, for the warm start of another router."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from bot_orch.core.text import TextFeatures
+from bot_orch.errors import InvalidInputError
+from bot_orch.log.events import DecisionMade, FeedbackGiven
+from bot_orch.log.log import Log
+from bot_orch.log.stores.open import open_whole
+
+__all__ = ["outcomes_in"]
+
+
+def outcomes_in(log: Log | str | Path, *, among: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Records with ``agent``, ``reward``, ``features`` and ``encoder``: the last reward of every decision that has one.
+
+    Parameters
+    ----------
+    log
+        A log, or the path of one.
+    among
+        Names of agents; decisions for others are left out.
+    """
+    if isinstance(log, str | Path):
+        opened = open_whole(log)
+        try:
+            return outcomes_in(opened, among=among)
+        finally:
+            opened.close()
+    made: dict[str, dict[str, Any]] = {}
+    for row in log.read():
+        if row.holds(DecisionMade) or row.holds(FeedbackGiven):
+            _take(made, row.event())
+    records = [each for each in made.values() if "reward" in each and (among is None or each["agent"] in among)]
+    if not records:
+        raise InvalidInputError("log", "holds no reward of these agents", "pass a log with outcomes of the same agents")
+    if not any(each["features"] for each in records):
+        return [{"agent": each["agent"], "reward": each["reward"]} for each in records]
+    return _with_empty_texts(records)
+
+
+def _with_empty_texts(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records from before the first text get zeros for it, as the router gives them."""
+    encoded = next((each for each in records if each["encoder"]), None)
+    if encoded is None:
+        return records
+    width = TextFeatures.parse(encoded["encoder"]).width
+    own, empty = len(encoded["features"]) - width, (0.0,) * width
+    return [
+        each
+        if each["encoder"]
+        else each | {"features": (*each["features"][:own], *empty), "encoder": encoded["encoder"]}
+        for each in records
+    ]
+
+
+def _take(made: dict[str, dict[str, Any]], event: Any) -> None:
+    if isinstance(event, DecisionMade):
+        made[event.id] = {"agent": event.agent, "features": event.seen(), "encoder": event.encoder}
+    elif event.reward is not None and event.decision_id in made:
+        made[event.decision_id]["reward"] = event.reward

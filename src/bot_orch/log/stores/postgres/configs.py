@@ -1,0 +1,116 @@
+"""Versions of the configuration in PostgreSQL, and which one each process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from bot_orch.log.stores.postgres.connect import connect, driver, reaching
+from bot_orch.log.stores.sqlfiles import queries
+
+__all__ = ["ConfigMember", "ConfigVersion", "PostgresConfigs"]
+
+_Q = queries("postgres_config")
+
+
+class ConfigVersion(NamedTuple):
+    """One version: its document as it was written; ``at`` is when it was applied, as text."""
+
+    number: int
+    document: str
+    digest: str
+    revision: int
+    by: str
+    at: str
+
+
+class ConfigMember(NamedTuple):
+    """A process with a recent heartbeat: the version that it runs, and why it cannot run the newest one."""
+
+    name: str
+    config: int
+    problem: str
+
+
+class PostgresConfigs:
+    """The versions of one schema, over a connection of its own; for one thread at a time.
+
+    Parameters
+    ----------
+    url
+        As that of :class:`bot_orch.log.stores.postgres.log.PostgresLog`; its schema must have been made.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: Any = None
+
+    def current(self) -> ConfigVersion | None:
+        """The version in force: the newest."""
+        return next(iter(self.history(1)), None)
+
+    def history(self, most: int = 1000) -> list[ConfigVersion]:
+        """All versions, the newest first."""
+        return [ConfigVersion(*found) for found in self._run("history", most).fetchall()]
+
+    def superseded(self, digest: str, revision: int) -> ConfigVersion | None:
+        """The version in force if it has replaced this one: an earlier one with no higher revision."""
+        current = self.current()
+        if current is None or current.digest == digest or revision > current.revision:
+            return None
+        return current if self._run("known", digest).fetchone() is not None else None
+
+    def offer(self, document: str, digest: str, revision: int, *, by: str) -> ConfigVersion:
+        """Make a document the next version, unless it is in force or superseded; the version in force."""
+        with self._alone():
+            current = self.current()
+            if current is not None and (current.digest == digest or self.superseded(digest, revision)):
+                return current
+            return self._add(document, digest, revision, by)
+
+    def add(self, document: str, digest: str, revision: int, *, by: str) -> ConfigVersion:
+        """Make a document the next version."""
+        with self._alone():
+            return self._add(document, digest, revision, by)
+
+    def members(self, lease_s: float) -> list[ConfigMember]:
+        """The processes that were heard of within ``lease_s``."""
+        return [ConfigMember(*found) for found in self._run("members", lease_s).fetchall()]
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            with suppress(driver().Error):
+                self._connection.close()
+            self._connection = None
+
+    def _add(self, document: str, digest: str, revision: int, by: str) -> ConfigVersion:
+        self._run("add", document, digest, revision, by)
+        self._run("notify")
+        return self.history(1)[0]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A transaction; no other process adds a version at the same time."""
+        with reaching():
+            try:
+                with self._open().transaction():
+                    self._run("lock")
+                    yield
+            except driver().OperationalError:
+                self.close()
+                raise
+
+    def _run(self, query: str, *arguments: Any) -> Any:
+        with reaching():
+            try:
+                return self._open().execute(_Q[query], arguments)
+            except driver().OperationalError:
+                self.close()
+                raise
+
+    def _open(self) -> Any:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._url, autocommit=True)
+        return self._connection

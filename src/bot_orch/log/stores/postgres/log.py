@@ -1,0 +1,233 @@
+"""A log in PostgreSQL, with one writer at a time.
+
+The owner of a log appends under the epoch of its lease: rows and COMMIT are one message, whose first statement, the
+fence, takes the log's lock and refuses as soon as another process has claimed the log. The second one refuses if the
+log does not end where the rows begin. So numbers have no gaps, and a smaller one is visible before a larger one.
+
+Without an epoch (an import, a copy) a log can be written while no process owns it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+from bot_orch.errors import InvalidInputError
+from bot_orch.log.log import LogConflictError, LogFencedError, PieceKeeper, Row, Snapshot, SnapshotPiece
+from bot_orch.log.stores.postgres.connect import (
+    MAIN_STREAM,
+    QUERIES,
+    LogUnavailableError,
+    check_version,
+    connect,
+    find_stream,
+    prepare,
+    reaching,
+)
+from bot_orch.log.stores.postgres.reading import CommittedRows
+from bot_orch.log.stores.postgres.rows import escape
+
+__all__ = ["PostgresLog"]
+
+_log = logging.getLogger("bot_orch.log")
+_WAITS_PER_QUERY = 3  # for the lock: a process that hangs is looked for long before the server counts as silent
+_OWNED, _FENCED, _ELSEWHERE = "BO001", "BO002", "BO003"  # raised by lock_stream, fence and check_end
+_Q = QUERIES
+
+
+class PostgresLog(CommittedRows):
+    """Rows in a PostgreSQL database, under a schema of their own.
+
+    Parameters
+    ----------
+    url
+        ``postgresql://user:password@host:port/database``, or anything libpq takes; ``schema``, ``stream``, ``lease_s``,
+        ``query_s`` and ``clock_s`` among its parameters are ours, see
+        :func:`bot_orch.log.stores.postgres.timing.split`. Schema and stream are made if missing, unless
+        ``read_only``.
+    read_only
+        Change nothing.
+    epoch
+        Of the lease under which this process owns the log; without one the log must have no owner.
+    """
+
+    instant = False
+    folder: PieceKeeper | None = None
+
+    def __init__(self, url: str, *, read_only: bool = False, epoch: int | None = None) -> None:
+        super().__init__(url)
+        self.epoch = epoch
+        self._read_only = read_only
+        self._w: Any = None
+        self._w_since = 0
+        self._next = 0
+        self._staged: list[Row] = []
+        self._staged_snapshot: Snapshot | None = None
+        if not read_only:
+            prepare(url)
+        try:
+            with reaching():
+                self.stream = self._find_stream()
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        if self._next == 0:  # only the first append asks the server where the log ends
+            self._next = self.last()[0] + 1
+        self._check_order(rows)
+        self._next += len(rows)
+        self._staged += rows
+        self._staged_snapshot = snapshot or self._staged_snapshot
+
+    def commit(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        if not self._staged and self._staged_snapshot is None:
+            return
+        with reaching():
+            w, errors = self._writing(), self._psycopg.errors
+            try:
+                # One message, with COMMIT: the lock is held for no further round trip. After an error the server skips
+                # the rest of it.
+                with w.pipeline():
+                    w.execute("BEGIN")
+                    if self.epoch is None:
+                        w.execute(_Q["lock"], (self.stream,))
+                    else:
+                        w.execute(_Q["fence"], (self.stream, self.epoch))
+                    if self._staged:
+                        w.execute(_Q["check_end"], (self.stream, self._staged[0].seq - 1))
+                    self._insert(self._staged, self._staged_snapshot)
+                    ended = w.execute("COMMIT")
+                if ended.statusmessage != "COMMIT":
+                    raise LogUnavailableError("log: the transaction has failed; roll it back")
+            except errors.UniqueViolation as error:
+                raise LogConflictError("log: a number or a key is taken; read the log again") from error
+            except errors.LockNotAvailable:
+                self._cut_off()
+                raise
+            except self._psycopg.DatabaseError as error:
+                if error.sqlstate in (_OWNED, _FENCED):
+                    raise LogFencedError("log: another process owns this log; ask that one") from error
+                if error.sqlstate == _ELSEWHERE:
+                    problem = f"log: row {self._staged[0].seq - 1} is not its last one; another writer was here, or"
+                    raise LogConflictError(f"{problem} it was restored or has lost rows; read it again") from error
+                raise
+        self._staged, self._staged_snapshot = [], None
+
+    def settle(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+        """After a commit without an answer: make sure that the log goes on with these rows.
+
+        They may be there, or they are appended again. If other rows are there, :class:`LogConflictError` is raised.
+        """
+        self.rollback()
+        if not rows:
+            self.probe()
+            return
+        for attempt in (1, 2):
+            found = self._end_before(rows)
+            if found:
+                self.rollback()
+                if [each[:5] for each in found] != [each[:5] for each in rows]:
+                    raise LogConflictError(f"log: row {rows[0].seq} is of another writer; read the log again")
+                return
+            try:
+                self.append(rows, snapshot)
+                self.commit()
+            except LogConflictError:  # the server has just written what we sent before
+                self.rollback()
+                if attempt == 2:
+                    raise
+            else:
+                return
+
+    def _end_before(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows of the log where ``rows`` belong."""
+        before = rows[0].seq - 1
+        found = self.batch(before, len(rows))
+        self._next = rows[0].seq
+        if not found and before != self.last()[0]:
+            raise LogConflictError(f"log: row {before} is gone; it was restored or has lost rows")
+        return found
+
+    def rollback(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        self._staged, self._staged_snapshot, self._next = [], None, 0
+        if self._w is not None:
+            try:
+                self._w.rollback()
+            except self._psycopg.Error:
+                with suppress(Exception):
+                    self._w.close()
+                self._w, self._losses = None, self._losses + 1
+
+    def probe(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        with reaching():
+            self._writing().execute(_Q["probe"], (self.stream,))
+
+    def keep(self, pieces: Sequence[SnapshotPiece], kept: Collection[bytes]) -> None:
+        """See :class:`bot_orch.log.log.PieceKeeper`; not under the lock, which a commit waits for."""
+        names, bodies = [piece.digest for piece in pieces], [piece.body for piece in pieces]
+        with reaching(), connect(self.url, ended=self._ended) as connection:
+            connection.execute(_Q["insert_pieces"], (self.stream, names, bodies))
+            connection.execute(_Q["drop_other_pieces"], (self.stream, [*kept, *names]))
+
+    def close(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        for connection in (self._r, self._w):
+            if connection is not None:
+                with suppress(self._psycopg.Error):
+                    connection.close()
+        self._r = self._w = None
+
+    def _cut_off(self) -> None:
+        """Terminate a connection that hangs in an append, such as an earlier one of ours.
+
+        The server's own timeout ends a transaction that waits for its next statement, not one whose client has stopped
+        within a statement, be it sending or reading.
+        """
+        with self._reading:
+            found = self._reader().execute(_Q["cut_off"], (self.name, self.timing.query_s)).fetchall()
+        for pid, _ in found:
+            _log.warning("cut off a writer that hangs", extra={"fields": {"backend": int(pid)}})
+
+    def _find_stream(self) -> int:
+        check_version(self._reader(), self.schema)
+        if not self.name:
+            return MAIN_STREAM
+        return find_stream(self._reader() if self._read_only else self._writing(), self.name, make=not self._read_only)
+
+    def _check_order(self, rows: Sequence[Row]) -> None:
+        for offset, row in enumerate(rows):
+            if row.seq != self._next + offset:
+                raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
+
+    def _insert(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
+        w = self._w
+        if rows:
+            table = [(*row[:3], escape(row.ref), row.body) for row in rows]
+            columns = [list(column) for column in zip(*table, strict=True)]
+            w.execute(_Q["insert_events"], (self.stream, *columns))
+        keyed = [(escape(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
+        if keyed:
+            w.execute(_Q["insert_keys"], [self.stream, *(list(column) for column in zip(*keyed, strict=True))])
+        if snapshot is not None:
+            w.execute(_Q["insert_snapshot"], (self.stream, *snapshot[:2]))
+            w.execute(_Q["drop_old_snapshots"], (self.stream, self.stream, snapshot.seq))
+            if snapshot.pieces:
+                w.execute(_Q["insert_pieces"], (self.stream, *map(list, zip(*snapshot.pieces, strict=True))))
+
+    def _writing(self) -> Any:
+        if self._read_only:
+            raise InvalidInputError("log", "was opened to look at", "open it for writing")
+        self._w = self._kept(self._w, self._w_since)
+        if self._w is None:
+            self._w_since = self._losses
+            # transactions are begun and ended by statements, which can be sent together with others
+            self._w = connect(self.url, autocommit=True, ended=self._ended)
+            self._w.execute(f"SET lock_timeout = {round(1000 * self.timing.query_s / _WAITS_PER_QUERY)}")
+        return self._w

@@ -1,0 +1,362 @@
+"""A log in one SQLite file: write-ahead log, ``synchronous=FULL``, so that a committed group survives power loss."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.log.archive.record import ArchiveRecord
+from bot_orch.log.log import LogConflictError, PieceKeeper, Row, Snapshot
+from bot_orch.log.packing.names import long_name, short_name
+from bot_orch.log.packing.rows import Packer, Unpacker
+from bot_orch.log.snapshots.manifest import digests_of
+from bot_orch.log.stores.sqlfiles import migrations, queries
+from bot_orch.log.stores.sqlite.lock import Hold, hold
+
+__all__ = ["Connect", "SqliteLog"]
+
+Connect = Callable[[str], Any]
+"""Opens a connection in autocommit mode that may be used from any thread, one at a time."""
+
+_BATCH = 1000
+_LAST = 2**63 - 1
+_FIRST_WITH_ARCHIVES = 4
+# The numbers of kinds are stored: a new kind goes to the end.
+_KINDS = (
+    *("configured@1", "decision@1", "decision@2", "decision@3", "feedback@1", "feedback@2", "censored@1"),
+    *("evaluations@1", "task@1", "attempt@1", "task-ended@1", "control@1", "note@1"),
+)
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+_Q = queries("sqlite")
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """A connection that leaves transactions to us."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+
+
+def watch(path: str) -> sqlite3.Connection:
+    """A connection that changes no file: closing it leaves the write-ahead log of a copy as it is."""
+    name = f"{Path(path).absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=5.0, uri=True)
+
+
+class SqliteLog:
+    """Rows in a SQLite file. One process writes; :mod:`bot_orch.log.stores.sqlite.lock` sees to it.
+
+    Parameters
+    ----------
+    path
+        The file; made if missing, unless ``read_only``.
+    read_only
+        Take no lock and write no event; safe beside a running service.
+    synchronous
+        ``FULL`` syncs the write-ahead log at every commit. Anything else loses acknowledged events at a power cut.
+    opener
+        How to connect; tests hand in a connection with a file system that fails.
+    """
+
+    instant = False
+    folder: PieceKeeper | None = None
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        synchronous: str = "FULL",
+        opener: Connect = connect,
+    ) -> None:
+        self.path = Path(path)
+        if read_only and not self.path.exists():
+            raise InvalidInputError("log", f"{self.path} does not exist", "pass the path of an existing log")
+        self._hold: Hold = hold(self.path, writing=not read_only)
+        self._writer: Any = None
+        try:
+            if not read_only:
+                self._writer = opener(str(self.path))
+                self._prepare(synchronous)
+            self._reader: Any = (watch if read_only and opener is connect else opener)(str(self.path))
+            _show_old(self._reader, self.path)
+            self._reader.execute("PRAGMA query_only = ON")
+            self._old_keys = bool(self._reader.execute(_Q["old_keys"]).fetchone()[0])
+            self._hold.check()
+        except BaseException as error:
+            self.close()
+            if "not a database" in str(error):
+                raise StateFormatError(f"log: {self.path} is not a log; pass another file") from error
+            raise
+        # Readers may be in several threads; the connection takes one at a time.
+        self._reading = threading.Lock()
+        self._in_group = False
+        self._packer, self._unpacker = Packer(), Unpacker(self._stored)
+
+    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        w = self._writer
+        if not self._in_group:
+            w.execute("BEGIN IMMEDIATE")
+            self._in_group = True
+            self._next = self._last(w)[0] + 1
+        for offset, row in enumerate(rows):
+            if row.seq != self._next + offset:
+                raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
+        w.executemany(_Q["insert_event"], [_stored(self._packer.pack(row)) for row in rows])
+        keyed = [(short_name(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
+        if keyed:
+            self._insert_keys(keyed)
+        if snapshot is not None:
+            self._put_snapshot(snapshot)
+        self._next += len(rows)
+
+    def _insert_keys(self, keyed: Sequence[tuple[bytes | str, int, bytes]]) -> None:
+        w = self._writer
+        try:
+            w.executemany(_Q["insert_key"], keyed)
+        except Exception as error:
+            if "UNIQUE" in str(error):
+                raise LogConflictError("log: a key is taken; read the log again") from error
+            raise
+        if self._old_keys:
+            for key, seq, _ in keyed:
+                if len(w.execute(_Q["find"], (key, long_name(key))).fetchall()) > 1:
+                    raise LogConflictError(f"log: the key of row {seq} is taken; read the log again")
+
+    def commit(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        if self._in_group:
+            self._writer.execute("COMMIT")
+            self._in_group = False
+
+    def rollback(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        self._in_group = False
+        self._packer.forget()
+        if _in_transaction(self._writer):
+            self._writer.execute("ROLLBACK")
+
+    def probe(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        self._writer.execute(_Q["probe"])
+
+    def rewrite(self, bodies: Sequence[tuple[int, bytes]], snapshot: Snapshot | None) -> None:
+        """Replace the bodies of rows, all or none, and all snapshots by this one; then erase what the old ones left.
+
+        The only way around the triggers that keep the log append-only; for texts that must not be kept.
+        """
+        w = self._writer
+        w.execute("PRAGMA secure_delete = ON").fetchall()
+        w.execute("BEGIN IMMEDIATE")
+        try:
+            guards = w.execute(_Q["guards_of_updates"]).fetchall()
+            for table in ("event", "packed"):
+                w.execute(_Q[f"drop_guard_of_{table}"])
+                w.executemany(_Q[f"update_body_of_{table}"], [(body, seq) for seq, body in bodies])
+            for (guard,) in guards:
+                w.execute(guard)
+            w.execute(_Q["drop_snapshots"])
+            w.execute(_Q["drop_pieces"])
+            if snapshot is not None:
+                self._put_snapshot(snapshot)
+        except BaseException:
+            w.execute("ROLLBACK")
+            raise
+        w.execute("COMMIT")
+        w.execute("VACUUM")
+        w.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def read(self, after: int = 0) -> Iterator[Row]:
+        """See :class:`bot_orch.log.log.Log`."""
+        while batch := self._rows("read", after, _BATCH):
+            yield from batch
+            after = batch[-1].seq
+
+    def about(self, ref: str) -> list[Row]:
+        """See :class:`bot_orch.log.log.Log`."""
+        return self._rows("about", short_name(ref), ref)
+
+    def row(self, seq: int) -> Row | None:
+        """See :class:`bot_orch.log.log.Log`."""
+        return next(iter(self._rows("row", seq)), None)
+
+    def find(self, key: str) -> tuple[int, bytes] | None:
+        """See :class:`bot_orch.log.log.Log`."""
+        with self._reading:
+            found = self._reader.execute(_Q["find"], (short_name(key), key)).fetchone()
+        return None if found is None else (int(found[0]), bytes(found[1]))
+
+    def keys(self) -> Iterator[tuple[int, str, bytes]]:
+        """(seq, key, digest) of every row with a key, in order; on a connection of its own."""
+        with closing(watch(str(self.path))) as connection:
+            _show_old(connection, self.path)
+            for key, seq, digest in connection.execute(_Q["keys"]):
+                yield int(seq), long_name(key), bytes(digest)
+
+    def keys_between(self, after: int, upto: int) -> dict[int, tuple[str, bytes]]:
+        """Names used by the rows with ``after < seq <= upto``."""
+        with self._reading:
+            found = self._reader.execute(_Q["keys_between"], (after, upto)).fetchall()
+        return {int(seq): (long_name(key), bytes(digest)) for key, seq, digest in found}
+
+    def archived(self) -> ArchiveRecord | None:
+        """See :func:`bot_orch.log.archive.record.archived`."""
+        with self._reading:
+            found = self._reader.execute(_Q["archived"]).fetchone()
+        return None if found is None else ArchiveRecord(int(found[0]), int(found[1]), str(found[2]), bytes(found[3]))
+
+    def base(self) -> Snapshot | None:
+        """See :func:`bot_orch.log.archive.record.base_of`."""
+        with self._reading:
+            found = self._reader.execute(_Q["base"]).fetchone()
+        return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
+
+    def note_archive(self, record: ArchiveRecord, base: bytes) -> None:
+        """Note that rows up to ``record.seq`` are in an archive; they may be removed from now on."""
+        self._writer.execute(_Q["note_archive"], (*record, base))
+
+    def drop_archived(self, upto: int, most: int) -> int:
+        """Remove rows up to a number that are in an archive, at most so many; returns how many."""
+        dropped = 0
+        for table in ("events", "packed"):
+            dropped += max(self._writer.execute(_Q[f"drop_{table}"], (upto, most - dropped)).rowcount, 0)
+        self._writer.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
+        return dropped
+
+    def compact(self) -> None:
+        """Give pages that are not used back to the file system; takes as long as copying the file."""
+        self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
+        self._writer.execute("VACUUM")
+        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def last(self) -> tuple[int, int]:
+        """See :class:`bot_orch.log.log.Log`."""
+        with self._reading:
+            return self._last(self._reader)
+
+    def snapshot(self, before: int | None = None) -> Snapshot | None:
+        """See :class:`bot_orch.log.log.Log`."""
+        with self._reading:
+            found = self._reader.execute(_Q["snapshot"], (_LAST if before is None else before,)).fetchone()
+        return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
+
+    def missing(self, digests: Collection[bytes]) -> set[bytes]:
+        """See :class:`bot_orch.log.log.PieceStore`."""
+        with self._reading:
+            return set(digests).difference(self._names_of_pieces(self._reader))
+
+    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
+        """See :class:`bot_orch.log.log.PieceStore`."""
+        with self._reading:
+            found = ((each, self._reader.execute(_Q["piece"], (each,)).fetchone()) for each in digests)
+            return {digest: bytes(row[0]) for digest, row in found if row is not None}
+
+    def close(self) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        for connection in (getattr(self, "_reader", None), self._writer):
+            if connection is not None:
+                connection.close()
+        self._hold.release()
+
+    def _rows(self, query: str, *arguments: Any) -> list[Row]:
+        return [self._unpacker.unpack(row) for row in self._packed(query, *arguments)]
+
+    def _packed(self, query: str, *arguments: Any) -> list[Row]:
+        with self._reading:
+            found = self._reader.execute(_Q[query], arguments).fetchall()
+        return [_restored(each) for each in found]
+
+    def _stored(self, seq: int) -> Row | None:
+        return next(iter(self._packed("row", seq)), None)
+
+    def _put_snapshot(self, snapshot: Snapshot) -> None:
+        """Add a snapshot, drop those before the last but one, and all pieces that none needs."""
+        w = self._writer
+        w.execute(_Q["insert_snapshot"], snapshot[:2])
+        w.executemany(_Q["insert_piece"], snapshot.pieces)
+        w.execute(_Q["drop_old_snapshots"])
+        needed = {each for (body,) in w.execute(_Q["bodies_of_snapshots"]).fetchall() for each in digests_of(body)}
+        w.executemany(_Q["drop_piece"], [(name,) for name in self._names_of_pieces(w) - needed])
+
+    @staticmethod
+    def _names_of_pieces(connection: Any) -> set[bytes]:
+        return {bytes(name) for (name,) in connection.execute(_Q["names_of_pieces"]).fetchall()}
+
+    @staticmethod
+    def _last(connection: Any) -> tuple[int, int]:
+        found = connection.execute(_Q["last"]).fetchone()
+        return (0, 0) if found is None else (int(found[0]), int(found[1]))
+
+    def _prepare(self, synchronous: str) -> None:
+        w = self._writer
+        w.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()  # of a new file; others keep what they have
+        w.execute("PRAGMA journal_mode = WAL").fetchall()
+        w.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
+        w.execute("PRAGMA cache_size = -16000").fetchall()
+        version = int(w.execute("PRAGMA user_version").fetchone()[0])
+        for number, script in enumerate(migrations("sqlite")[version:], version + 1):
+            w.execute("BEGIN IMMEDIATE")
+            for statement in _statements(script):
+                w.execute(statement)
+            w.execute(f"PRAGMA user_version = {number}").fetchall()
+            w.execute("COMMIT")
+        _sync_directory(self.path.parent)
+
+
+def _statements(script: str) -> Iterator[str]:
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+
+
+def _stored(row: Row) -> tuple[int, int, int | str, bytes | str, bytes]:
+    return row.seq, row.time_us, _NUMBER.get(row.kind, row.kind), short_name(row.ref), row.body
+
+
+def _restored(found: tuple[int, int, int | str, bytes | str, bytes]) -> Row:
+    seq, time_us, kind, ref, body = found
+    return Row(seq, time_us, _KINDS[kind] if isinstance(kind, int) else kind, long_name(ref), body)
+
+
+def _show_old(connection: Any, path: Path) -> None:
+    """Let a file that was not upgraded yet, as we only look at it, look as if it was."""
+    version = _check_version(connection, path)
+    if version == 1:
+        connection.execute(_Q["no_packed_rows"])
+        connection.execute(_Q["no_packed_names"])
+    if version < _FIRST_WITH_ARCHIVES:
+        connection.execute(_Q["no_archives"])
+
+
+def _check_version(connection: Any, path: Path) -> int:
+    try:
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        raise StateFormatError(f"log: {path} is not a log ({error}); pass a file written by the service") from error
+    newest = len(migrations("sqlite"))
+    if version == 0:
+        raise StateFormatError(f"log: {path} is not a log (it holds none); pass a file written by the service")
+    if version > newest:
+        raise StateFormatError(f"log: {path} has version {version}, this release reads 1 to {newest}; upgrade")
+    return version
+
+
+def _in_transaction(connection: Any) -> bool:
+    flag = connection.in_transaction
+    return bool(flag() if callable(flag) else flag)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

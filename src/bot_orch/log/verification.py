@@ -1,0 +1,203 @@
+"""Verify a log by replay: rebuild the state, derive every decision again and compare it with the record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+
+import numpy as np
+
+from bot_orch.core.engine import ENGINE
+from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.log.archive.record import base_of
+from bot_orch.log.events import DecisionMade
+from bot_orch.log.ledger import UNFIT, Ledger, LedgerMismatchError, drawn_agent
+from bot_orch.log.log import Log, Row
+
+__all__ = ["Mismatch", "Stretch", "Verification", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A decision that does not come out as recorded."""
+
+    seq: int
+    decision_id: str
+    what: str
+    _: KW_ONLY
+    recorded: str
+    derived: str
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Decisions, one after another, that this engine cannot derive because another one made them."""
+
+    first: int
+    last: int
+    engine: str
+    _: KW_ONLY
+    decisions: int
+
+    @property
+    def why(self) -> str:
+        """Why these decisions were not derived, as one sentence."""
+        return (
+            f"events {self.first} to {self.last}: {self.decisions} decisions were made by engine {self.engine}, this "
+            f"release has engine {ENGINE}; agent, probabilities and random key were checked, terms were not derived"
+        )
+
+
+@dataclass(slots=True)
+class Verification:
+    """The result of verifying a log by replay, of the ``total`` events behind the event ``begin``."""
+
+    events: int = 0
+    total: int = 0
+    begin: int = 0
+    decisions: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    _: KW_ONLY
+    mismatches: list[Mismatch] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+    fingerprint: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row could be read and every decision came out as recorded."""
+        return not self.mismatches and not self.damaged
+
+    @property
+    def derived(self) -> int:
+        """How many decisions were derived again."""
+        return self.decisions - sum(stretch.decisions for stretch in self.stretches)
+
+
+def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None] | None = None) -> Verification:
+    """Fold the log from its first event and derive every decision again that this engine made.
+
+    A log whose beginning is in an archive is folded from the state that the archive ends with; to verify all of it,
+    pass it together with its archive (:func:`bot_orch.log.archive.whole.whole`).
+
+    Parameters
+    ----------
+    log
+        Where to read.
+    exact
+        Compare numbers bit for bit; otherwise to nine digits, for a log from another machine.
+    progress
+        Called with (done, total) from time to time.
+    """
+    result, ledger = Verification(), _base(log)
+    result.begin = ledger.seq
+    result.total = log.last()[0] - ledger.seq
+    rows = log.read(ledger.seq)
+    try:
+        _derive_all(result, ledger, rows, exact=exact, progress=progress)
+    except (LedgerMismatchError, StateFormatError) as error:
+        result.damaged = [str(error), *_unreadable(rows)]
+    result.fingerprint = ledger.fingerprint() if ledger.configured else ""
+    return result
+
+
+def _base(log: Log) -> Ledger:
+    """The state before the first event that the log holds."""
+    base = base_of(log)
+    if base is None:
+        return Ledger()
+    try:
+        return Ledger.from_bytes(base.body)
+    except StateFormatError as error:
+        problem = f"begins after event {base.seq} with the state of another release"
+        raise InvalidInputError("log", problem, "pass its archive, too (--archive FOLDER)") from error
+
+
+def _unreadable(rows: Iterable[Row]) -> Iterator[str]:
+    """What is wrong with each row that cannot be read."""
+    for row in rows:
+        try:
+            row.event()
+        except StateFormatError as error:
+            yield str(error)
+
+
+def _derive_all(
+    result: Verification,
+    ledger: Ledger,
+    rows: Iterable[Row],
+    *,
+    exact: bool,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    engine = ENGINE
+    for row in rows:
+        event = row.event()
+        if isinstance(event, DecisionMade):
+            result.decisions += 1
+            if event.engine != ENGINE:
+                _pass_over(result.stretches, row.seq, event.engine, goes_on=engine == event.engine)
+            engine = event.engine
+            found = [
+                Mismatch(row.seq, event.id, what, recorded=recorded, derived=derived)
+                for what, recorded, derived in _compared(ledger, row, event, exact=exact)
+            ]
+            result.mismatches += found or _unfit(ledger, row, event)
+            if result.mismatches:  # the state after a decision that differs is unknown
+                return
+        else:
+            ledger.take(row)
+        result.events += 1
+        result.kinds[row.kind] += 1
+        if progress is not None and row.seq % 1000 == 0:
+            progress(row.seq - result.begin, result.total)
+
+
+def _pass_over(stretches: list[Stretch], seq: int, engine: str, *, goes_on: bool) -> None:
+    """One more decision of another engine."""
+    if goes_on and stretches:
+        stretches[-1].last, stretches[-1].decisions = seq, stretches[-1].decisions + 1
+    else:
+        stretches.append(Stretch(seq, seq, engine, decisions=1))
+
+
+def _unfit(ledger: Ledger, row: Row, event: DecisionMade) -> list[Mismatch]:
+    """Take a decision; what is wrong if it cannot follow: another seed, other agents, another number."""
+    try:
+        ledger.take(row)
+    except LedgerMismatchError as error:
+        key = f"{event.stream:x}-{event.counter}"
+        return [Mismatch(row.seq, event.id, "place in the log", recorded=key, derived=str(error))]
+    return []
+
+
+def _compared(ledger: Ledger, row: Row, event: DecisionMade, *, exact: bool) -> list[tuple[str, str, str]]:
+    """Where a decision differs from the one derived again; an error that names the row if it holds no decision."""
+    try:
+        return list(_differences(ledger, event, exact))
+    except UNFIT as error:
+        problem = f"holds no decision that can be derived ({' '.join(str(error).split())})"
+        raise LedgerMismatchError(f"log: row {row.seq}: {problem}; it is damaged (restore a backup)") from error
+
+
+def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
+    if event.engine == ENGINE:
+        yield from _derived(ledger, event, exact)
+    elif (drawn := drawn_agent(event)) != event.agent:
+        yield "agent", event.agent, drawn
+
+
+def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
+    derived, recorded = ledger.router.prepare(event.given(), event.eligible, caps=event.caps), event.decision()
+    for name in ("agent", "agents", "policy", "state_seq", "key", "audit", "audit_probability"):
+        a, b = getattr(recorded, name), getattr(derived, name)
+        if a != b:
+            yield name, str(a), str(b)
+    theirs = {"lambda_": np.asarray(derived.lambda_), **derived.columns()}
+    for name, values in {"lambda_": np.asarray(recorded.lambda_), **recorded.columns()}.items():
+        other = theirs.get(name, np.zeros(0))
+        close = np.array_equal if exact else partial(np.allclose, rtol=1e-9, atol=1e-12)
+        if values.shape != other.shape or not close(values, other):
+            yield name, str(values), str(other)

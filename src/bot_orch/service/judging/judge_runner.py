@@ -1,0 +1,245 @@
+"""The bench: samples answers, has them judged off the request path, and logs the values."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+
+import msgspec
+
+from bot_orch.agents.base import CallReply, CallRequest
+from bot_orch.agents.guard import Guard
+from bot_orch.log.events import DecisionMade
+from bot_orch.log.ids import tenant_of
+from bot_orch.rng import derive_key, uniform
+from bot_orch.service.build import make_guard
+from bot_orch.service.config import AgentConfig, JudgeConfig
+from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, answer_of
+from bot_orch.service.judges.checks import RegexCheck, SchemaCheck
+from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
+from bot_orch.service.judges.models import ModelSettings
+from bot_orch.service.judges.registry import AnswerJudge, judge_settings, make_judge
+from bot_orch.service.judging.audits import HumanAudits
+from bot_orch.service.judging.completions import completion_of, note_completion
+from bot_orch.service.judging.verdicts import report, thumbs_of
+from bot_orch.service.problems import StorageError
+from bot_orch.service.runtime import Runtime
+
+__all__ = ["JudgeRunner", "open_bench"]
+
+_log = logging.getLogger("bot_orch.judges")
+_LONGEST_NAP_S = 1.0
+_SHADOW = "shadow"  # what a decision of routing.shadow says of itself
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A judge at work, with its slots."""
+
+    config: JudgeConfig
+    _: KW_ONLY
+    judge: AnswerJudge | None = None
+    implicit: ImplicitJudge | None = None
+    guard: Guard | None = None
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    async def close(self) -> None:
+        """End what the judge has started."""
+        if self.guard is not None:
+            await self.guard.close()
+        if isinstance(self.judge, RegexCheck | SchemaCheck):
+            self.judge.close()
+
+
+def open_bench(runtime: Runtime) -> JudgeRunner:
+    """The bench of a service that is starting; it hears of every answer."""
+    bench = JudgeRunner(runtime)
+    runtime.answers.subscribe(bench.hear)
+    runtime.background.start("judges", bench.run())
+    return bench
+
+
+class JudgeRunner:
+    """Judges answers in background tasks, ``limits.judgements`` at once; what waits at a stop is not judged.
+
+    Parameters
+    ----------
+    runtime
+        The service; its configuration is looked at with every answer, so a reload takes effect at once.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._built: tuple[JudgeConfig, ...] = ()
+        self._seats: list[_Seat] = []
+        self._open = 0
+        self._number = 0
+        self._people = HumanAudits(runtime)
+
+    def hear(self, decision: DecisionMade, request: CallRequest, reply: CallReply) -> None:
+        """Take an answer: note its id, draw which judges see it, start them."""
+        runtime = self._runtime
+        if thumbs_of(runtime.config) or (reply.endpoint == "responses" and tenant_of(decision.id)):
+            named = completion_of(decision, reply)  # a tenant may go on from its own responses alone
+            if named is not None:
+                runtime.background.start(f"completion {decision.id}", note_completion(runtime, decision, named))
+        if not runtime.config.judges and not decision.audit:
+            return
+        answer, seats = answer_of(decision, request, reply), self._sampled(decision)
+        auditor = self._auditor(decision)
+        if not seats and auditor is None and not self._by_people(decision):
+            return
+        if self._open >= runtime.config.limits.judgements:
+            for seat in seats:
+                self._count(seat, "dropped")
+            return
+        self._start(answer.decision_id, self._work(answer, seats, auditor))
+
+    async def run(self) -> None:
+        """Let time pass for judges that wait for signals; adopt the audits that people have begun."""
+        await self._people.resume(self._start)
+        try:
+            while True:
+                waits = [seat.implicit.settings.window_s / 4 for seat in self._seats if seat.implicit is not None]
+                await asyncio.sleep(min([_LONGEST_NAP_S, *waits]))
+                for seat in self._seats:
+                    if seat.implicit is not None:
+                        seat.implicit.pass_time(self._now_s())
+        finally:
+            watched = sum(len(seat.implicit) for seat in self._seats if seat.implicit is not None)
+            if self._open or watched:
+                fields = {"waiting": self._open, "watched": watched}
+                _log.warning("answers not judged because of the stop", extra={"fields": fields})
+            for seat in self._seats:
+                await seat.close()
+
+    def _sampled(self, decision: DecisionMade) -> list[_Seat]:
+        """The judges that see an answer. Each has a random stream of its own, so a draw can be derived again."""
+        self._rebuild()
+        audit = self._runtime.config.audit
+        trusted = "" if audit is None else audit.by
+        found = []
+        for seat in self._seats:
+            judge = seat.config
+            wanted = judge.name != trusted and judge.kind != "thumbs" and judge.rate > 0
+            if decision.by == _SHADOW and seat.implicit is not None:
+                wanted = False  # nobody saw the answer, so nobody reacts to it; it would look like a retry of the other
+            if wanted and judge.only:
+                wanted = decision.task.kind in judge.only
+            if wanted and (judge.rate >= 1 or uniform(self._stream(judge), decision.counter) < judge.rate):
+                found.append(seat)
+        return found
+
+    def _stream(self, judge: JudgeConfig) -> int:
+        return derive_key("judge", judge.name, self._runtime.config.router.seed)
+
+    def _auditor(self, decision: DecisionMade) -> _Seat | None:
+        audit = self._runtime.config.audit
+        if audit is None or not decision.audit:
+            return None
+        return next((seat for seat in self._seats if seat.config.name == audit.by), None)
+
+    def _by_people(self, decision: DecisionMade) -> bool:
+        audit = self._runtime.config.audit
+        return audit is not None and audit.by == "human" and decision.audit and decision.audit_probability > 0
+
+    def _start(self, name: str, work: Awaitable[None]) -> None:
+        self._number += 1
+        self._runtime.background.start(f"judge {self._number} {name}", self._counted(work))
+
+    async def _counted(self, work: Awaitable[None]) -> None:
+        self._open += 1
+        try:
+            await work
+        except StorageError:
+            _log.warning("a value was not logged: storage fails")
+        finally:
+            self._open -= 1
+
+    async def _work(self, answer: AnswerGiven, seats: Sequence[_Seat], auditor: _Seat | None) -> None:
+        """Have an answer judged by all, then audited: the truth is compared with the value that counts."""
+        await asyncio.gather(*(self._ask(seat, answer) for seat in seats))
+        if auditor is not None:
+            await self._ask(auditor, answer, audit=True)
+        elif answer.audit and self._runtime.config.audit is not None and self._runtime.config.audit.by == "human":
+            await self._people.ask(answer)
+
+    async def _ask(self, seat: _Seat, answer: AnswerGiven, *, audit: bool = False) -> None:
+        if seat.implicit is not None:
+            seat.implicit.hear(answer, self._now_s())
+            seat.implicit.watch(answer, self._now_s())
+            return
+        if seat.judge is None:
+            return
+        try:
+            async with seat.slots, asyncio.timeout(seat.config.timeout_s):
+                value = await seat.judge.value(answer)
+        except (JudgeFailure, TimeoutError) as error:
+            self._failed(seat, answer, error)
+            return
+        except Exception as error:  # a defect of a judge must not end the others
+            self._failed(seat, answer, error)
+            return
+        if value is None:
+            self._count(seat, "no opinion")
+            return
+        rate = _rate(self._runtime, audit=audit, rate=seat.config.rate)
+        await report(self._runtime, answer, seat.config.name, value=value, rate=rate, audit=audit)
+        self._count(seat, "audited" if audit else "judged")
+
+    def _failed(self, seat: _Seat, answer: AnswerGiven, error: Exception) -> None:
+        detail = str(error) or type(error).__name__
+        fields = {"judge": seat.config.name, "decision": answer.decision_id, "detail": detail}
+        _log.warning("not judged", extra={"fields": fields})
+        self._count(seat, "timeout" if isinstance(error, TimeoutError) else "failed")
+
+    def _signalled(self, judge: JudgeConfig, answer: AnswerGiven, value: float, silent: bool) -> None:
+        self._start(answer.decision_id, self._log_signal(judge, answer, value, silent=silent))
+
+    async def _log_signal(self, judge: JudgeConfig, answer: AnswerGiven, value: float, *, silent: bool) -> None:
+        await report(self._runtime, answer, judge.name, value=value, rate=judge.rate, default=silent)
+        self._runtime.metrics.count("bot_orch_judgements_total", judge=judge.name, result="judged")
+
+    def _count(self, seat: _Seat, result: str) -> None:
+        self._runtime.metrics.count("bot_orch_judgements_total", judge=seat.config.name, result=result)
+
+    def _now_s(self) -> float:
+        return self._runtime.writer.now_us() / 1e6
+
+    def _rebuild(self) -> None:
+        """Build the judges of the configuration; those that did not change keep their slots and what they watch."""
+        wanted = self._runtime.config.judges
+        if wanted is self._built:
+            return
+        known = {seat.config.name: seat for seat in self._seats}
+        self._seats = [
+            known.pop(judge.name) if judge.name in known and known[judge.name].config == judge else self._seat(judge)
+            for judge in wanted
+        ]
+        for seat in known.values():
+            self._start(f"retired {seat.config.name}", seat.close())
+        self._built = wanted
+
+    def _seat(self, judge: JudgeConfig) -> _Seat:
+        settings, runtime = judge_settings(judge), self._runtime
+        seat = _Seat(judge, slots=asyncio.Semaphore(judge.concurrency))
+        if isinstance(settings, ImplicitSettings):
+            seat.implicit = ImplicitJudge(settings, partial(self._signalled, judge))
+        elif isinstance(settings, ModelSettings) and isinstance(settings.agent, dict):
+            agent = msgspec.convert({"id": f"judge-{judge.name}", **settings.agent}, AgentConfig)
+            guard = seat.guard = make_guard(agent, queue=runtime.queue, observer=runtime.on_attempt)
+            seat.judge = make_judge(judge, lambda: guard)
+        elif isinstance(settings, ModelSettings):
+            asked = str(settings.agent)
+            seat.judge = make_judge(judge, lambda: runtime.guards.get(asked))
+        else:
+            seat.judge = make_judge(judge, lambda: None)
+        return seat
+
+
+def _rate(runtime: Runtime, *, audit: bool, rate: float) -> float:
+    """The probability with which a value was asked for."""
+    return runtime.config.audit.rate if audit and runtime.config.audit is not None else rate

@@ -1,0 +1,144 @@
+"""What is written down of a decision: named columns, the engine, features; older rows read as newer ones."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from older_logs import in_first_format, older
+from scribing import Scribe
+
+from bot_orch import InvalidInputError, Orchestrator, Task
+from bot_orch.core.engine import ENGINE
+from bot_orch.evaluation.export import decision_rows, event_rows, export
+from bot_orch.log.events import (
+    FIRST_ENGINE,
+    DecisionMade,
+    TaskRecord,
+    as_recorded,
+    decode_event,
+    encode_event,
+    kind_of,
+    record_decision,
+    record_task,
+)
+from bot_orch.log.verification import replay
+from bot_orch.transport import Labels
+from bot_orch.types import COLUMNS
+
+TASK = Task("t", "kind", None, (0.1, -2.5), Labels([0.3, 0.7]))
+
+
+def prepared(task):
+    return Orchestrator(["a", "b", "c"], "linucb", n_features=len(task.features), seed=4, ids="derived").prepare(task)
+
+
+def same(one, two):
+    """Whether two decisions are equal bit for bit."""
+    exact = all(np.array_equal(column, two.columns()[name]) for name, column in one.columns().items())
+    plain = ("id", "task_id", "agent", "agents", "policy", "lambda_", "state_seq", "key", "features")
+    return exact and all(getattr(one, name) == getattr(two, name) for name in plain)
+
+
+def written(task, **fields):
+    made = prepared(task)
+    event = record_decision("d", made, record_task(task), **fields)
+    return made, event, decode_event(encode_event(event))
+
+
+def test_a_decision_is_read_as_it_was_made():
+    made, event, read = written(as_recorded(TASK), eligible=("a", "b"), excluded={"c": "open"}, session="s", by="pin")
+    assert read == event and kind_of(read) == "decision@2" and same(read.decision(), made)
+    assert (read.engine, read.columns) == (ENGINE, COLUMNS) and read.column("cost").shape == (3,)
+    assert (read.eligible, read.excluded, read.session, read.by) == (("a", "b"), {"c": "open"}, "s", "pin")
+    given = read.given()
+    assert (given.id, given.kind, given.features) == ("t", "kind", made.features)
+    assert given.reference.to_dict() == TASK.reference.to_dict()
+    assert (read.router, read.token, read.round, read.encoder) == ("", "", "", "")
+
+
+def test_features_are_four_bytes_each_where_that_loses_nothing():
+    _, _, single = written(as_recorded(TASK))
+    assert (single.feature_type, len(single.features)) == ("<f4", 8) and single.task.features == ()
+    made, _, double = written(TASK)  # the library decides on what it is given
+    assert (double.feature_type, len(double.features)) == ("<f8", 16) and double.seen() == made.features == (0.1, -2.5)
+    _, _, none = written(Task("t"))
+    assert none.features == b"" and none.seen() == ()
+
+
+@pytest.mark.parametrize("value", [3.4e38, -1e-46, 1.0 / 3.0, 2.0**-149])
+def test_rounding_twice_changes_nothing(value):
+    once = as_recorded(Task("t", features=(value,)))
+    assert as_recorded(once) == once and once.features[0] == float(np.float32(value))
+
+
+@pytest.mark.parametrize("value", [3.5e38, -1e300])
+def test_numbers_beyond_single_precision_are_refused(value):
+    with pytest.raises(InvalidInputError, match="single precision") as caught:
+        as_recorded(Task("t", features=(0.5, value)))
+    assert caught.value.field == "task.features"
+
+
+def test_columns_and_fields_of_a_later_release_are_readable():
+    made, event, _ = written(as_recorded(TASK))
+    more = np.vstack([event.table(), [7.0, 8.0, 9.0]]).tobytes()
+    later = msgspec.structs.replace(event, columns=("survival", *COLUMNS[::-1]), numbers=b"")
+    table = np.frombuffer(more, dtype="<f8").reshape(7, 3)[::-1]  # in another order, too
+    later = msgspec.structs.replace(later, numbers=table.tobytes())
+    body = msgspec.msgpack.encode({**msgspec.msgpack.decode(encode_event(later)), "hedged": True})
+    read = decode_event(body)
+    assert same(read.decision(), made) and read.column("survival").tolist() == [7.0, 8.0, 9.0]
+    assert read.propensity == made.propensity and read.table().shape == (7, 3)
+
+
+def test_a_decision_of_the_first_format_is_upgraded():
+    made, event, _ = written(TASK, session="s")
+    kind, body = in_first_format(event)
+    read = decode_event(body)
+    assert kind == "decision@1" and isinstance(read, DecisionMade)
+    assert (read.engine, read.columns, read.features) == (FIRST_ENGINE, COLUMNS, b"") and read.session == "s"
+    assert same(read.decision(), made) and read.seen() == read.given().features == (0.1, -2.5)
+
+
+def test_both_formats_are_exported_with_names(scribe, tmp_path):
+    for number in range(6):
+        decision_id, _ = scribe.decide(Task(f"t{number}", features=(0.5, number / 3)))
+        scribe.feedback(decision_id, 1.0)
+    scribe.log.commit()
+    before = older(scribe.log)
+    assert list(decision_rows(before)) == list(decision_rows(scribe.log))
+    new, old = (next(line for line in event_rows(log) if "numbers" in line) for log in (scribe.log, before))
+    assert (new["kind"], old["kind"]) == ("decision@2", "decision@1")
+    assert (new["engine"], old["engine"]) == (ENGINE, FIRST_ENGINE)
+    for line in (new, old):
+        assert tuple(line["columns"]) == COLUMNS and np.shape(line["numbers"]) == (6, 3)
+        assert line["features"] == [0.5, 0.0]
+    assert export(before, tmp_path / "old.jsonl") == 6
+    first = json.loads((tmp_path / "old.jsonl").read_text().splitlines()[1])
+    assert first["features"] == [0.5, 1 / 3] and set(first["propensities"]) == {"a", "b", "c"}
+
+
+def test_a_replay_of_rounded_features_is_exact(log):
+    scribe = Scribe(log, Orchestrator(["a", "b", "c"], "linucb", n_features=2, seed=3))
+    rng = np.random.default_rng(5)
+    for number in range(60):
+        decision_id, _ = scribe.decide(as_recorded(Task(f"t{number}", features=tuple(rng.normal(size=2)))))
+        scribe.feedback(decision_id, float(rng.random()))
+    log.commit()
+    found = replay(log)
+    assert found.ok and found.derived == 60 and found.fingerprint == scribe.ledger.fingerprint()
+
+
+def test_deciding_before_rounding_is_found(log):
+    """The control: the numbers decided on are not those written down."""
+    scribe = Scribe(log, Orchestrator(["a", "b", "c"], "linucb", n_features=2, seed=3))
+    rng = np.random.default_rng(5)
+    for number in range(20):
+        task = Task(f"t{number}", features=tuple(rng.normal(size=2)))
+        made = scribe.ledger.router.prepare(task)
+        event = record_decision(f"d{number}", made, TaskRecord(task.id))
+        single = np.asarray(task.features, dtype="<f4").tobytes()
+        scribe.put(msgspec.structs.replace(event, features=single, feature_type="<f4"), event.id, made)
+        scribe.feedback(event.id, float(rng.random()))
+    log.commit()
+    assert not replay(log).ok
