@@ -51,8 +51,15 @@ def ask(api, text, **options):
     return raw.parse(), raw.headers["x-bot-orch-decision-id"]
 
 
-def up(service, completion_id, reward=1):
-    return service.post("/v1/feedback", {"completion_id": completion_id, "reward": reward}).json()
+def up(service, completion_id, reward=1, *, name="completion_id"):
+    return service.post("/v1/feedback", {name: completion_id, "reward": reward}).json()
+
+
+@pytest.mark.parametrize("name", ["completion_id", "decision_id"])
+def test_the_id_of_an_answer_names_its_decision(judged, client, name):
+    service = judged()
+    answer, made = ask(client(service), "Hello")
+    assert up(service, answer.id, name=name)["decision_id"] == made
 
 
 def test_a_plain_client_teaches_by_checks_thumbs_and_behaviour(judged, client):

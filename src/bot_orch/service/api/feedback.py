@@ -78,6 +78,9 @@ async def _named(request: Request, body: FeedbackRequest) -> OutcomeReport:
     decision_id: str | None = request.inside(body.decision_id)
     if body.completion_id is not None:
         decision_id = await decision_of_completion(request.runtime, body.completion_id, request.caller.tenant)
+    elif not is_id(body.decision_id):  # callers have the id of an answer at hand
+        answered = await decision_of_completion(request.runtime, body.decision_id, request.caller.tenant)
+        decision_id = answered or decision_id
     if decision_id is None:
         message = (
             "completion_id: is not known; ids that an endpoint gives are kept if a judge of kind thumbs is configured, "
