@@ -5,7 +5,6 @@
         --order both --at-most 2000 --out out/ablation
     python benchmarks/arena.py league out/league
     python benchmarks/arena.py ablation out/ablation
-    python benchmarks/arena.py lambda out/ablation out/labels
     bot-orch arena my-matrix.npz --policies auto km-thompson --conditions all --out out/conditions
     python benchmarks/arena.py conditions out/conditions
 
@@ -22,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.lab.arena.conditions import CONDITIONS, PLAIN
-from bot_orch.lab.arena.conditions.tables import normalised_under
-from bot_orch.lab.arena.league import draws_with_best, league, stage_of
+from bot_orch.lab.arena.league import draws_with_best, league, normalised_under, stage_of
 
 ORDERS = ("shuffled", "given")
 Found = dict[tuple[str, str, str], dict[str, Any]]
@@ -31,7 +29,7 @@ Found = dict[tuple[str, str, str], dict[str, Any]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=("league", "ablation", "lambda", "conditions"))
+    parser.add_argument("table", choices=("league", "ablation", "conditions"))
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
     arguments = parser.parse_args()
     for folder in arguments.folders:
@@ -43,7 +41,6 @@ def main() -> None:
     tables = {
         "league": print_league,
         "ablation": print_ablation,
-        "lambda": print_lambda,
         "conditions": print_conditions,
     }
     tables[arguments.table](found)
@@ -146,24 +143,6 @@ def difference(found: Found, name: str, order: str, policy: str) -> str:
     error = gap.std(ddof=1) / np.sqrt(len(gap))
     mark = "" if abs(gap.mean()) <= 2.0 * error + 1e-12 else " ▲" if gap.mean() > 0 else " ▼"
     return f"{values(found, name, order, policy).mean():.2f}{mark}"
-
-
-def print_lambda(found: Found) -> None:
-    fixed = [policy for policy in players(found) if policy.startswith("auto-lambda-")]
-    fixed = ["auto-no-alignment", *fixed]
-    rows = []
-    for order in ORDERS:
-        for name in sets(found, order):
-            if any((name, order, policy) not in found for policy in ("auto", *fixed)):
-                continue
-            cells = {policy: values(found, name, order, policy).mean() for policy in fixed}
-            best = max(cells, key=lambda policy: cells[policy])
-            gap = values(found, name, order, "auto") - values(found, name, order, best)
-            error = gap.std(ddof=1) / np.sqrt(len(gap))
-            row = [f"`{name}`, {order}", f"{values(found, name, order, 'auto').mean():.2f}"]
-            rows.append([*row, *(f"{cells[p]:.2f}" for p in fixed), f"{gap.mean():+.2f} ± {error:.2f}"])
-    names = ["lambda 0", *(p.replace("auto-lambda-", "lambda ") for p in fixed[1:])]
-    table(["data set", "auto", *names, "auto against the best of them"], rows)
 
 
 def print_conditions(found: Found) -> None:

@@ -20,7 +20,7 @@ from _calibration import coverage, coverage_grid, drift_study
 
 from bot_orch import transport as tr
 from bot_orch.arrays import Arrays, Floats
-from bot_orch.lab.lockin.shares import lockin_shares
+from bot_orch.lab.lockin import lockin_shares
 from bot_orch.rng import derive_keys, generator
 
 LAMBDA, WINDOW, CELLS = 5.0, 256, 64

@@ -6,7 +6,7 @@ import numpy as np
 
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.budget_figure import plot_hull
+from bot_orch.lab.arena.plots import plot_hull
 from bot_orch.lab.harness.figures import new_figure, save_figure
 from bot_orch.lab.harness.hull import frontier
 from bot_orch.lab.harness.players import PolicyPlayer, play

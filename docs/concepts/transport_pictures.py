@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv, ndtri
 
 from bot_orch import transport as tr
-from bot_orch.lab.lockin.shares import lockin_shares
+from bot_orch.lab.lockin import lockin_shares
 from bot_orch.rng import derive_keys, generator
 from bot_orch.transport.quantiles import cosine_levels
 

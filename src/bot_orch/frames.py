@@ -17,7 +17,7 @@ from bot_orch.evaluation.export import COLUMNS, decision_rows
 from bot_orch.evaluation.logged import logged_means
 from bot_orch.evaluation.offpolicy import ThinSupportError
 from bot_orch.evaluation.spend import SpentKey, spent
-from bot_orch.lab.arena.frames import league_frame, results_frame
+from bot_orch.lab.arena.league import league_frame, results_frame
 from bot_orch.log.log import Log
 from bot_orch.log.stores.open import open_whole
 

@@ -11,11 +11,8 @@ from typing import Any
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.frames import opened
-from bot_orch.lab.arena.conditions.tables import without_conditions
-from bot_orch.lab.arena.frames import read_results
-from bot_orch.lab.arena.league import Results, league
-from bot_orch.lab.arena.plane import draw_plane, has_plane
-from bot_orch.lab.arena.plots import draw_curves, draw_league, draw_set
+from bot_orch.lab.arena.league import Results, league, read_results, without_conditions
+from bot_orch.lab.arena.plots import draw_curves, draw_league, draw_plane, draw_set, has_plane
 from bot_orch.log.events import SETTLING, DecisionMade, FeedbackGiven
 from bot_orch.log.log import Log
 from bot_orch.router.plots import Kind, plot

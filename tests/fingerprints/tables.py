@@ -18,7 +18,7 @@ from bot_orch.lab.harness.experiment import Scale, discover
 from bot_orch.lab.harness.tables import COLUMNS
 
 FULL, SHORT = (Path(__file__).with_name(name) for name in ("tables.csv.gz", "tables_quick.csv.gz"))
-QUICK = ("triage", "synthetic-lambda", "synthetic-references", "lockin", "theory-regret", "theory-structure")
+QUICK = ("triage", "synthetic-lambda", "synthetic-references", "theory-regret", "theory-structure")
 KEY = COLUMNS[:6]
 Table = dict[tuple[str, ...], dict[str, str]]
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bot_orch.lab.arena.adversaries import CASES, METHODS, draw_adversaries, ratio
 from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.paper.adversaries import CASES, METHODS, draw_adversaries, ratio
 
 
 def results(case, methods, seeds=2, tasks=400):
-    run = discover()["arena-adversaries"].run
+    run = discover()["adversaries"].run
     params = {"case": case, "seeds": seeds, "tasks": tasks}
     return {f"{case}/{name}": run({**params, "method": name}) for name in (*methods, "honest only")}
 
@@ -21,7 +21,7 @@ def test_audits_find_what_alignment_cannot_see(case):
 
 
 def test_what_is_reported():
-    experiment, case = discover()["arena-adversaries"], "constant output"
+    experiment, case = discover()["adversaries"], "constant output"
     found = results(case, METHODS, tasks=60)
     rows = experiment.rows(found)
     assert {row.method for row in rows} == set(METHODS)
@@ -34,10 +34,10 @@ def test_what_is_reported():
 
 
 def test_reported_seeds_are_not_those_of_development():
-    units = discover()["arena-adversaries"].units(Scale())
+    units = discover()["adversaries"].units(Scale())
     assert len(units) == len(CASES) * len(METHODS) and len(CASES) >= 9
     assert {unit.params["seeds"] for unit in units} == {20}
-    from bot_orch.lab.arena.catalog import adversaries
+    from bot_orch.lab.paper import adversaries
 
     assert adversaries._FIRST == 10
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bot_orch.lab.arena.registry import discover_entrants
+from bot_orch.lab.arena.registry import Entrant, discover_entrants, register
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.players import play
+from bot_orch.lab.harness.players import PolicyPlayer, play
+from bot_orch.policies.auto import Auto
 
 ALL = ("constant", "copy", "length")
 CASES = {
@@ -73,6 +74,7 @@ def test_fixed_lambda_misleads_where_the_best_agent_words_things_its_own_way():
     matrix = gaming_matrix(GamingSettings(tasks=500, agents=8, cheats=(), noise=0.5), seed=3)
     reverse = replace(matrix, reward=matrix.reward[:, ::-1], true_reward=matrix.true_reward[:, ::-1])
     _, auto = outcome(reverse, "auto")
+    register(Entrant("auto-lambda-3", "auto, lambda 3", lambda setup: PolicyPlayer(Auto(), setup, 3.0)))
     _, fixed = outcome(reverse, "auto-lambda-3")
     _, none = outcome(reverse, "auto-no-alignment")
     assert auto >= 0.97 * none > fixed + 0.1

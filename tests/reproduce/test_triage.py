@@ -14,9 +14,9 @@ from bot_orch.lab.environments.triage import (
     qualifies,
     stated_claims,
 )
-from bot_orch.lab.harness.claim_threshold import ClaimThreshold
 from bot_orch.lab.harness.counting import agreement
 from bot_orch.lab.harness.experiment import Scale, discover
+from bot_orch.lab.harness.players import ClaimThreshold
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.triage.deferral import PairedDifference, paired, play_splits, table, threshold_rule
 from bot_orch.lab.paper.triage.play import entrant

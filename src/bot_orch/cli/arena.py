@@ -96,10 +96,8 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.lab.arena.conditions import find_conditions
-    from bot_orch.lab.arena.now import baseline_policy
     from bot_orch.lab.arena.registry import find_entrants
     from bot_orch.lab.arena.run import ArenaPlan, can_draw, run_arena
-    from bot_orch.lab.arena.wanted import options_without_effect
 
     if arguments.list_policies:
         return _list()
@@ -112,9 +110,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("--budget", f"is {arguments.budget}", "pass dollars per task, more than 0")
     entrants = find_entrants(_names(arguments.policies))  # first: reports a path among the policies
     paths = _found(arguments.paths)
-    policy, notes = baseline_policy(paths, arguments.baseline, budget=bool(arguments.budget))
-    if policy is not None:
-        entrants = list(dict.fromkeys([*entrants, *find_entrants([policy])]))
     plan = ArenaPlan(
         paths,
         entrants,
@@ -138,13 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
         conditions=find_conditions(_names(arguments.conditions)),
         baseline=arguments.baseline,
     )
-    notes += options_without_effect(
-        plan.paths,
-        budget_usd=plan.budget_usd,
-        cost_weight=plan.cost_weight,
-        latency_target_s=plan.latency_target_s,
-        signal=plan.signal,
-    )
+    notes = plan.notes()
     if not can_draw():
         notes.append(f"no page: drawing needs {install_command('reproduce')}; the tables are written")
     for note in notes:

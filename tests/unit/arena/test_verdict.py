@@ -8,7 +8,7 @@ import pytest
 
 from bot_orch import Orchestrator
 from bot_orch.cli import main
-from bot_orch.lab.arena.plane import has_plane, plane_points
+from bot_orch.lab.arena.plots import has_plane, plane_points
 from bot_orch.lab.arena.run import ArenaPlan, run_arena
 from bot_orch.lab.arena.verdict import difference, pays_from, verdicts
 from bot_orch.lab.arena.warm import warm_start

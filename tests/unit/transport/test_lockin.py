@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bot_orch.lab.lockin.shares import lockin_shares
+from bot_orch.lab.lockin import lockin_shares
 from bot_orch.rng import derive_keys
 
 KEYS = derive_keys(["lock-in test"], range(40))

@@ -1,21 +1,27 @@
-"""Results as rows of ``arena.csv`` and as a league table."""
+"""Results of an arena: rows of ``arena.csv``, the league table, and both as DataFrames."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bot_orch.arrays import Floats
+from bot_orch.display import data_frame
+from bot_orch.errors import InvalidInputError
+from bot_orch.files import path_of
+from bot_orch.lab.harness.runner import read_log
 
 __all__ = [
-    *("COLUMNS", "Results", "Standing", "csv_text", "draws_with_best"),
-    *("league", "mean_std", "stage_name", "stage_of"),
+    *("COLUMNS", "Results", "Standing", "csv_text", "draws_with_best", "league", "league_frame", "mean_std"),
+    *("normalised_under", "read_results", "results_frame", "stage_name", "stage_of", "without_conditions"),
 ]
+
 
 COLUMNS = ("dataset", "order", "policy", "metric", "mean", "std", "seeds")
 
@@ -90,7 +96,7 @@ class Standing:
 
 def league(results: Results, order: str) -> list[Standing]:
     """Policies by mean ``normalised``, best first; ``error`` is the standard error over seeds of that mean."""
-    table = _normalised(results, order)
+    table = normalised_under(results, order)
     policies = list(dict.fromkeys(policy for values in table.values() for policy in values))
     standings = []
     for policy in policies:
@@ -122,11 +128,55 @@ def draws_with_best(values: Mapping[str, Floats]) -> set[str]:
     return found
 
 
-def _normalised(results: Results, order: str) -> dict[str, dict[str, Floats]]:
+def without_conditions(results: Results) -> Results:
+    """The results of the replay as it is."""
+    return {key: payload for key, payload in results.items() if stage_of(key[1])[1] == "plain"}
+
+
+def normalised_under(results: Results, order: str, condition: str = "plain") -> dict[str, dict[str, Floats]]:
     """``normalised`` over seeds by data set and policy, baselines left out."""
     table: dict[str, dict[str, Floats]] = {}
-    for (dataset, its_order, policy), payload in results.items():
+    for (dataset, stage, policy), payload in results.items():
         values = payload["metrics"].get("normalised")
-        if its_order == order and values is not None and payload["kind"] != "baseline":
+        if stage_of(stage) == (order, condition) and values is not None and payload["kind"] != "baseline":
             table.setdefault(dataset, {})[policy] = np.asarray(values, dtype=float)
     return table
+
+
+def read_results(out: str | Path) -> Results:
+    """Results in the folder of a run, by (data set, order, policy); also of a run that is not complete."""
+    done = read_log(path_of(out))
+    if not done:
+        raise InvalidInputError("out", f"{out} holds no results", "pass the folder that bot-orch arena --out wrote")
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for (_, unit), payload in done.items():
+        dataset, order, policy = unit.rsplit(" ", 2)
+        found[dataset, order, policy] = payload
+    return found
+
+
+def results_frame(out: str | Path) -> Any:
+    """One row per data set, order, policy, metric and seed: a ``pandas.DataFrame`` (extra ``notebook``).
+
+    A run with conditions has a last column ``condition``.
+    """
+    results = read_results(out)
+    staged = any(stage_of(key[1])[1] != "plain" for key in results)
+    rows: list[dict[str, Any]] = []
+    for (dataset, stage, policy), payload in results.items():
+        order, condition = stage_of(stage)
+        last = {"condition": condition} if staged else {}
+        rows += [
+            {"dataset": dataset, "order": order, "policy": policy, "metric": metric, "seed": s, "value": value, **last}
+            for metric, values in payload["metrics"].items()
+            for s, value in enumerate(values)
+        ]
+    return data_frame(rows)
+
+
+def league_frame(out: str | Path, order: str = "shuffled") -> Any:
+    """The league table, best policy first: a ``pandas.DataFrame`` (extra ``notebook``)."""
+    standings = league(read_results(out), order)
+    if not standings:
+        raise InvalidInputError("order", f"has no results for {order!r}", "pass 'shuffled' or 'given', as it was run")
+    return data_frame([asdict(each) for each in standings])

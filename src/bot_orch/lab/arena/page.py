@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -12,17 +12,25 @@ from typing import Any
 
 import numpy as np
 
+from bot_orch.arrays import Floats
 from bot_orch.files import write_atomically
-from bot_orch.lab.arena.comparison import ArenaVerdict
-from bot_orch.lab.arena.conditions.tables import conditions_part, without_conditions
-from bot_orch.lab.arena.league import Results, Standing, draws_with_best, league, mean_std
-from bot_orch.lab.arena.plane import draw_plane, has_plane
-from bot_orch.lab.arena.plots import draw_curves, draw_league, draw_set
+from bot_orch.lab.arena.conditions import CONDITIONS, PLAIN
+from bot_orch.lab.arena.league import (
+    Results,
+    Standing,
+    draws_with_best,
+    league,
+    mean_std,
+    normalised_under,
+    stage_of,
+    without_conditions,
+)
+from bot_orch.lab.arena.plots import draw_curves, draw_league, draw_plane, draw_set, has_plane
 from bot_orch.lab.arena.registry import BASELINES, discover_entrants
-from bot_orch.lab.arena.verdict_part import verdict_part
+from bot_orch.lab.arena.verdict import ArenaVerdict, GainInterval
 from bot_orch.lab.harness.facts import machine_facts
 from bot_orch.lab.harness.figures import save_figure
-from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page
+from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page, scroll_box
 from bot_orch.lab.harness.runner import Progress
 
 __all__ = ["write_page"]
@@ -45,6 +53,14 @@ _NO_LEAGUE = (
     "<p>No data set here has a best single agent that beats a random one, so there is nothing to normalise by and no "
     "league.</p>"
 )
+_SHADE = {1: ' class="in"', -1: ' class="out"', 0: ""}
+_NAMES = {"reward": "reward per task", "cost_usd": "dollars per task", "net": "net of dollars"}
+_CONDITIONS = (
+    '<section id="conditions"><h2>Conditions</h2><p>The same tasks under conditions, each a change of the replay that '
+    "every policy meets alike; our policies play through <code>decide</code>, <code>observe</code> and "
+    "<code>expire</code> of an orchestrator. Normalised reward; where agents change on the way, 1 is the best single "
+    'agent of every phase. <span class="in">Green</span>: best, or within one standard error of the best.</p>'
+)
 _DIGITS = {"par10": 0, "cost_usd": 6, "mean_observed_time": 2}
 
 
@@ -52,7 +68,7 @@ def write_page(
     out: Path, results: Results, command: str, *, progress: Progress, verdicts: Sequence[ArenaVerdict] = ()
 ) -> Path:
     """Draw the figures, write ``index.html`` and return its path."""
-    under, results = conditions_part(results), without_conditions(results)
+    under, results = _conditions_part(results), without_conditions(results)
     orders = list(dict.fromkeys(key[1] for key in results))
     kinds = {key[2]: payload["kind"] for key, payload in results.items()}
     figures = sum((2 if league(results, order) else 0) + len(_datasets(results, order)) for order in orders)
@@ -60,7 +76,7 @@ def write_page(
     planes = [place for place in planes if has_plane(results, *place)]
     draw = _Drawer(out, progress, figures + len(planes))
     shown = {place: _plane(results, *place, index=index, draw=draw) for index, place in enumerate(planes)}
-    parts = [_TITLE, verdict_part(verdicts, shown), _INTRO]
+    parts = [_TITLE, _verdict_part(verdicts, shown), _INTRO]
     parts += [_order_part(results, order, kinds, draw=draw) for order in orders]
     parts.append(under)
     parts.append(_facts(results, command))
@@ -106,7 +122,7 @@ def _order_part(results: Results, order: str, kinds: dict[str, str], *, draw: _D
                 partial(draw_league, standings, kinds, order),
             ),
             "<h3>normalised, by data set</h3>",
-            _set_table(results, order, [s.policy for s in standings]),
+            _normalised_table(_by_set(results, order), [s.policy for s in standings]),
             draw(
                 f"curves-{order}",
                 f"Normalised reward so far, {order} order, leaders of the league. Dotted: best single, random.",
@@ -143,30 +159,64 @@ def _league_table(standings: Sequence[Standing], kinds: dict[str, str]) -> str:
         )
     head = "<tr><th></th><th>policy</th><th></th><th>mean normalised ± s.e.</th>"
     head += "<th>best or draw</th><th>worst set</th>" if several else ""
-    return f"<div class=scroll><table class=summary>{head}<th>settings</th></tr>{''.join(lines)}</table></div>"
+    return scroll_box(f"<table class=summary>{head}<th>settings</th></tr>{''.join(lines)}</table>")
 
 
 def _among_sets(s: Standing) -> str:
     return f"<td>{s.best_or_draw} of {s.sets}</td><td>{_two_digits(s.worst)}</td>"
 
 
-def _set_table(results: Results, order: str, policies: Sequence[str]) -> str:
+def _by_set(results: Results, order: str) -> dict[str, dict[str, Floats]]:
+    found = normalised_under(results, order)
+    return {dataset: found.get(dataset, {}) for dataset in _datasets(results, order)}
+
+
+def _normalised_table(table: Mapping[str, Mapping[str, Floats]], policies: Sequence[str], *, mean: bool = False) -> str:
+    """Data sets by policies, the best of each shaded."""
     lines = []
-    for dataset in _datasets(results, order):
-        values = {
-            policy: np.asarray(results[dataset, order, policy]["metrics"]["normalised"], dtype=float)
-            for policy in policies
-            if "normalised" in results.get((dataset, order, policy), {"metrics": {}})["metrics"]
-        }
+    for dataset, values in table.items():
         best = draws_with_best(values) if values else set()
         cells = "".join(_shaded(values.get(policy), policy in best) for policy in policies)
         lines.append(f"<tr><th>{escape(dataset)}</th>{cells}</tr>")
+    if mean:
+        means = [np.array([v[name].mean() for v in table.values() if name in v]) for name in policies]
+        lines.append(f"<tr><th>mean</th>{''.join(_shaded(each, False) for each in means)}</tr>")
     head = "".join(f"<th>{escape(policy)}</th>" for policy in policies)
-    return f"<div class=scroll><table><tr><th>data set</th>{head}</tr>{''.join(lines)}</table></div>"
+    return scroll_box(f"<table><tr><th>data set</th>{head}</tr>{''.join(lines)}</table>")
+
+
+def _conditions_part(results: Results) -> str:
+    """The section on conditions, empty without any."""
+    played = [each for each in dict.fromkeys(stage_of(key[1]) for key in results) if each[1] != PLAIN]
+    if not played:
+        return ""
+    parts = [_CONDITIONS]
+    for order, condition in played:
+        about = CONDITIONS[condition].about if condition in CONDITIONS else ""
+        title = condition if order == "shuffled" else f"{condition}, {order} order"
+        parts.append(f"<h3>{escape(title)}</h3><p>{escape(about[:1].upper() + about[1:])}.</p>")
+        table = normalised_under(results, order, condition)
+        policies = list(dict.fromkeys(policy for values in table.values() for policy in values))
+        parts += [_normalised_table(table, policies, mean=True), _unchanged(results, order, condition)]
+    return "".join(parts) + "</section>"
+
+
+def _unchanged(results: Results, order: str, condition: str) -> str:
+    """Who chose otherwise after a restart."""
+    shares: dict[str, list[float]] = {}
+    for (_, stage, policy), payload in results.items():
+        found: Sequence[float] | None = payload["metrics"].get("unchanged")
+        if stage_of(stage) == (order, condition) and found is not None:
+            shares.setdefault(policy, []).extend(found)
+    if not shares:
+        return ""
+    other = [f"{escape(policy)} {1.0 - np.mean(v):.3f}" for policy, v in shares.items() if min(v) < 1.0]
+    text = f"Share of rounds chosen otherwise: {', '.join(other)}." if other else "Every choice is the same."
+    return f"<p>Against the run without restarts: {text}</p>"
 
 
 def _shaded(values: Any, best: bool) -> str:
-    if values is None:
+    if values is None or not values.size:
         return "<td></td>"
     shade = ' class="in"' if best else ""
     return f"<td{shade}>{_two_digits(values.mean())}</td>"
@@ -184,7 +234,7 @@ def _metric_table(results: Results, dataset: str, order: str) -> str:
         cells = "".join(_cell(row.get(metric), _DIGITS.get(metric, 3)) for metric in metrics)
         lines.append(f"<tr><th>{escape(policy)}</th>{cells}</tr>")
     head = "".join(f"<th>{escape(metric)}</th>" for metric in metrics)
-    return f"<div class=scroll><table><tr><th>policy</th>{head}</tr>{''.join(lines)}</table></div>"
+    return scroll_box(f"<table><tr><th>policy</th>{head}</tr>{''.join(lines)}</table>")
 
 
 def _cell(values: Sequence[float] | None, digits: int) -> str:
@@ -208,3 +258,44 @@ def _facts(results: Results, command: str) -> str:
 
 def _datasets(results: Results, order: str) -> list[str]:
     return list(dict.fromkeys(key[0] for key in results if key[1] == order))
+
+
+def _verdict_part(verdicts: Sequence[ArenaVerdict], figures: dict[tuple[str, str], str]) -> str:
+    """Sentences and a table per verdict; ``figures`` are pictures by data set and order, shown below the table."""
+    if not verdicts:
+        return ""
+    parts = ['<section id="verdict"><h2>Verdict</h2>']
+    for each in verdicts:
+        first, _, rest = each.text.partition(". ")
+        body = f"{_verdict_table(each)}{figures.get((each.dataset, each.order), '')}"
+        if len(verdicts) > 3:
+            body = f"<details><summary>every policy</summary>{body}</details>"
+        parts.append(f"<p><b>{escape(first)}.</b> {escape(rest)}</p>{body}")
+    return "".join(parts) + "</section>"
+
+
+def _verdict_table(verdict: ArenaVerdict) -> str:
+    metrics = list(verdict.differences)
+    head = "".join(f"<th>{_NAMES[name]}</th><th>difference [95 %]</th>" for name in metrics)
+    now = verdict.baseline if verdict.agent is None else f"{verdict.baseline}: {verdict.agent}"
+    base = "".join(f"<td>{_number(verdict.differences[name].baseline, name)}</td><td></td>" for name in metrics)
+    lines = [f"<tr><th>{escape(now)}</th>{base}</tr>"]
+    ranked = sorted(verdict.policies, key=lambda name: -verdict.policies[name][verdict.metric].policy)
+    for policy in ranked:
+        cells = "".join(_gain_cells(verdict.policies[policy][name], name) for name in metrics)
+        lines.append(f"<tr><th>{escape(policy)}</th>{cells}</tr>")
+    return scroll_box(f"<table><tr><th>policy</th>{head}</tr>{''.join(lines)}</table>")
+
+
+def _gain_cells(d: GainInterval, metric: str) -> str:
+    better = -d.sign if metric == "cost_usd" else d.sign
+    ends = "" if math.isnan(d.low) else f" [{_signed(d.low, metric)}, {_signed(d.high, metric)}]"
+    return f"<td>{_number(d.policy, metric)}</td><td{_SHADE[better]}>{_signed(d.difference, metric)}{ends}</td>"
+
+
+def _number(value: float, metric: str) -> str:
+    return f"{value:.3g}" if metric == "cost_usd" else f"{value:.4f}"
+
+
+def _signed(value: float, metric: str) -> str:
+    return f"{value:+.3g}" if metric == "cost_usd" else f"{value:+.4f}"

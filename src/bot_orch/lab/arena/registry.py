@@ -20,6 +20,7 @@ __all__ = [
     "BASELINES",
     "BEST_SINGLE",
     "BUDGET_BASELINES",
+    "NOW",
     "NOW_ABOUT",
     "Entrant",
     "discover_entrants",
@@ -53,7 +54,8 @@ BASELINES = {
     "random": "the expected result of choosing evenly among eligible agents",
     "oracle": "the best agent of every task",
 }
-#: Reported too: what the user does now.
+#: The row of the agent that stands for what the user does now; reported too.
+NOW = "now"
 NOW_ABOUT = "always one agent: that of --baseline, else the most expensive, else the first of the file"
 #: Reported beside those where a budget is given.
 BUDGET_BASELINES = {

@@ -9,6 +9,8 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bot_orch._version import __version__
 from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
@@ -16,10 +18,16 @@ from bot_orch.files import write_atomically
 from bot_orch.lab.arena.conditions.catalog import PLAIN
 from bot_orch.lab.arena.conditions.play import rounds_under, score_staged, staged
 from bot_orch.lab.arena.league import Results, csv_text, stage_name
-from bot_orch.lab.arena.now import NOW, baseline_policy, current_agent
-from bot_orch.lab.arena.registry import BASELINES, BEST_SINGLE, BUDGET_BASELINES, Entrant, discover_entrants
+from bot_orch.lab.arena.registry import (
+    BASELINES,
+    BEST_SINGLE,
+    BUDGET_BASELINES,
+    NOW,
+    Entrant,
+    discover_entrants,
+    find_entrants,
+)
 from bot_orch.lab.arena.verdict import verdicts, write_verdicts
-from bot_orch.lab.arena.wanted import options_without_effect
 from bot_orch.lab.arena.warm import warm_start
 from bot_orch.lab.environments.matrix.find import dataset_name, fingerprint, load_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
@@ -40,7 +48,7 @@ from bot_orch.lab.harness.replay_metrics import (
 from bot_orch.lab.harness.runner import Progress, open_folder, run_missing
 from bot_orch.rng import derive_keys
 
-__all__ = ["ArenaPlan", "can_draw", "run_arena", "run_one"]
+__all__ = ["ArenaPlan", "can_draw", "current_agent", "run_arena", "run_one"]
 
 _TABLE = "arena.csv"
 
@@ -78,7 +86,32 @@ class ArenaPlan:
     @property
     def baseline_policy(self) -> str | None:
         """The policy or computed baseline that others are compared with; None for an agent, the row ``now``."""
-        return baseline_policy(self.paths, self.baseline, budget=bool(self.budget_usd))[0]
+        return self._baseline()[0]
+
+    @property
+    def entrants(self) -> list[str]:
+        """The policies, and the one that they are compared with."""
+        name = self.baseline_policy
+        return list(dict.fromkeys([*self.policies, *([] if name is None else find_entrants([name]))]))
+
+    def notes(self) -> list[str]:
+        """Sets for which an option does nothing; an error where no set has what it needs."""
+        return [*self._baseline()[1], *_options_without_effect(self)]
+
+    def _baseline(self) -> tuple[str | None, list[str]]:
+        """The policy or computed baseline that ``baseline`` names, None if it names an agent; and notes."""
+        wanted = self.baseline
+        if wanted is None:
+            return None, []
+        without = [path for path in self.paths if wanted not in load_matrix(path).agents]
+        if len(without) < len(self.paths):
+            return None, [f"{p.name}: has no agent {wanted!r}; compared with the default baseline" for p in without]
+        if wanted in BASELINES or wanted in discover_entrants() or (self.budget_usd and wanted in BUDGET_BASELINES):
+            return wanted, []
+        known = load_matrix(self.paths[0]).agents
+        few = ", ".join(known[:6]) + (", ..." if len(known) > 6 else "")
+        remedy = f"name an agent ({few}) or a policy of bot-orch arena --list-policies"
+        raise InvalidInputError("--baseline", f"no agent and no policy {wanted!r}", remedy)
 
     def settings(self) -> dict[str, Any]:
         """What determines the results of a unit, written beside them. Names of policies may be added later."""
@@ -96,7 +129,7 @@ class ArenaPlan:
             for path in self.paths
             for order in self.orders
             for under in ({} if name == PLAIN else {"condition": name} for name in self.conditions)
-            for policy in (*self._baselines(now=not under), *self.policies)
+            for policy in (*self._baselines(now=not under), *self.entrants)
         ]
 
     def _baselines(self, *, now: bool) -> list[str]:
@@ -119,6 +152,31 @@ class ArenaPlan:
             "signal": self.signal,
             **{name: value for name, value in wanted.items() if value},
         }
+
+
+def current_agent(matrix: Matrix, wanted: str | None) -> tuple[str, str]:
+    """The agent that takes every task now, and why it is taken for that.
+
+    That named by the user. Without a name, the most expensive agent where dollars are known, since sending everything
+    to the largest is what a router replaces; else the first agent of the file.
+
+    Examples
+    --------
+    >>> toy = Matrix("toy", ("small", "large"), np.ones((1, 2)), cost_usd=np.array([[1.0, 3.0]]))
+    >>> current_agent(toy, None)
+    ('large', 'the most expensive agent')
+    >>> current_agent(toy, "small")
+    ('small', 'named by --baseline')
+    """
+    if wanted is not None and wanted in matrix.agents:
+        return wanted, "named by --baseline"
+    if matrix.cost_usd is not None:
+        known = np.isfinite(matrix.cost_usd) & matrix.eligible
+        count = known.sum(axis=0)
+        mean = np.where(count > 0, np.where(known, matrix.cost_usd, 0.0).sum(axis=0) / np.maximum(count, 1), -1.0)
+        if mean.max() > mean[mean >= 0.0].min(initial=np.inf):
+            return matrix.agents[int(np.argmax(mean))], "the most expensive agent"
+    return matrix.agents[0], "the first agent of the file"
 
 
 def run_one(unit: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,21 +264,41 @@ def can_draw() -> bool:
 
 def _preflight(plan: ArenaPlan) -> None:
     """Fail before the first unit: unreadable files, missing libraries."""
-    options_without_effect(
-        plan.paths,
-        budget_usd=plan.budget_usd,
-        cost_weight=plan.cost_weight,
-        latency_target_s=plan.latency_target_s,
-        signal=plan.signal,
-    )
+    plan.notes()
     if plan.attempts > 1 and set(plan.conditions) != {PLAIN}:
         raise InvalidInputError("--conditions", "is given beside --attempts", "pass one of them")
     for path in plan.paths if plan.attempts > 1 else ():
         _check_attempts(plan, load_matrix(path))
     setup = Setup(2, 1, 1, keys=derive_keys(["preflight"], [0]), inputs=1)
     entrants = discover_entrants()
-    for name in plan.policies:
+    for name in plan.entrants:
         entrants[name].build(setup)
+
+
+def _options_without_effect(plan: ArenaPlan) -> list[str]:
+    """A budget needs dollars in every set, since its baselines are computed from them."""
+    notes = [
+        f"{path.name}: has rewards, so --signal does nothing there"
+        for path in plan.paths
+        if plan.signal != "log-uniform" and not load_matrix(path).runtime_only
+    ]
+    for option, value, what in (
+        ("--budget", plan.budget_usd, "cost_usd"),
+        ("--cost-weight", plan.cost_weight, "cost_usd"),
+        ("--latency-target", plan.latency_target_s, "seconds"),
+    ):
+        lacking = [path.name for path in plan.paths if value and not _has(path, what)]
+        if lacking and (option == "--budget" or len(lacking) == len(plan.paths)):
+            column = "cost" if what == "cost_usd" else "seconds"
+            remedy = f"add a column {column} (array {'cost_usd' if column == 'cost' else 'latency_s'}), or leave it out"
+            raise InvalidInputError(option, f"{lacking[0]} has no {what}", remedy)
+        notes += [f"{name}: has no {what}, so {option} does nothing there" for name in lacking]
+    return notes
+
+
+def _has(path: Path, what: str) -> bool:
+    matrix = load_matrix(path)
+    return (matrix.cost_usd if what == "cost_usd" else matrix.elapsed_s) is not None
 
 
 def _check_attempts(plan: ArenaPlan, matrix: Matrix) -> None:

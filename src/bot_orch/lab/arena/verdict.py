@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,101 @@ import numpy as np
 from scipy import stats
 
 from bot_orch.files import write_atomically
-from bot_orch.lab.arena.comparison import ArenaVerdict, GainInterval, WarmStartGain
 from bot_orch.lab.arena.league import Results
-from bot_orch.lab.arena.now import NOW
-from bot_orch.lab.arena.registry import BEST_SINGLE
+from bot_orch.lab.arena.registry import BEST_SINGLE, NOW
 from bot_orch.lab.arena.warm import FEWEST
-from bot_orch.lab.arena.wording import words
 
-__all__ = ["FEWEST", "difference", "pays_from", "verdicts", "write_verdicts"]
+__all__ = [
+    "ArenaVerdict",
+    "GainInterval",
+    "WarmStartGain",
+    "difference",
+    "pays_from",
+    "verdicts",
+    "words",
+    "write_verdicts",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GainInterval:
+    """Means per task of two policies, and their paired difference with an interval."""
+
+    policy: float
+    baseline: float
+    difference: float
+    _: KW_ONLY
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval excludes zero, else 0."""
+        return int(self.low > 0.0) - int(self.high < 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStartGain:
+    """The default router, taught one half of the tasks, on the other half, against the best single agent of the first.
+
+    ``agent`` is that one, in most of the orders if they differ; ``differences`` are by metric.
+    """
+
+    taught: int
+    played: int
+    seeds: int
+    _: KW_ONLY
+    agent: str
+    metric: str
+    differences: dict[str, GainInterval]
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaVerdict:
+    """One data set in one order.
+
+    Attributes
+    ----------
+    policy, baseline
+        The best of ``compared`` policies by ``metric``, and what it is compared with (``agent`` if that is an agent).
+    outcome
+        ``better``, ``worse``, ``no difference``, ``cheaper`` (no difference in reward, fewer dollars), ``trade``
+        (less reward for fewer dollars), ``within budget`` (which the baseline exceeds) or ``too few tasks``.
+    differences
+        By metric: ``reward``, and ``cost_usd`` and ``net`` where they are known.
+    pays_from
+        The round from which the running total of ``metric`` stays above the baseline's; None if it never does.
+    best_single, mix
+        Reward of the best single agent, and of the best fixed mix at the policy's own cost; both in hindsight.
+    warm
+        The same question for a user who holds the table; None where it was not asked (runtimes, budgets, fewer than 40
+        tasks).
+    policies
+        The same comparison for every policy: differences by metric.
+    """
+
+    dataset: str
+    order: str
+    policy: str
+    _: KW_ONLY
+    baseline: str
+    agent: str | None
+    why: str
+    metric: str
+    compared: int
+    outcome: str
+    rounds: int
+    seeds: int
+    differences: dict[str, GainInterval]
+    pays_from: int | None
+    best_single: float
+    mix: float | None
+    net_weight: float | None
+    budget_usd: float | None
+    warm: WarmStartGain | None = None
+    policies: dict[str, dict[str, GainInterval]] = field(default_factory=dict)
+    text: str = ""
+
 
 _CONFIDENCE = 0.95
 _WITHIN = 1.02  # of the budget: pacing is exact only in the long run
@@ -150,3 +237,112 @@ def _mix(here: dict[str, dict[str, Any]], mine: dict[str, GainInterval]) -> floa
         return None
     cost, reward = zip(*fixed["hull"], strict=True)
     return float(np.interp(mine["cost_usd"].policy, cost, reward))
+
+
+def words(verdict: ArenaVerdict) -> str:
+    """A few sentences: what to do, then the numbers behind it."""
+    parts = [f"{verdict.dataset} ({verdict.order} order): {_advice(verdict)}"]
+    parts += [_gain(name, verdict.differences[name]) for name in ("reward", "cost_usd") if name in verdict.differences]
+    if "net" in verdict.differences:
+        shown = verdict.differences["net"]
+        parts.append(f"Net reward, a dollar counted as {verdict.net_weight:.4g}: {_numbers(shown, '.4f')}.")
+    parts += [*_exchange(verdict), _payback(verdict), *_yardsticks(verdict), _basis(verdict)]
+    return " ".join(parts)
+
+
+def _advice(v: ArenaVerdict) -> str:
+    now = _now(v)
+    chosen = f"{v.policy}, the best of {v.compared} policies," if v.compared > 1 else v.policy
+    if v.outcome == "too few tasks":
+        return f"too few tasks to decide: keep {now}, and evaluate 20 tasks at least."
+    if v.outcome == "better":
+        return f"use {v.policy} instead of {now}."
+    if v.outcome == "within budget":
+        return f"use {chosen.rstrip(',')}: {now} exceeds the budget of {v.budget_usd:.3g} dollars per task."
+    if v.outcome == "cheaper":
+        return f"use {v.policy} instead of {now} to save money, if it may cost up to {_loss(v)}."
+    if v.outcome == "trade":
+        return f"{chosen} earns less reward than {now} and costs less."
+    if v.outcome == "worse":
+        return f"keep {now}: {chosen} earns less."
+    return f"keep {now}: no difference found between it and {chosen.rstrip(',')}."
+
+
+def _loss(v: ArenaVerdict) -> str:
+    """The most reward that the interval leaves possible to lose."""
+    reward = v.differences["reward"]
+    share = f" ({-100.0 * reward.low / reward.baseline:.0f} %)" if reward.baseline > 0.0 else ""
+    return f"{-reward.low:.4f} of reward per task{share}"
+
+
+def _now(v: ArenaVerdict) -> str:
+    return v.baseline if v.agent is None else f"sending everything to {v.agent}"
+
+
+def _gain(name: str, d: GainInterval) -> str:
+    if name == "reward":
+        if math.isnan(d.low):
+            return f"Reward per task: {d.policy:.4f} against {d.baseline:.4f}; too few tasks for an interval."
+        none = "no difference found, " if d.sign == 0 else ""
+        return f"Reward per task: {none}{_numbers(d, '.4f')}."
+    share = f", {100.0 * d.difference / d.baseline:+.0f} %" if d.baseline > 0.0 else ""
+    none = "no difference found, " if d.sign == 0 and not math.isnan(d.low) else ""
+    return f"Dollars per task: {none}{_numbers(d, '.3g')}{share}."
+
+
+def _numbers(d: GainInterval, form: str) -> str:
+    sign = f"+{form}"
+    ends = "" if math.isnan(d.low) else f" [{d.low:{sign}}, {d.high:{sign}}]"
+    return f"{d.policy:{form}} against {d.baseline:{form}}, {d.difference:{sign}}{ends}"
+
+
+def _exchange(v: ArenaVerdict) -> list[str]:
+    """What a dollar must be worth where reward and dollars point in opposite directions."""
+    if v.metric == "net" or "cost_usd" not in v.differences:
+        return []
+    reward, usd = v.differences["reward"], v.differences["cost_usd"]
+    if reward.sign * usd.sign != 1:
+        return []
+    rate, side = reward.difference / usd.difference, "less" if usd.sign > 0 else "more"
+    return [f"That pays if a dollar is worth {side} than {rate:.3g} reward (--cost-weight says what it is worth)."]
+
+
+def _payback(v: ArenaVerdict) -> str:
+    what = "net reward" if v.metric == "net" else "reward"
+    if v.pays_from is None:
+        return f"Its total {what} is behind after all {v.rounds} rounds."
+    if v.pays_from == 1:
+        return f"Its total {what} is never behind in {v.rounds} rounds."
+    return f"Its total {what} is ahead for good from round {v.pays_from} of {v.rounds} on."
+
+
+def _yardsticks(v: ArenaVerdict) -> list[str]:
+    found = []
+    if math.isfinite(v.best_single):
+        found.append(f"In hindsight, the best single agent earns {v.best_single:.4f}")
+        if v.mix is not None:
+            more = ", more than this policy" if v.mix > v.differences["reward"].policy else ""
+            found[-1] += f", the best fixed mix of agents at the same cost {v.mix:.4f}{more}"
+        found[-1] += "."
+    if v.warm is not None:
+        found.append(_warm_words(v.warm))
+    if v.budget_usd is not None and v.differences["cost_usd"].policy > 1.02 * v.budget_usd:
+        found.append(f"No policy kept the budget of {v.budget_usd:.3g} dollars per task.")
+    return found
+
+
+def _warm_words(w: WarmStartGain) -> str:
+    """What a user can do who holds the table: teach half of it first."""
+    gain, what = w.differences[w.metric], "net reward" if w.metric == "net" else "reward"
+    advice = {1: "use it", -1: f"keep {w.agent}", 0: "no difference found"}[gain.sign]
+    return (
+        f"You hold the table: with a warm start (learn_from) on {w.taught} of these tasks, auto against {w.agent}, the "
+        f"best single agent of them, on the other {w.played}: {what} {_numbers(gain, '.4f')} over {w.seeds} seeds; "
+        f"{advice}."
+    )
+
+
+def _basis(v: ArenaVerdict) -> str:
+    default = "" if v.why == "named by --baseline" else f" Compared with {v.why}; --baseline names another."
+    several = f", together for {v.compared} policies" if v.compared > 1 else ""
+    return f"Brackets: 95 % intervals over tasks and {v.seeds} seeds{several}.{default}"

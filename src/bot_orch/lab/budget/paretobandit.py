@@ -30,8 +30,7 @@ from bot_orch.arrays import Bools, Floats, Ints
 from bot_orch.lab.environments.matrix.context import Inputs, inputs_of
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.budget_figure import plot_hull
-from bot_orch.lab.harness.figures import new_figure, save_figure
+from bot_orch.lab.harness.figures import new_figure, plot_hull, save_figure
 from bot_orch.lab.harness.hull import frontier, hull_mix, oracle_at
 from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.policies.base import Policy

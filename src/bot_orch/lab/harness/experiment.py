@@ -1,7 +1,6 @@
 """What an experiment is: settings as data, a pure ``run`` per unit of work, then rows, tables and figures.
 
-Each experiment has a folder under :mod:`bot_orch.lab`. Modules named ``catalog``, or inside a package of that
-name, that define a constant ``EXPERIMENT`` are discovered; no list of experiments is kept.
+Every :class:`Experiment` that a module under :mod:`bot_orch.lab.paper` defines is discovered; no list is kept.
 """
 
 from __future__ import annotations
@@ -78,12 +77,12 @@ class Experiment:
 
 @lru_cache(maxsize=1)
 def discover() -> dict[str, Experiment]:
-    """Every experiment by id, in reading order: the constants ``EXPERIMENT`` of modules in or named ``catalog``."""
-    package = importlib.import_module("bot_orch.lab")
+    """Every experiment by id, in reading order: the constants of modules under :mod:`bot_orch.lab.paper`."""
+    package = importlib.import_module("bot_orch.lab.paper")
     names = [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
-    modules = [importlib.import_module(name) for name in names if "catalog" in name.split(".")]
-    found = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
-    return {experiment.id: experiment for experiment in sorted(found, key=lambda e: (e.order, e.id))}
+    values = [value for name in names for value in vars(importlib.import_module(name)).values()]
+    found = {value.id: value for value in values if isinstance(value, Experiment)}
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def find(ids: Sequence[str] | None) -> list[Experiment]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bot_orch.errors import MissingExtraError
 from bot_orch.lab.harness.typesetting import lettered
 
-__all__ = ["STYLES", "Saved", "band", "new_figure", "paper_points", "save_figure", "style"]
+__all__ = ["STYLES", "Saved", "band", "new_figure", "paper_points", "plot_hull", "save_figure", "style"]
 
 #: Colour, line style and marker per method; any one of them is enough to tell lines apart.
 STYLES: dict[str, tuple[str, Any, str]] = {
@@ -64,6 +66,15 @@ def paper_points(axis: Any, x: Any, values: Any, *, color: str = "black", label:
     """The paper's values as crosses, above the lines; a value that is not printed is not drawn."""
     points: list[Any] = axis.plot(x, values, "x", color=color, markersize=5, label=label, zorder=5)
     return points
+
+
+def plot_hull(axis: Any, vertices: Sequence[tuple[float, float]]) -> None:
+    """The hull as a line; straight in dollars, so curved on a logarithmic axis."""
+    cost, reward = (np.array(each, dtype=float) for each in zip(*vertices, strict=True))
+    grid = np.unique(np.concatenate([np.geomspace(max(cost[0], 1e-12), max(cost[-1], 1e-12), 200), cost]))
+    axis.plot(
+        grid, np.interp(grid, cost, reward), color="black", linestyle="--", linewidth=1.3, label="hull of fixed agents"
+    )
 
 
 def save_figure(draw: Callable[[], Any], stem: Path, *, formulas: bool = False) -> Saved:

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from bot_orch.arrays import Bools, Floats, Ints, finite_rows, row_views
+from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, finite_rows, row_views
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.completion.patience import PatienceRule, patience_share
@@ -18,14 +19,16 @@ from bot_orch.core.engine import Engine, Learned, Observation, Prepared
 from bot_orch.core.reward import read_rows
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.text import TextFeatures
+from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.replay.bandit import Replay, RoundContext, RoundOutcome, Setup
-from bot_orch.policies.base import Policy
+from bot_orch.numerics.choice import argmax_ties
+from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
 from bot_orch.transport.geometries.labels import ZeroOneLabels
 from bot_orch.transport.geometries.lateness import Lateness
 from bot_orch.transport.measures import Cloud
 from bot_orch.types import Outcome
 
-__all__ = ["Pick", "Player", "PolicyPlayer", "ReplayTrace", "alignment_for", "play", "reads_features"]
+__all__ = ["ClaimThreshold", "Pick", "Player", "PolicyPlayer", "ReplayTrace", "alignment_for", "play", "reads_features"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,3 +272,39 @@ def play(player: Player, replay: Replay, *, keep_propensities: bool = False) -> 
         if kept is not None and pick.propensities is not None:
             kept[t] = pick.propensities
     return ReplayTrace(agents, learned, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimThreshold(Policy):
+    """The agent with the largest claim if that reaches ``threshold``, else one of those without a claim, at random.
+
+    It learns nothing. Where every eligible agent makes a claim, the largest counts; where none does, all are equal.
+
+    Examples
+    --------
+    >>> rule, claims = ClaimThreshold(0.9), np.array([[0.95, np.nan], [0.6, np.nan]])
+    >>> rule.choose({}, Situation(1, np.zeros((2, 2)), claims=claims)).propensities
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    threshold: float = 0.9
+    id: ClassVar[str] = "claim-threshold"
+    uses_alignment: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.threshold <= 1.0:
+            raise InvalidInputError("threshold", f"is {self.threshold}", "pass a probability in [0, 1]")
+
+    def schema(self, n_features: int) -> Schema:
+        """No state."""
+        return {}
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """Certain, except among equals."""
+        claims = np.full_like(situation.penalty, np.nan) if situation.claims is None else situation.claims
+        value = np.where(np.isnan(claims), np.nextafter(self.threshold, -1.0), claims)  # a claim of 0.9 reaches 0.9
+        return Choice(argmax_ties(value, situation.eligible), value, no_exploration(value))
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Learn nothing."""

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.lab.arena.conditions import agents, arrivals, poisoned, runs
+from bot_orch.lab.arena.conditions import changes, poisoned
 from bot_orch.lab.environments.replay.staged import Stage
 
 __all__ = ["CONDITIONS", "PLAIN", "Condition", "find_conditions"]
@@ -46,23 +46,23 @@ _POISONED = {
     "collusion": "as many constant agents as honest ones (at most 20), all alike",
 }
 _ALL = (
-    Condition("delayed", "outcomes come 100 rounds late on average, those of the best agent latest", arrivals.delayed),
-    Condition("censored/missing", "half of the outcomes never come", arrivals.missing),
+    Condition("delayed", "outcomes come 100 rounds late on average, those of the best agent latest", changes.delayed),
+    Condition("censored/missing", "half of the outcomes never come", changes.missing),
     Condition(
         "censored/patience",
         "calls beyond a patience that 70 % of completions meet are cut off and earn zero",
-        arrivals.patience,
+        changes.patience,
     ),
     Condition(
         "dead-agent",
         "the best agent times out after a third of the rounds, the second best from the start",
-        arrivals.dead_agent,
+        changes.dead_agent,
     ),
-    Condition("drifting", "half-way the agents change places, best with worst", agents.drifting),
-    Condition("cold-start", "the best agent joins after a third of the rounds, another one later", agents.cold_start),
+    Condition("drifting", "half-way the agents change places, best with worst", changes.drifting),
+    Condition("cold-start", "the best agent joins after a third of the rounds, another one later", changes.cold_start),
     *(Condition(f"poisoned/{kind}", about, partial(poisoned.poisoned, kind=kind)) for kind, about in _POISONED.items()),
-    Condition("restart", "delayed, with two restarts from saved state", runs.restart, draws="delayed"),
-    Condition("long", "20 000 rounds by repeated passes, noise redrawn", runs.long_run),
+    Condition("restart", "delayed, with two restarts from saved state", changes.restart, draws="delayed"),
+    Condition("long", "20 000 rounds by repeated passes, noise redrawn", changes.long_run),
 )
 CONDITIONS: dict[str, Condition] = {condition.name: condition for condition in _ALL}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bot_orch.lab.arena.conditions.catalog import CONDITIONS
-from bot_orch.lab.arena.conditions.runs import LONG_ROUNDS
+from bot_orch.lab.arena.conditions.changes import LONG_ROUNDS
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Order, Replay, Setup
 from bot_orch.lab.environments.replay.staged import StagedReplay, unrolled

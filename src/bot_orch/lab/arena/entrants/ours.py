@@ -5,35 +5,58 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from bot_orch.core.settings import Lambda
 from bot_orch.lab.arena.registry import Entrant
 from bot_orch.lab.environments.replay.bandit import Setup
-from bot_orch.lab.harness.players import Player, PolicyPlayer
+from bot_orch.lab.harness.players import ClaimThreshold, Player, PolicyPlayer
+from bot_orch.policies.auto import Auto
 from bot_orch.policies.registry import make_policy
 
 __all__ = ["ENTRANTS"]
 
 
-def _player(name: str, lambda_: float, settings: dict[str, Any], setup: Setup) -> Player:
+def _auto(
+    setup: Setup, *, lambda_: Lambda = "auto", context: bool = True, claims: bool = True, forgetting: bool = True
+) -> Player:
+    return PolicyPlayer(Auto(forgetting=forgetting), setup, lambda_, context=context, claims=claims)
+
+
+def _policy(name: str, lambda_: float, settings: dict[str, Any], setup: Setup) -> Player:
     return PolicyPlayer(make_policy(name, **settings), setup, lambda_)
 
 
 def _tuned(name: str, scale: float) -> Entrant:
     about = f"exploration {scale:g}: earns more with features, locks in without (benchmarks/peers.py)"
-    return Entrant(f"{name}-tuned", about, partial(_player, name, 0.0, {"scale": scale}), default=False)
+    return Entrant(f"{name}-tuned", about, partial(_policy, name, 0.0, {"scale": scale}), default=False)
+
+
+def _by_claims(setup: Setup) -> Player:
+    return PolicyPlayer(ClaimThreshold(), setup)
 
 
 ENTRANTS = [
+    Entrant("auto", "the default policy, lambda auto", _auto),
+    Entrant("auto-no-alignment", "auto, lambda 0", partial(_auto, lambda_=0.0), default=False),
+    Entrant("auto-no-context", "auto without features", partial(_auto, context=False), default=False),
+    Entrant("auto-no-claims", "auto without claims", partial(_auto, claims=False), default=False),
+    Entrant("auto-no-forgetting", "auto without the drifting model", partial(_auto, forgetting=False), default=False),
     Entrant(
         "bot",
         "Algorithm 1: softmax over EMA minus alignment, the paper's constants, lambda 1",
-        partial(_player, "bot", 1.0, {}),
+        partial(_policy, "bot", 1.0, {}),
     ),
     Entrant(
         "thompson-beta+ot",
         "Beta posteriors minus alignment, lambda 1; differs from thompson-beta where outputs are shown",
-        partial(_player, "thompson-beta", 1.0, {}),
+        partial(_policy, "thompson-beta", 1.0, {}),
         default=False,
     ),
     _tuned("linucb", 0.3),
     _tuned("lints", 0.2),
+    Entrant(
+        "claim-threshold",
+        "the agent that is surest of itself if it claims 0.9, else one that claims nothing; random without claims",
+        _by_claims,
+        default=False,
+    ),
 ]

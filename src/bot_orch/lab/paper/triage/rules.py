@@ -24,7 +24,7 @@ from bot_orch.lab.environments.triage import (
     load_triage,
     stated_claims,
 )
-from bot_orch.lab.harness.claim_threshold import ClaimThreshold
+from bot_orch.lab.harness.players import ClaimThreshold
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.paper.triage.play import entrant
 from bot_orch.numerics.choice import argmax_ties

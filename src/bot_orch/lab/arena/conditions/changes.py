@@ -1,8 +1,9 @@
-"""Outcomes that come late, never, or not in time: ``delayed``, ``censored``, ``dead-agent``."""
+"""What conditions change: when outcomes come, if at all; what agents do and when they join; the run itself."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,19 @@ from bot_orch.lab.environments.replay.staged import NEVER, Stage
 from bot_orch.rng import generator
 from bot_orch.survival.causes import Cause
 
-__all__ = ["dead_agent", "delayed", "missing", "patience", "timed_out"]
+__all__ = [
+    "LONG_ROUNDS",
+    "cold_start",
+    "dead_agent",
+    "delayed",
+    "drifting",
+    "long_run",
+    "missing",
+    "patience",
+    "restart",
+    "timed_out",
+]
+
 
 _MEAN_DELAY = 100
 _MISSING = 0.5
@@ -89,3 +102,71 @@ def _late_runs(matrix: Matrix, cut: Bools) -> RuntimeOutcomes | None:
     if runtime is None:
         return None
     return replace(runtime, cause=np.where(cut, int(Cause.CENSORED), runtime.cause))
+
+
+#: Arrays of a matrix with an axis of agents behind that of tasks.
+BY_AGENT = (
+    *("reward", "trials", "true_reward", "elapsed_s", "cost_usd", "output_embed", "output_probs", "claims"),
+    *("time_s", "cause", "cutoff_s"),
+)
+
+
+def drifting(stage: Stage, _rng: np.random.Generator) -> Stage:
+    """Half-way the agents change places: the best one does what the worst did, the second best what the second worst
+    did, and so on, with all that comes with it (times, dollars, outputs, claims).
+    """
+    half, matrix = stage.rounds // 2, stage.matrix
+    source = np.empty(matrix.n_agents, dtype=np.int64)
+    source[stage.ranking] = stage.ranking[::-1]
+    changed = _moved(matrix, half, source)
+    if matrix.runtime is not None:
+        changed["runtime"] = replace(matrix.runtime, **_moved(matrix.runtime, half, source))
+    return replace(stage, matrix=replace(matrix, **changed), phases=(half,))
+
+
+def cold_start(stage: Stage, _rng: np.random.Generator) -> Stage:
+    """The best agent joins after a third of the rounds, the middling one after two thirds."""
+    reward, ranking = stage.matrix.reward.copy(), stage.ranking
+    reward[: stage.rounds // 3, ranking[0]] = np.nan
+    if stage.matrix.n_agents > 3:
+        reward[: 2 * stage.rounds // 3, ranking[len(ranking) // 2]] = np.nan
+    nobody = ~np.isfinite(reward).any(axis=1)
+    reward[nobody] = stage.matrix.reward[nobody]  # a task that only newcomers can take
+    return replace(stage, matrix=replace(stage.matrix, reward=reward), phases=(stage.rounds // 3,))
+
+
+def _moved(of: Matrix | Any, half: int, source: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in fields(of):
+        values = getattr(of, field.name)
+        if field.name in BY_AGENT and isinstance(values, np.ndarray):
+            found[field.name] = np.concatenate([values[:half], values[half:, source]])
+    return found
+
+
+LONG_ROUNDS = 20_000
+_REDRAWN = 0.1
+
+
+def restart(stage: Stage, rng: np.random.Generator) -> Stage:
+    """As ``delayed``, and after one and two thirds of the rounds the router is started again from its saved state."""
+    return replace(delayed(stage, rng), restarts=(stage.rounds // 3, 2 * stage.rounds // 3))
+
+
+def long_run(stage: Stage, rng: np.random.Generator) -> Stage:
+    """Pass after pass over the same tasks, noise redrawn.
+
+    Single trials are drawn anew by the replay. Where the file has none, a tenth of the outcomes told is that of the
+    same agent on another task, and times vary by 20 %; what the file says is scored.
+    """
+    matrix, reward = stage.matrix, stage.matrix.reward
+    if matrix.runtime is not None and matrix.runtime_only:
+        noise = np.exp(0.2 * rng.normal(size=reward.shape))
+        time_s = np.minimum(matrix.runtime.time_s * noise, matrix.runtime.cutoff_s)
+        return replace(stage, matrix=replace(matrix, runtime=replace(matrix.runtime, time_s=time_s)))
+    if matrix.trials is not None:
+        return stage
+    other = rng.integers(stage.rounds, size=reward.shape)
+    drawn = np.take_along_axis(reward, other, axis=0)
+    swap = (rng.random(reward.shape) < _REDRAWN) & np.isfinite(drawn) & np.isfinite(reward)
+    return replace(stage, matrix=replace(matrix, reward=np.where(swap, drawn, reward)), truth=reward)

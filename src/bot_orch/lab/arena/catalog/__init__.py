@@ -1,1 +1,0 @@
-"""Experiments of the arena that ``bot-orch reproduce`` lists."""

@@ -1,1 +1,0 @@
-"""Lock-in of plug-in distances."""
