@@ -19,6 +19,7 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
 from generated import filled
+from machine_readable import llms_txt, reference_text
 from notebooks import executed
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,9 @@ LOADED = re.compile(
     r"""<(?:script|link|img|iframe|source|object|embed)\b[^>]*\b(?:src|href|data)=["']?(?:https?:)?//[^>]*"""
 )
 STYLED = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""")
-ALWAYS = ("CHANGELOG.md", "CONTRIBUTING.md")
+ALWAYS = ("CHANGELOG.md", "CONTRIBUTING.md", "skill/SKILL.md")
+FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
+MARKDOWN: dict[str, str] = {}  # name of a page -> its text, as the site offers it to programs
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -54,10 +57,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Turn links that leave docs/ into links to the generated pages."""
     name = page.file.src_uri
-    return markdown if page.file.generated_by else filled(rewritten(markdown, DOCS / name, name))
+    text = markdown if page.file.generated_by else filled(rewritten(markdown, DOCS / name, name))
+    module = re.fullmatch(r"reference/python/(.*)\.md", name)
+    MARKDOWN[name] = reference_text(module[1], public_names(module[1])) if module else text
+    return text
 
 
 def on_post_build(config: MkDocsConfig) -> None:
+    """Write every page as Markdown too, with llms.txt as their list, and check what was built."""
+    site = Path(config.site_dir)
+    for name, text in MARKDOWN.items():
+        (site / name).write_text(text)
+    (site / "llms.txt").write_text(llms_txt(config.site_name, config.site_description, config.nav, MARKDOWN))
+    refuse_foreign_resources(config)
+    index = (site / "search" / "search_index.json").read_text()
+    if "Orchestrator.decide" not in index:
+        raise PluginError("the search index lacks Orchestrator.decide: see the options of mkdocstrings in mkdocs.yml")
+
+
+def refuse_foreign_resources(config: MkDocsConfig) -> None:
     """Refuse a page that loads something from elsewhere; links to other sites are fine."""
     for path in sorted(Path(config.site_dir).rglob("*")):
         found = {".html": LOADED, ".css": STYLED}.get(path.suffix)
@@ -148,7 +166,7 @@ def shown(path: Path) -> str:
 
 def translated(path: Path, name: str) -> str:
     """A Markdown file from outside of docs/, with links for its place in the site."""
-    return rewritten(path.read_text(), path, name)
+    return rewritten(FRONT_MATTER.sub("", path.read_text()), path, name)
 
 
 def rewritten(markdown: str, path: Path, name: str) -> str:

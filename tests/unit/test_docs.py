@@ -9,7 +9,7 @@ import pytest
 from bot_orch.policies import registry
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), ROOT / "skill" / "SKILL.md", *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -68,14 +68,28 @@ def test_control_a_changed_row_is_found(capsys):
     assert differences(page.format("0.5518"), "page", capsys) == [("0.5517\n", "0.5518\n")]
 
 
-def test_the_readme_demo_explains_every_choice(capsys):
+def large_shares(output, kind):
+    return [int(share) for share in re.findall(rf"'{kind}': '(\d+)% to large'", output)]
+
+
+def test_the_readme_demo_learns(capsys):
     (demo, *_) = blocks((ROOT / "README.md").read_text())
-    assert len([line for line in demo.splitlines() if line.strip()]) <= 16
+    assert len([line for line in demo.splitlines() if line.strip()]) <= 18
     exec(compile(demo, "README.md", "exec"), {"__name__": "docs"})  # noqa: S102
     output = capsys.readouterr().out
-    assert output.count("> ") >= 3 and "estimate" in output
-    table = re.search(r"```\n(  agent .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert table is not None and output.startswith(table[1])
+    translate, prove = large_shares(output, "translate"), large_shares(output, "prove")
+    assert len(translate) == len(prove) == 3
+    assert translate[0] > translate[-1] <= 10 and prove[0] < prove[-1] >= 90
+
+
+def test_the_winner_of_the_readme_demo_is_not_fixed_beforehand(capsys):
+    """With the skills of the two kinds exchanged, the traffic is, too."""
+    (demo, *_) = blocks((ROOT / "README.md").read_text())
+    turned = demo.replace('"small": {"translate": 0.9, "prove": 0.2}', '"small": {"translate": 0.2, "prove": 0.9}')
+    assert turned != demo
+    exec(compile(turned, "README.md", "exec"), {"__name__": "docs"})  # noqa: S102
+    output = capsys.readouterr().out
+    assert large_shares(output, "translate")[-1] >= 90 and large_shares(output, "prove")[-1] <= 10
 
 
 def test_the_readme_demo_uses_the_defaults():

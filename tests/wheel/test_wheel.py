@@ -159,7 +159,7 @@ def test_only_the_package_is_in_it(wheel):
 
 def test_library(bare, tmp_path):
     readme = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
-    assert "> slow" in run(bare / "python", "-c", readme, cwd=tmp_path).stdout
+    assert "to large" in run(bare / "python", "-c", readme, cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("name", ["04_save_and_restore.py", "15_text_on_a_budget.py", "17_arena_on_a_table.py"])
