@@ -17,11 +17,9 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
-from bot_orch.service.cluster.directory import Directory
-from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.forwarding import Directory, Forwarder, process_name
 from bot_orch.service.cluster.ownership import OwnerCluster
 from bot_orch.service.config import parse_config
-from bot_orch.service.neighbours import process_name
 from bot_orch.service.storage.clocks import ClockAheadError
 
 TEXT = """
@@ -225,7 +223,7 @@ def test_a_stop_does_not_wait_for_a_person(begin):
 
 @pytest.mark.parametrize(("grace_s", "wait_s"), [(0, 5.0), (5, 7.0), (600, 30.0)])
 def test_callers_wait_longer_than_a_move_may_take(begin, grace_s, wait_s):
-    assert begin(grace_s=grace_s).runtime.neighbours._wait_s == wait_s
+    assert begin(grace_s=grace_s).runtime.forwarder._wait_s == wait_s
 
 
 def test_what_is_known_to_a_router_on_the_move_is_not_unknown(begin, monkeypatch):
@@ -241,7 +239,7 @@ def test_what_is_known_to_a_router_on_the_move_is_not_unknown(begin, monkeypatch
         await take(self, name)
 
     monkeypatch.setattr(OwnerCluster, "_take", taking)
-    monkeypatch.setattr(other.runtime.neighbours, "_wait_s", 1.0)
+    monkeypatch.setattr(other.runtime.forwarder, "_wait_s", 1.0)
     one.stop()
     report = {"decision_id": made, "reward": 1.0}
     answer = other.post("/v1/feedback", report)
@@ -286,7 +284,7 @@ def test_an_owner_whose_clock_is_ahead_leaves_its_routers(begin, database):
         decide(one, router)  # passed on
         with closing(open_log(config(database).split()[router].database)) as log:
             assert log.last()[1] - SystemClock().now_us() < 60_000_000, "the time of the log was not pulled ahead"
-    board = Switchboard(Directory(0), wait_s=1.0)
+    board = Forwarder(Directory(0), wait_s=1.0)
     with pytest.raises(ClockAheadError, match="172800"):
         asyncio.run(OwnerCluster(config(database), board, clock=clock).start(None))  # nor does it start
     clock.ahead_us = 0

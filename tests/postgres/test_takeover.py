@@ -139,7 +139,7 @@ def test_a_stop_hands_the_router_over_before_its_streams_end(begin, database):
     one = begin(grace_s=600.0, more=REWARD)
     until(lambda: serves(one))
     other = begin(grace_s=600.0, more=REWARD)
-    until(lambda: len(one.runtime.neighbours.directory.neighbours) == 1)
+    until(lambda: len(one.runtime.forwarder.directory.members) == 1)
     connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=PATIENCE_S)
     body = {"model": "held", "messages": [{"role": "user", "content": "x"}], "stream": True}
     connection.request("POST", "/v1/chat/completions", json.dumps(body))

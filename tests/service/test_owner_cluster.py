@@ -8,8 +8,7 @@ import pytest
 from bot_orch.clock import SystemClock
 from bot_orch.log.stores.postgres.connect import LogUnavailableError
 from bot_orch.log.stores.postgres.leases import Claimed, LeaseView, LivingProcess, StreamLease
-from bot_orch.service.cluster.directory import Directory
-from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.forwarding import Directory, Forwarder
 from bot_orch.service.cluster.heartbeat import HeartbeatThread
 from bot_orch.service.cluster.ownership import LoadMeter, OwnerCluster
 from bot_orch.service.config import parse_config
@@ -36,7 +35,7 @@ class Doors:
 
 async def placed_twice():
     """The owner of four busy routers sees two others; while it leaves some to them, these look less busy."""
-    cluster, doors = OwnerCluster(parse_config(CONFIG), Switchboard(Directory(1), wait_s=1.0)), Doors()
+    cluster, doors = OwnerCluster(parse_config(CONFIG), Forwarder(Directory(1), wait_s=1.0)), Doors()
     cluster._doors, cluster._thread, cluster._table.id, cluster._every_s = doors, SimpleNamespace(), 1, -1.0  # at once
     cluster._held = {name: Claimed(number, 1) for name, number in NAMES.items()}
     cluster._served = dict.fromkeys(NAMES, -1000.0)

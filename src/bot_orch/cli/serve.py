@@ -16,7 +16,7 @@ _EXAMPLE = """\
 examples:
   bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
   bot-orch serve bot-orch.yaml --port 9000
-  bot-orch serve bot-orch.yaml --workers 2    # routers spread over two processes behind one port
+  bot-orch serve bot-orch.yaml --workers 2    # an owner and a front behind one port
   bot-orch serve bot-orch.yaml --stored"""
 
 
@@ -32,9 +32,7 @@ def add(commands: Any) -> None:
     parser.add_argument("config", type=Path, metavar="FILE", help="configuration; see bot-orch init")
     parser.add_argument("--host", help="overrides the host in FILE")
     parser.add_argument("--port", type=int, metavar="N", help="overrides the port in FILE")
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that share the routers of FILE (default: 1)"
-    )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes behind one port (default: 1)")
     parser.add_argument(
         "--stored",
         action="store_true",

@@ -137,9 +137,9 @@ class _Routers:
         self._app, self._site, self._cluster = app, site, cluster
         self._draining: set[asyncio.Task[None]] = set()
         if cluster is not None:
-            cluster.switchboard.serve = served(app)
+            cluster.forwarder.serve = served(app)
             for each in site.runtime.routers.values():
-                each.neighbours = cluster.switchboard
+                each.forwarder = cluster.forwarder
 
     @property
     def routers(self) -> Mapping[str, Runtime]:
@@ -213,7 +213,7 @@ class _Routers:
         new.peers, new.usage, new.reload, new.prepare = main.peers, main.usage, main.reload, main.prepare
         known = main.routers.get(config.name)
         new.version = 0 if known is None else known.version
-        new.traces, new.access, new.neighbours = main.traces, main.access, main.neighbours
+        new.traces, new.access, new.forwarder = main.traces, main.access, main.forwarder
         return new
 
     async def _started(self, config: Config, *, holds: Callable[[], bool] | None = None, **options: Any) -> Runtime:

@@ -13,7 +13,7 @@ import uvicorn
 
 from bot_orch.errors import BotOrchError
 from bot_orch.service.cluster.members import Cluster
-from bot_orch.service.cluster.posts import WorkerPost
+from bot_orch.service.cluster.workers import Worker
 from bot_orch.service.runtime import Runtime
 
 __all__ = ["ServiceProcess"]
@@ -44,7 +44,7 @@ class ServiceProcess(uvicorn.Server):
         self,
         settings: uvicorn.Config,
         runtime: Runtime,
-        worker: WorkerPost | None = None,
+        worker: Worker | None = None,
         *,
         cluster: Cluster | None = None,
     ) -> None:
@@ -71,21 +71,18 @@ class ServiceProcess(uvicorn.Server):
         """Drain, then stop."""
         if self._cluster is not None:
             await self._cluster.leave()  # first: others answer what still comes in
-        if self._worker is not None:
-            self._worker.mail.close()
         ending = asyncio.create_task(self._end_calls(), name="drain")
         try:
             await super().shutdown(sockets)
         finally:
             ending.cancel()
 
-    async def _take_post(self, worker: WorkerPost) -> None:
+    async def _take_post(self, worker: Worker) -> None:
         """Answer the other workers, and stop when their parent is gone."""
         loop = asyncio.get_running_loop()
         self.servers.append(await loop.create_unix_server(self._protocol, sock=worker.listening))
         if worker.reach is not None:
             self.servers.append(await loop.create_server(self._protocol, sock=worker.reach))
-        worker.mail.open(self._protocol)
         loop.add_reader(worker.parent, self._stop_alone)
 
     def _stop_alone(self) -> None:

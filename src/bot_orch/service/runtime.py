@@ -25,6 +25,7 @@ from bot_orch.log.snapshots.folder import PieceFolder
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator
+from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import AgentConfig, Config
 from bot_orch.service.contracts import Reloaded, StartCancelledError, TicketQueue
 from bot_orch.service.expiry import sweep_forever
@@ -32,7 +33,6 @@ from bot_orch.service.guardrails import Screens
 from bot_orch.service.health import HealthCheck
 from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.neighbours import Neighbours, moved
 from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.tracing import Traces, note_attempt
 from bot_orch.service.operations.usage import RouterUsage, TokenUsage
@@ -104,7 +104,7 @@ class Runtime:
         self.retention: Retention | None = None
         self.reference = msgspec.to_builtins(config.router.reference)
         self.peers: Mapping[str, Runtime] = {}  # all routers of the service by name, if there are several
-        self.neighbours: Neighbours | None = None  # other processes, if they serve some of the routers
+        self.forwarder: Forwarder | None = None  # other processes, if they serve some of the routers
         self.away = False  # whether another process serves this router: it was not opened here, or is being left
         self.holds: Callable[[], bool] | None = None  # whether this process still owns the router
         self.heir: Callable[[Event], None] | None = None  # takes what ends after the router was handed over
@@ -157,7 +157,7 @@ class Runtime:
 
     async def loaded_soon(self) -> None:
         """Wait for the log to be folded, for a while: a router that was moved is back in a moment."""
-        if self.loaded or self.neighbours is None:
+        if self.loaded or self.forwarder is None:
             return
         until = asyncio.get_running_loop().time() + _LOADED_S
         while not (self.loaded or self.stopping) and asyncio.get_running_loop().time() < until:

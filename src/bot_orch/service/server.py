@@ -17,12 +17,10 @@ from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.log.stores.open import is_url
 from bot_orch.log.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
-from bot_orch.service.cluster.directory import Directory
-from bot_orch.service.cluster.forwarding import Switchboard
-from bot_orch.service.cluster.members import Cluster, FixedCluster
+from bot_orch.service.cluster.forwarding import Directory, Forwarder
+from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.cluster.ownership import OwnerCluster
-from bot_orch.service.cluster.posts import WorkerPost
-from bot_orch.service.cluster.workers import serve_workers
+from bot_orch.service.cluster.workers import Worker, WorkerCluster, serve_workers
 from bot_orch.service.config import Config
 from bot_orch.service.configuring import StoredConfig, check_exposed, starting
 from bot_orch.service.logs import configure_logs
@@ -40,14 +38,14 @@ def make_server(
     *,
     environment: Mapping[str, str] | None = None,
     read: Callable[[], Config] | None = None,
-    worker: WorkerPost | None = None,
+    worker: Worker | None = None,
     stored: StoredConfig | None = None,
     **options: Any,
 ) -> Any:
     """A uvicorn server; ``options`` are those of :class:`bot_orch.service.runtime.Runtime`.
 
     Tokens are read from ``environment``, by default that of the process. ``read`` reads the configuration again, for a
-    reload; ``stored`` are the versions of a configuration on PostgreSQL. A ``worker`` serves some of the routers.
+    reload; ``stored`` are the versions of a configuration on PostgreSQL. A ``worker`` shares them with others.
     """
     try:
         import uvicorn
@@ -69,7 +67,7 @@ def make_server(
         proxy_headers=False,  # nothing depends on the client's address
         date_header=False,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
-        http=_protocol(config, mobile=worker is not None),
+        http=_protocol(config),
         ws="none",  # no route takes a WebSocket, and its protocol has none of these limits
         timeout_keep_alive=math.ceil(config.limits.idle_s),
         h11_max_incomplete_event_size=config.limits.head_bytes,
@@ -79,33 +77,26 @@ def make_server(
     return server
 
 
-def _make_runtimes(config: Config, worker: WorkerPost | None, **options: Any) -> tuple[Runtime, Cluster | None]:
+def _make_runtimes(config: Config, worker: Worker | None, **options: Any) -> tuple[Runtime, Cluster | None]:
     """The routers, and the processes that share them if there are several."""
     if is_url(config.database):
         near = {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
         wait_s = max(_WAIT_S, min(config.limits.grace_s + _AFTER_GRACE_S, _LONGEST_WAIT_S))
-        board = Switchboard(Directory(0), wait_s=wait_s)
-        board.hand_over = None if worker is None else partial(worker.mail.by_path, worker.sockets)
-        clock = options.get("clock") or SystemClock()
-        return make_runtimes(config, here=(), **options), OwnerCluster(config, board, clock=clock, **near)
+        clock, forwarder = options.get("clock") or SystemClock(), Forwarder(Directory(0), wait_s=wait_s)
+        return make_runtimes(config, here=(), **options), OwnerCluster(config, forwarder, clock=clock, **near)
     if worker is None:
         return make_runtimes(config, **options), None
-    assignment = worker.assignment()
-    owners = assignment.settle([*config.split()])
-    here = {name for name, number in owners.items() if number == worker.number}
-    runtime = make_runtimes(config, here=here, **options)
-    board = Switchboard(Directory(worker.number), wait_s=_WAIT_S)
-    board.hand_over = worker.mail
-    return runtime, FixedCluster(assignment, worker.number, worker.sockets, mail=worker.mail, switchboard=board)
+    runtime = make_runtimes(config, here=[*config.split()] if worker.owns else (), **options)
+    return runtime, WorkerCluster(worker, Forwarder(Directory(worker.number), wait_s=_WAIT_S))
 
 
-def _protocol(config: Config, *, mobile: bool = False) -> Any:
+def _protocol(config: Config) -> Any:
     """The fastest installed HTTP protocol of uvicorn with limits on headers."""
     if importlib.util.find_spec("httptools") is None:
         return "h11"
     from bot_orch.service.web.protocol import limited
 
-    return limited(config.limits, mobile=mobile)
+    return limited(config.limits)
 
 
 def serve(
@@ -128,7 +119,7 @@ def serve(
 def _run(
     config: Config,
     read: Callable[[], Config],
-    worker: WorkerPost | None,
+    worker: Worker | None,
     *,
     say: Callable[[str], None] | None = None,
     stored: StoredConfig | None = None,

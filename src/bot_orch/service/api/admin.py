@@ -7,8 +7,8 @@ import asyncio
 from bot_orch.log.events import Noted
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
 from bot_orch.service.api.routers import metrics_text
+from bot_orch.service.cluster.forwarding import alone
 from bot_orch.service.metrics import merged
-from bot_orch.service.neighbours import alone
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.canary import caps_now
 from bot_orch.service.storage.slices import fingerprint
@@ -30,9 +30,9 @@ async def ready(request: Request) -> Reply:
     every = (
         [request.runtime] if request.prefix else [each for each in request.runtime.routers.values() if not each.away]
     )
-    neighbours = None if request.prefix else request.runtime.neighbours
-    if neighbours is not None:
-        neighbours.check()
+    forwarder = None if request.prefix else request.runtime.forwarder
+    if forwarder is not None:
+        forwarder.check()
     for each in every:
         each.check_loaded()
     confirmed = await asyncio.gather(*(each.writer.confirm() for each in every))
@@ -40,8 +40,8 @@ async def ready(request: Request) -> Reply:
         broken = next(each.writer for each, fine in zip(every, confirmed, strict=True) if not fine)
         reason = f"the log does not take writes ({broken.failed or 'none was committed in the last seconds'})"
         raise Problem(503, "not_ready", reason, headers={"retry-after": "1"})
-    if neighbours is not None and not alone(request.headers):
-        for said in await neighbours.ask("GET", request.path, request.headers, near=True):
+    if forwarder is not None and not alone(request.headers):
+        for said in await forwarder.ask("GET", request.path, request.headers, near=True):
             if said.status != 200:
                 raise Problem(503, "not_ready", "another worker is not ready", headers={"retry-after": "1"})
     return json_reply({"status": "ready"})
@@ -52,8 +52,8 @@ async def metrics(request: Request) -> Reply:
     runtime = request.runtime
     here = [name for name, each in runtime.peers.items() if not each.away]
     text = metrics_text(runtime, [runtime.config.name] if request.prefix else here)
-    if runtime.neighbours is not None and not request.prefix and not alone(request.headers):
-        others = await runtime.neighbours.ask("GET", request.path, request.headers, near=True)
+    if runtime.forwarder is not None and not request.prefix and not alone(request.headers):
+        others = await runtime.forwarder.ask("GET", request.path, request.headers, near=True)
         text = merged([text, *(said.body.decode() for said in others if said.status == 200)])
     return Reply(200, text.encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
@@ -113,9 +113,9 @@ async def reload(request: Request) -> Reply:
     if request.runtime.reload is None:
         raise Problem(409, "no_file", "this service was not started from a file; restart it")
     found = await request.runtime.reload()
-    neighbours = request.runtime.neighbours
-    if neighbours is not None and not alone(request.headers):
-        others = await neighbours.ask("POST", request.path, request.headers, near=True)
+    forwarder = request.runtime.forwarder
+    if forwarder is not None and not alone(request.headers):
+        others = await forwarder.ask("POST", request.path, request.headers, near=True)
         refused = next((said for said in others if said.status != 200), None)
         if refused is not None:
             raise Problem(503, "not_reloaded", "another worker did not reload; its log has details, try again")

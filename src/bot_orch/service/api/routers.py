@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from bot_orch.service.api.bodies import RouterView
+from bot_orch.service.cluster.forwarding import alone, process_name
 from bot_orch.service.gauges import gauges_of
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.neighbours import alone, process_name
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
@@ -28,8 +28,8 @@ async def listing(request: Request) -> Reply:
     default = next(iter(every))
     here = {name: each for name, each in every.items() if not (each.away and alone(request.headers))}
     views = {name: _view(name, each, default=name == default, counts=not caller.tenant) for name, each in here.items()}
-    if runtime.neighbours is not None and not alone(request.headers):
-        for said in await runtime.neighbours.ask("GET", request.path, request.headers):
+    if runtime.forwarder is not None and not alone(request.headers):
+        for said in await runtime.forwarder.ask("GET", request.path, request.headers):
             if said.status == 200:
                 views.update((each.name, each) for each in _VIEWS.decode(said.body) if each.name in views)
     return json_reply([view for name, view in views.items() if caller.may_use(name)])
@@ -47,7 +47,7 @@ def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> Router
         ready=runtime.ready,
         decisions=None if not counts else runtime.ledger.router.rounds if loaded else 0,
         pending=None if not counts else len(runtime.ledger.pending) if loaded else 0,
-        process=process_name() if counts and runtime.neighbours is not None and not runtime.away else None,
+        process=process_name() if counts and runtime.forwarder is not None and not runtime.away else None,
     )
 
 
@@ -56,8 +56,8 @@ def metrics_text(runtime: Runtime, names: Iterable[str]) -> str:
     if not runtime.peers:
         return runtime.metrics.text(gauges_of(runtime))
     whole, gauges = Metrics(), dict[str, list[Any]]()
-    if runtime.neighbours is not None:
-        whole.absorb(runtime.neighbours.counts)
+    if runtime.forwarder is not None:
+        whole.absorb(runtime.forwarder.counts)
     for name in names:
         peer = runtime.peers[name]
         whole.absorb(peer.metrics, router=name)

@@ -1,4 +1,4 @@
-"""Requests for routers of other processes: handed over, or passed on with bodies streamed both ways.
+"""Requests for routers that another process owns: passed on whole, with bodies streamed both ways.
 
 The client's own headers go along, its token among them, and are checked again where they arrive. A header names the
 router; a request that has it is never passed on again, so there are no loops. A process that does not serve the router
@@ -9,27 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Set
 from contextlib import suppress
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
 
 import aiohttp
+from yarl import URL
 
-from bot_orch.service.cluster.directory import Directory, Neighbour
 from bot_orch.service.metrics import Metrics
-from bot_orch.service.neighbours import (
-    ANY,
-    MOVED_HEADER,
-    PASSED,
-    ROUTER_HEADER,
-    WHOLE_PATH,
-    Exchange,
-    PeerAnswer,
-    moved,
-)
 from bot_orch.service.problems import Problem
 
-__all__ = ["Switchboard"]
+__all__ = [
+    "ANY",
+    "MOVED_HEADER",
+    "PASSED",
+    "ROUTER_HEADER",
+    "WHOLE_PATH",
+    "Directory",
+    "Elsewhere",
+    "Exchange",
+    "Forwarder",
+    "Member",
+    "PeerAnswer",
+    "alone",
+    "moved",
+    "process_name",
+]
 
 _log = logging.getLogger("bot_orch.cluster")
 _OF_ONE_HOP = frozenset(
@@ -40,12 +48,95 @@ _SMALL = 48_000  # bytes of a body that is read before it is sent, so that it ca
 _CONNECT_S, _ASK_S, _LOOK_S = 2.0, 5.0, 0.1
 _IDLE_S = 10.0  # shorter than the server keeps a connection
 
+ROUTER_HEADER = b"x-bot-orch-router"
+"""Names the router of a request that another process has passed on; such a request is never passed on again."""
+ANY = "*"
+"""In place of a router: whichever knows the decision, task or ticket that a request is about."""
+MOVED_HEADER = "x-bot-orch-moved"
+"""On an answer: the router is not here, and nothing was done; the routers that are here, if any of them was asked."""
+WHOLE_PATH = "bot_orch.path"
+"""Key of an ASGI scope: the path as the client sent it, if a router's own part of it was taken off."""
+PASSED = "bot_orch.passed"
+"""Key of an ASGI scope whose request another process answers, and writes to the access log."""
+
+
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
-HandOver = Callable[[Neighbour, Exchange], bool]
 
 
-class Switchboard:
-    """See :class:`bot_orch.service.neighbours.Neighbours`.
+class Elsewhere(Exception):  # noqa: N818  no error: it says where to go on
+    """A request is for a router of another process, or was answered there; ``raw`` is its body if that was read."""
+
+    def __init__(self, router: str = "", raw: bytes | bytearray | None = None) -> None:
+        super().__init__(router)
+        self.router, self.raw = router, raw
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One HTTP exchange of ASGI, with the body as far as it was read."""
+
+    scope: Any
+    receive: Any
+    send: Any
+    _: KW_ONLY
+    raw: bytes | bytearray | None = None
+
+
+class PeerAnswer(NamedTuple):
+    """What another process says."""
+
+    status: int
+    body: bytes
+
+
+class Member(NamedTuple):
+    """Another process: its number, and its address (``host:port``, or the path of a socket if it is ``near``)."""
+
+    number: int
+    address: str
+    near: bool = False
+
+
+class Directory:
+    """Who serves which router; waits for changes.
+
+    Parameters
+    ----------
+    own
+        The number of this process.
+    """
+
+    def __init__(self, own: int) -> None:
+        self.own = own
+        self.members: dict[int, Member] = {}
+        self._owners: Mapping[str, int] = {}
+        self._news = asyncio.Event()
+
+    def set(self, owners: Mapping[str, int], members: Collection[Member]) -> None:
+        """Take what is known by now."""
+        found = {each.number: each for each in members if each.number != self.own}
+        if dict(owners) != dict(self._owners) or found != self.members:
+            self._owners, self.members = dict(owners), found
+            self._news.set()
+            self._news = asyncio.Event()
+
+    def owner(self, router: str) -> int | None:
+        """The process that serves a router; ``None`` if that is not known."""
+        return self._owners.get(router)
+
+    def of(self, router: str) -> Member | None:
+        """The other process that serves a router."""
+        return self.members.get(self._owners.get(router, self.own))
+
+    async def changed(self, wait_s: float) -> None:
+        """Return after a change, or after some seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._news.wait()
+
+
+class Forwarder:
+    """Passes requests on to other processes, and asks them.
 
     Parameters
     ----------
@@ -59,7 +150,6 @@ class Switchboard:
         self.directory, self._wait_s, self.counts = directory, wait_s, Metrics()
         self._sessions: dict[str, aiohttp.ClientSession] = {}
         self.serve: Serve | None = None  # the application of this process
-        self.hand_over: HandOver | None = None
         self.problem: str | None = None  # why this process knows nothing about the others
 
     async def pass_on(self, router: str, exchange: Exchange) -> None:
@@ -71,9 +161,6 @@ class Switchboard:
         while True:
             found = mine.of(router)
             if found is not None:
-                if found.near and self.hand_over is not None and self.hand_over(found, exchange):
-                    self._count(router, "handed_over")
-                    return
                 if await self._send(found, router, exchange) is None:
                     self._count(router, "passed_on")
                     return
@@ -88,14 +175,17 @@ class Switchboard:
             await mine.changed(min(left_s, _LOOK_S))
 
     async def offer(self, exchange: Exchange, routers: Set[str]) -> bool:
-        """See :class:`bot_orch.service.neighbours.Neighbours`."""
+        """Let the process answer that knows what a request is about; False if none does, and nothing was done.
+
+        ``routers`` are those that may know it; while nobody serves one of them, nobody can say that it does not.
+        """
         if exchange.raw is None:
             exchange.raw = b""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._wait_s
         while True:
             missing = set(routers)
-            for each in tuple(self.directory.neighbours.values()):
+            for each in tuple(self.directory.members.values()):
                 asked = await self._send(each, ANY, exchange)
                 if asked is None:
                     self._count(ANY, "passed_on")
@@ -111,9 +201,12 @@ class Switchboard:
     async def ask(
         self, method: str, path: str, headers: Mapping[bytes, bytes], *, near: bool = False
     ) -> list[PeerAnswer]:
-        """See :class:`bot_orch.service.neighbours.Neighbours`."""
+        """The answers of all others to a request that each of them answers for itself alone.
+
+        ``near`` asks only those behind the same port. One that does not answer says 503.
+        """
         kept = {name: value for name, value in headers.items() if name in _WITH_ASK}
-        asked = [each for each in self.directory.neighbours.values() if each.near or not near]
+        asked = [each for each in self.directory.members.values() if each.near or not near]
         return await asyncio.gather(*(self._ask(each, method, path, headers=kept) for each in asked))
 
     def check(self) -> None:
@@ -127,7 +220,7 @@ class Switchboard:
             await session.close()
         self._sessions.clear()
 
-    async def _ask(self, other: Neighbour, method: str, path: str, *, headers: Mapping[bytes, bytes]) -> PeerAnswer:
+    async def _ask(self, other: Member, method: str, path: str, *, headers: Mapping[bytes, bytes]) -> PeerAnswer:
         sent = {**_names(headers.items()), ROUTER_HEADER.decode(): ANY}
         try:
             async with asyncio.timeout(_ASK_S):
@@ -144,7 +237,7 @@ class Switchboard:
         scope.pop(PASSED, None)
         await serve(scope, _replayed(exchange), exchange.send)
 
-    async def _send(self, other: Neighbour, router: str, exchange: Exchange) -> Set[str] | None:
+    async def _send(self, other: Member, router: str, exchange: Exchange) -> Set[str] | None:
         """Send a request on and its answer back.
 
         If nothing was done there: the routers that were asked in vain.
@@ -169,7 +262,7 @@ class Switchboard:
                 with suppress(asyncio.CancelledError, Exception):
                     await each
 
-    async def _attempt(self, other: Neighbour, router: str, exchange: Exchange) -> Set[str] | None:
+    async def _attempt(self, other: Member, router: str, exchange: Exchange) -> Set[str] | None:
         scope, started = exchange.scope, False
         session, base = self._session(other)
         query = b"?" + scope["query_string"] if scope.get("query_string") else b""
@@ -181,7 +274,7 @@ class Switchboard:
         target = base + (scope["raw_path"] + query).decode("latin-1")
         try:
             async with session.request(
-                scope["method"], _url(target), data=body, headers=headers, allow_redirects=False
+                scope["method"], URL(target, encoded=True), data=body, headers=headers, allow_redirects=False
             ) as answer:
                 if MOVED_HEADER in answer.headers:
                     return frozenset(answer.headers[MOVED_HEADER].split(","))
@@ -196,12 +289,12 @@ class Switchboard:
                 return None
             raise _broken(router) from error
 
-    async def _lost(self, other: Neighbour) -> None:
+    async def _lost(self, other: Member) -> None:
         """Return when another process is not there any more."""
-        while other.number in self.directory.neighbours:
+        while other.number in self.directory.members:
             await self.directory.changed(3600.0)
 
-    def _session(self, other: Neighbour) -> tuple[aiohttp.ClientSession, str]:
+    def _session(self, other: Member) -> tuple[aiohttp.ClientSession, str]:
         """The connections to another process, and how its addresses begin."""
         if other.address not in self._sessions:
             connector: aiohttp.BaseConnector
@@ -226,6 +319,22 @@ class Switchboard:
     def _count(self, router: str, how: str) -> None:
         own = str(self.directory.own)
         self.counts.count("bot_orch_passed_on_total", process=own, router=router, how=how)
+
+
+def alone(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a process is asked for itself alone, by another one."""
+    return ROUTER_HEADER in headers
+
+
+def moved(router: str, *, here: Set[str] = frozenset()) -> Problem:
+    """The answer to a request that was passed on to a process that does not serve its router; it serves ``here``."""
+    message = f"the router {router!r} is served by another process; try again"
+    return Problem(503, "moved", message, headers={"retry-after": "1", MOVED_HEADER: ",".join(sorted(here))})
+
+
+def process_name() -> str:
+    """What other processes call this one: its machine and its number."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class _NothingDoneError(Exception):
@@ -291,12 +400,6 @@ def _names(pairs: Any, *, several: bool = False) -> Any:
     return found if several else dict(found)
 
 
-def _url(text: str) -> Any:
-    from yarl import URL
-
-    return URL(text, encoded=True)
-
-
 def _broken(router: str) -> Problem:
     message = (
         f"the process that serves the router {router!r} went away; it may have done what was asked: "
@@ -305,5 +408,5 @@ def _broken(router: str) -> Problem:
     return Problem(503, "owner_lost", message, headers={"retry-after": "1"})
 
 
-def _of(other: Neighbour, error: Exception) -> dict[str, Any]:
+def _of(other: Member, error: Exception) -> dict[str, Any]:
     return {"process": other.number, "error": type(error).__name__, "detail": str(error)}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from bot_orch.log.events import Event
 from bot_orch.log.log import Log
-from bot_orch.service.cluster.directory import Assignment, Neighbour
-from bot_orch.service.cluster.forwarding import Switchboard
-from bot_orch.service.cluster.handing import ConnectionMail
+from bot_orch.service.cluster.forwarding import Forwarder
 from bot_orch.service.cluster.sharing import UsageWire
 from bot_orch.service.runtime import Runtime
 
-__all__ = ["Cluster", "FixedCluster", "RouterHost"]
+__all__ = ["Cluster", "RouterHost"]
 
 
 class RouterHost(Protocol):
@@ -42,7 +40,7 @@ class Cluster(UsageWire, Protocol):
     configured: Callable[[int], tuple[int, str]] | None
 
     @property
-    def switchboard(self) -> Switchboard:
+    def forwarder(self) -> Forwarder:
         """Passes requests on."""
         ...
 
@@ -73,76 +71,3 @@ class Cluster(UsageWire, Protocol):
     async def close(self) -> None:
         """End."""
         ...
-
-
-class FixedCluster:
-    """Workers of one machine, each with routers of its own: the locks of their files keep others out.
-
-    Parameters
-    ----------
-    assignment
-        Which worker serves what.
-    own, sockets
-        The number of this worker, and where each one takes requests of the others.
-    mail
-        Connections and messages from and for the others.
-    switchboard
-        Passes requests on.
-    """
-
-    def __init__(
-        self,
-        assignment: Assignment,
-        own: int,
-        sockets: Mapping[int, str],
-        *,
-        mail: ConnectionMail,
-        switchboard: Switchboard,
-    ) -> None:
-        self._mail = mail
-        self.configured: Callable[[int], tuple[int, str]] | None = None
-        self.heard: Callable[[bytes], None] | None = None
-        self._assignment, self._own, self._sockets, self.switchboard = assignment, own, sockets, switchboard
-        self._doors: RouterHost | None = None
-
-    def serves(self, router: str) -> bool:
-        """See :class:`Cluster`."""
-        names = [] if self._doors is None else [*self._doors.routers]
-        owners = self._assignment.settle([*names, router])
-        self._set(owners)
-        return owners[router] == self._own
-
-    async def start(self, doors: RouterHost) -> None:
-        """See :class:`Cluster`."""
-        self._doors, self._mail.message = doors, self._heard
-        self._set(self._assignment.settle([*doors.routers]))
-
-    def listening(self, port: int) -> None:
-        """See :class:`Cluster`."""
-
-    def has_heirs(self) -> bool:
-        """No: each worker keeps its routers."""
-        return False
-
-    def bequeath(self, router: str, event: Event) -> None:
-        """Do nothing: no router is left to others."""
-
-    async def leave(self) -> None:
-        """See :class:`Cluster`."""
-
-    async def close(self) -> None:
-        """See :class:`Cluster`."""
-        await self.switchboard.close()
-
-    async def tell(self, messages: Sequence[bytes]) -> None:
-        """See :class:`UsageWire`."""
-        for each in messages:
-            self._mail.tell(each)
-
-    def _heard(self, message: bytes) -> None:
-        if self.heard is not None:
-            self.heard(message)
-
-    def _set(self, owners: Mapping[str, int]) -> None:
-        others = [Neighbour(number, path, near=True) for number, path in self._sockets.items()]
-        self.switchboard.directory.set(owners, others)

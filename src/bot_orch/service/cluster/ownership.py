@@ -23,15 +23,13 @@ from bot_orch.log.events import AttemptEnded, Event, FeedbackGiven, decode_event
 from bot_orch.log.stores.postgres.leases import Claimed, LeaseTable, LeaseView
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.timing import split
-from bot_orch.service.cluster.directory import Neighbour
-from bot_orch.service.cluster.forwarding import Switchboard
+from bot_orch.service.cluster.forwarding import Forwarder, Member, process_name
 from bot_orch.service.cluster.heartbeat import Beat, HeartbeatThread, elapsed_s
 from bot_orch.service.cluster.members import RouterHost
 from bot_orch.service.cluster.metering import LoadMeter
 from bot_orch.service.cluster.placement import RouterLoad, place
 from bot_orch.service.cluster.sharing import MOST_BYTES
 from bot_orch.service.config import Config
-from bot_orch.service.neighbours import process_name
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.clocks import clock_error
 
@@ -60,7 +58,7 @@ class OwnerCluster:
     ----------
     config
         The settings of this process.
-    switchboard
+    forwarder
         Passes requests on.
     folder
         Of the sockets of the workers of this machine, and the path of this one's; empty without workers.
@@ -71,13 +69,13 @@ class OwnerCluster:
     def __init__(
         self,
         config: Config,
-        switchboard: Switchboard,
+        forwarder: Forwarder,
         *,
         folder: str = "",
         path: str = "",
         clock: Clock | None = None,
     ) -> None:
-        self._url, self.switchboard, self._folder, self._path = config.database, switchboard, folder, path
+        self._url, self.forwarder, self._folder, self._path = config.database, forwarder, folder, path
         self._host = config.cluster.address or _host(config.listen.host)
         self._grace_s = config.limits.grace_s
         self._clock, self._clock_s = clock or SystemClock(), split(config.database).timing.clock_s
@@ -117,8 +115,8 @@ class OwnerCluster:
     async def start(self, doors: RouterHost) -> None:
         """Join; see :class:`Cluster`."""
         self._doors, self._loop = doors, asyncio.get_running_loop()
-        self.switchboard.directory.own = await asyncio.to_thread(self._join, process_name())
-        self.switchboard.problem = "this process has not joined the others yet"
+        self.forwarder.directory.own = await asyncio.to_thread(self._join, process_name())
+        self.forwarder.problem = "this process has not joined the others yet"
         self._thread = HeartbeatThread(
             self._table, self._every_s, self._post, failed=self._post_failure, clock=self._clock
         )
@@ -173,7 +171,7 @@ class OwnerCluster:
             self._thread.end()
             if self._thread.is_alive():
                 await asyncio.to_thread(self._thread.join, 2.0)
-        await self.switchboard.close()
+        await self.forwarder.close()
 
     def _post(self, beat: Beat) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -207,7 +205,7 @@ class OwnerCluster:
         task.add_done_callback(self._bequests.discard)
 
     async def _send_bequest(self, router: str, event: Event) -> None:
-        loop, directory = asyncio.get_running_loop(), self.switchboard.directory
+        loop, directory = asyncio.get_running_loop(), self.forwarder.directory
         until = loop.time() + _LEAVE_S
         while directory.of(router) is None and directory.owner(router) != directory.own:
             if loop.time() >= until:
@@ -259,7 +257,7 @@ class OwnerCluster:
         if self._thread is not None:
             self._thread.answered = elapsed_s()
         if elapsed_s() >= self._until:
-            self.switchboard.problem = "the table of owners cannot be reached"
+            self.forwarder.problem = "the table of owners cannot be reached"
 
     def _seen(self, beat: Beat) -> None:
         """Take what a beat has shown, and do what follows from it."""
@@ -268,7 +266,7 @@ class OwnerCluster:
         self._thread.answered = elapsed_s()
         self._until, self._view = beat.began + self._serve_s, beat.view
         self._good += 1
-        self.switchboard.problem = None
+        self.forwarder.problem = None
         for name, claimed in list(self._held.items()):
             lease = beat.view.leases.get(self._stream(name))
             mine = lease is not None and (lease.owner, lease.epoch) == (self._table.id, claimed.epoch)
@@ -424,7 +422,7 @@ class OwnerCluster:
             _log.error("a router was not moved", extra={"fields": fields})
 
     def _publish(self) -> None:
-        """Tell the switchboard who serves what."""
+        """Tell the forwarder who serves what."""
         routers = {} if self._doors is None else self._doors.routers
         owners = {}
         for name in routers:
@@ -433,8 +431,8 @@ class OwnerCluster:
                 owners[name] = self._table.id
             elif lease is not None and lease.valid and lease.owner not in (None, self._table.id):
                 owners[name] = lease.owner
-        others = [_neighbour(each.id, each.address, self._folder) for each in self._view.processes.values()]
-        self.switchboard.directory.set(
+        others = [_member(each.id, each.address, self._folder) for each in self._view.processes.values()]
+        self.forwarder.directory.set(
             {name: owner for name, owner in owners.items() if owner is not None},
             [each for each in others if each.address],
         )
@@ -452,12 +450,12 @@ class OwnerCluster:
         return split(self._doors.routers[router].config.database).stream
 
 
-def _neighbour(number: int, address: str, folder: str) -> Neighbour:
+def _member(number: int, address: str, folder: str) -> Member:
     """Where a process is reached: by its local socket if it is a worker of the same parent."""
     reach, _, path = address.partition(" ")
     if folder and path.startswith(f"{folder}/"):
-        return Neighbour(number, path, near=True)
-    return Neighbour(number, reach)
+        return Member(number, path, near=True)
+    return Member(number, reach)
 
 
 def _bequest(router: str, event: Event) -> str:

@@ -1,4 +1,8 @@
-"""``serve --workers N``: a parent that starts workers, replaces those that die, and passes signals on."""
+"""``serve --workers N``: a parent that starts workers, replaces those that die, and passes signals on.
+
+On SQLite the first worker owns all routers, and the others are fronts; on PostgreSQL leases say who owns what. Workers
+reach each other by sockets in a folder of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,19 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.log.events import Event
 from bot_orch.log.stores.open import is_url
-from bot_orch.service.cluster.handing import ConnectionMail
-from bot_orch.service.cluster.posts import WorkerPost
+from bot_orch.service.cluster.forwarding import Forwarder, Member
+from bot_orch.service.cluster.members import RouterHost
 from bot_orch.service.config import Config
 
-__all__ = ["MOST_WORKERS", "serve_workers"]
+__all__ = ["MOST_WORKERS", "Worker", "WorkerCluster", "serve_workers"]
 
 _log = logging.getLogger("bot_orch.workers")
 MOST_WORKERS = 64
@@ -27,10 +33,101 @@ _HEEDED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 _BACKLOG = 2048
 _LOOK_S = 0.5
 _SHORT_S, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 0.05, 5.0
+_OWNER = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a worker shares with the others behind the same port; its parent keeps it when a worker is replaced.
+
+    Parameters
+    ----------
+    number, shared
+        Its number, and the socket of clients, at which all of them listen.
+    listening, sockets
+        Where the others reach this one, and their addresses by number, its own among them.
+    folder
+        Of all sockets.
+    reach
+        Where processes of other machines reach this one, if they do.
+    ready, parent
+        Descriptors: it says when it has started, and sees when its parent is gone.
+    """
+
+    number: int
+    shared: socket.socket
+    _: KW_ONLY
+    listening: socket.socket
+    sockets: Mapping[int, str]
+    folder: Path
+    ready: int
+    parent: int
+    reach: socket.socket | None = None
+
+    @property
+    def owns(self) -> bool:
+        """Whether it owns the routers, on SQLite."""
+        return self.number == _OWNER
+
+    def started(self) -> None:
+        """Tell the parent that this worker serves."""
+        os.write(self.ready, bytes([self.number]))
+
+
+class WorkerCluster:
+    """The workers of one machine on SQLite, one of which owns all routers; see :class:`Cluster`.
+
+    Parameters
+    ----------
+    worker
+        This one.
+    forwarder
+        Passes requests on to the owner.
+    """
+
+    def __init__(self, worker: Worker, forwarder: Forwarder) -> None:
+        self._worker, self.forwarder = worker, forwarder
+        self.configured: Callable[[int], tuple[int, str]] | None = None
+        self.heard: Callable[[bytes], None] | None = None
+        self._owned: set[str] = set()
+
+    def serves(self, router: str) -> bool:
+        """See :class:`Cluster`."""
+        self._set({*self._owned, router})
+        return self._worker.owns
+
+    async def start(self, doors: RouterHost) -> None:
+        """See :class:`Cluster`."""
+        self._set({*doors.routers})
+
+    def listening(self, port: int) -> None:
+        """See :class:`Cluster`."""
+
+    def has_heirs(self) -> bool:
+        """No: the parent starts another owner in the place of the last one."""
+        return False
+
+    def bequeath(self, router: str, event: Event) -> None:
+        """Do nothing: no router is left to others."""
+
+    async def leave(self) -> None:
+        """See :class:`Cluster`."""
+
+    async def close(self) -> None:
+        """See :class:`Cluster`."""
+        await self.forwarder.close()
+
+    async def tell(self, messages: Sequence[bytes]) -> None:
+        """Do nothing: the owner counts for all."""
+
+    def _set(self, routers: set[str]) -> None:
+        self._owned = routers
+        others = [Member(number, path, near=True) for number, path in self._worker.sockets.items()]
+        self.forwarder.directory.set(dict.fromkeys(routers, _OWNER), others)
 
 
 def serve_workers(
-    workers: int, config: Config, *, run: Callable[[WorkerPost], int], announce: Callable[[int], None]
+    workers: int, config: Config, *, run: Callable[[Worker], int], announce: Callable[[int], None]
 ) -> int:
     """Serve with several workers until a signal; the exit status.
 
@@ -90,7 +187,6 @@ class _Parent:
         self._shared, self._folder, self._numbers = shared, folder, range(workers)
         self._sockets = {number: str(folder / f"{number}.sock") for number in self._numbers}
         self._listening = {number: _listen(path) for number, path in self._sockets.items()}
-        self._mail = {number: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for number in self._numbers}
         self.reach: dict[int, socket.socket] = {}
         self._ready = os.pipe()
         self._alive = os.pipe()  # the write end is the parent's alone
@@ -102,7 +198,7 @@ class _Parent:
         self.stopping: int | None = None
         self._status = 0
 
-    def run(self, run: Callable[[WorkerPost], int], announce: Callable[[int], None]) -> int:
+    def run(self, run: Callable[[Worker], int], announce: Callable[[int], None]) -> int:
         """Look after workers until a signal."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEEDED)
         self._due = dict.fromkeys(self._numbers, 0.0)
@@ -112,7 +208,7 @@ class _Parent:
             for number in [each for each, due in self._due.items() if due <= now]:
                 if self._start(number):
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                    return run(self._post(number))
+                    return run(self._worker(number))
             heard = signal.sigtimedwait(_HEEDED, min([_LOOK_S, *(max(0.0, due - now) for due in self._due.values())]))
             if heard is not None and heard.si_signo != signal.SIGCHLD:
                 self._pass_on(heard.si_signo)
@@ -135,14 +231,12 @@ class _Parent:
         self._running[process] = number, time.monotonic()
         return False
 
-    def _post(self, number: int) -> WorkerPost:
-        outboxes = {each: pair[1] for each, pair in self._mail.items() if each != number}
-        return WorkerPost(
+    def _worker(self, number: int) -> Worker:
+        return Worker(
             number,
             self._shared,
             listening=self._listening[number],
             sockets=self._sockets,
-            mail=ConnectionMail(self._mail[number][0], outboxes),
             folder=self._folder,
             ready=self._ready[1],
             parent=self._alive[0],

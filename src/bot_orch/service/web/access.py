@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bot_orch.service.neighbours import PASSED
+from bot_orch.service.cluster.forwarding import PASSED
 from bot_orch.service.operations.access import AccessLog
 
 __all__ = ["ARRIVED", "CALLER", "REQUEST", "logged"]

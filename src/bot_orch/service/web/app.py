@@ -19,7 +19,7 @@ try:
 except ImportError as _error:  # pragma: no cover
     raise MissingExtraError("the service", "service") from _error
 
-from bot_orch.service.neighbours import PASSED, WHOLE_PATH
+from bot_orch.service.cluster.forwarding import PASSED, WHOLE_PATH
 from bot_orch.service.problems import Problem, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST, logged

@@ -14,8 +14,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
 from bot_orch.log.ids import inside, outside
+from bot_orch.service.cluster.forwarding import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
 from bot_orch.service.config import LimitsConfig
-from bot_orch.service.neighbours import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
 from bot_orch.service.operations.tags import TAGS, with_tags
 from bot_orch.service.operations.tracing import CURRENT, RoundTrace
 from bot_orch.service.operations.usage import LimitKey
@@ -216,9 +216,9 @@ class Endpoint:
                 request = scope[REQUEST] = await self._read(Exchange(scope, receive, send), size)
             except Elsewhere as other:
                 passed = scope[PASSED] = True
-                if other.router and self._runtime.neighbours is not None:
+                if other.router and self._runtime.forwarder is not None:
                     exchange = Exchange(scope, receive, send, raw=other.raw)
-                    await self._runtime.neighbours.pass_on(other.router, exchange)
+                    await self._runtime.forwarder.pass_on(other.router, exchange)
                 return
             request.runtime.serving += 1
             answer = await (self._watched(request, receive) if self._watch else self._handler(request))
@@ -264,7 +264,7 @@ class Endpoint:
         if caller.tenant and not self._tenants:
             raise Problem(403, "service_wide", "this is about the whole service; use a token without a tenant")
         runtime, prefix = self._runtime, self._prefix
-        passed_on = "" if runtime.neighbours is None else headers.get(ROUTER_HEADER, b"").decode("latin-1")
+        passed_on = "" if runtime.forwarder is None else headers.get(ROUTER_HEADER, b"").decode("latin-1")
         if passed_on not in ("", ANY):
             runtime, prefix = self._passed_on(passed_on), f"{ROUTER_PATH}{passed_on}"
         if runtime.peers and self._scope is not None:
@@ -330,7 +330,7 @@ class Endpoint:
         """The router for something that none here knows: another process may, else it is the one asked."""
         if passed_on:
             raise moved(runtime.config.name, here=here)
-        if runtime.neighbours is not None and await runtime.neighbours.offer(exchange, wanted - here):
+        if runtime.forwarder is not None and await runtime.forwarder.offer(exchange, wanted - here):
             raise Elsewhere
         return runtime
 

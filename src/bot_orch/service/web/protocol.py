@@ -22,10 +22,7 @@ from bot_orch.service.problems import Problem, problem_reply
 from bot_orch.service.web.access import ARRIVED
 from bot_orch.service.web.connections import Connections, most_connections
 
-__all__ = ["CONNECTION", "LimitedProtocol", "limited"]
-
-CONNECTION = "bot_orch.connection"
-"""Key of an ASGI scope: the connection on which a request came, if it can be handed over to another process."""
+__all__ = ["LimitedProtocol", "limited"]
 
 _REST = 64  # bytes of a request line without the path
 _LINGER_S = 1.0  # closing a socket with unread bytes resets the connection and loses the answer
@@ -34,13 +31,10 @@ _AT_ONCE_S = 0.002
 _AHEAD = 16  # requests sent before the answer to the first
 
 
-def limited(limits: LimitsConfig, *, mobile: bool = False) -> type[LimitedProtocol]:
-    """The protocol with these limits, for ``uvicorn.Config(http=...)``.
-
-    ``mobile`` connections may be handed over to another process.
-    """
+def limited(limits: LimitsConfig) -> type[LimitedProtocol]:
+    """The protocol with these limits, for ``uvicorn.Config(http=...)``."""
     book = Connections(most_connections(limits.connections))
-    return type("Limited", (LimitedProtocol,), {"limits": limits, "book": book, "mobile": mobile})
+    return type("Limited", (LimitedProtocol,), {"limits": limits, "book": book})
 
 
 class _Flow(FlowControl):
@@ -58,7 +52,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     limits = LimitsConfig()
     book = Connections(LimitsConfig().connections)
-    mobile = False
     flow: _Flow
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -70,7 +63,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._backlog = bytearray()
         self._due: Handle | None = None  # when a request is due
         self._unread: Handle | None = None  # when the client must have read
-        self.moves = self.requests = 0  # between processes; since the last one
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Take the connection in, or refuse it if all others are at work."""
@@ -96,29 +88,6 @@ class LimitedProtocol(HttpToolsProtocol):
         """Close a connection that waits, for another one."""
         self._met()
         self.transport.abort() if self.transport.get_write_buffer_size() else self.transport.close()
-
-    def may_leave(self) -> bool:
-        """Whether the connection holds one whole request and nothing else, in either direction."""
-        return not (
-            self.cycle is None
-            or self.cycle.more_body
-            or self.cycle.response_started
-            or self.pipeline
-            or self._backlog
-            or self._in_head
-            or self._refusal is not None
-            or self.transport.is_closing()
-            or self.transport.get_write_buffer_size()
-        )
-
-    def descriptor(self) -> int:
-        """The descriptor of the socket."""
-        return int(self.transport.get_extra_info("socket").fileno())
-
-    def leave(self) -> None:
-        """Let the connection go without an answer: another process has it."""
-        self.cycle.disconnected = True
-        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Parse in slices; refuse a client that sends more header bytes than allowed."""
@@ -161,9 +130,6 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Note the end of the headers."""
         self._in_head, self._progress = False, True
-        self.requests += 1
-        if self.mobile:
-            self.scope[CONNECTION] = self  # type: ignore[literal-required]
         self._met()
         self.book.works(self)
         super().on_headers_complete()

@@ -76,7 +76,7 @@ async def of_request(
     if not known_as and isinstance(completion_id, str):
         for each in _loaded(runtime, caller):
             known_as = known_as or await decision_of_completion(each, completion_id, caller.tenant)
-    if not known_as and isinstance(completion_id, str) and runtime.neighbours is not None:
+    if not known_as and isinstance(completion_id, str) and runtime.forwarder is not None:
         return None
     if isinstance(known_as, str) and is_id(outside(known_as)):
         return await _owner(runtime, known_as, caller)
