@@ -176,7 +176,7 @@ def test_sighup_and_the_command_change_judges(files):
         served.send_signal(signal.SIGHUP)
         until(lambda: kinds() == ["thumbs"])
         write(json.dumps([{"name": "p", "kind": "program", "settings": {"command": PROGRAM}}]), port=port)
-        command = [sys.executable, "-c", program, "reload", str(path)]
+        command = [sys.executable, "-c", program, "apply", str(path)]
         said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
         assert "judges" in said and kinds() == ["program"]
     finally:

@@ -193,11 +193,11 @@ def test_the_command_and_the_signal(files, capsys):
         messages = [each["message"].partition(";")[0] for each in said]
         assert messages == ["loaded the log", "started", "reloaded", "reload refused"]
         assert "kind: 'nothing' is not known" in said[3]["detail"]
-        assert main(["reload", str(files.path)]) == 2
-        assert "refused, the old configuration goes on: config.agents.x.kind" in capsys.readouterr().err
+        assert main(["apply", str(files.path)]) == 2
+        assert "config.agents.x.kind: 'nothing' is not known" in capsys.readouterr().err
         files.write(OTHER, port=port)
-        assert main(["reload", str(files.path)]) == 0
-        assert capsys.readouterr().out == "changed: agents, log_level\n"
+        assert main(["apply", str(files.path)]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == "changed: agents, log_level"
         assert [each["id"] for each in call(port, "GET", "/v1/agents")[1]] == ["other"]
     finally:
         process.terminate()
@@ -210,12 +210,12 @@ def test_the_command_names_the_token_it_needs(files, capsys, monkeypatch):
     digest = sha256(token.encode()).hexdigest()
     files.write(tokens=f"{{name: ops, scopes: [admin], sha256: {digest}}}")
     service = files.start()
-    words = ["reload", str(files.path), "--url", f"http://127.0.0.1:{service.port}"]
+    words = ["apply", str(files.path), "--url", f"http://127.0.0.1:{service.port}"]
     for value, said in ((None, "is not set"), ("x" * 20, "is not a token with the scope admin")):
         monkeypatch.delenv("BOT_ORCH_TOKEN", raising=False)
         if value is not None:
             monkeypatch.setenv("BOT_ORCH_TOKEN", value)
         assert main(words) == 2
-        assert capsys.readouterr().err.startswith(f"bot-orch: BOT_ORCH_TOKEN: {said}; ")
+        assert capsys.readouterr().err.endswith(f"BOT_ORCH_TOKEN {said}; set it to one\n")
     monkeypatch.setenv("BOT_ORCH_TOKEN", token)
     assert main(words) == 0

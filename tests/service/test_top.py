@@ -10,7 +10,7 @@ import time
 import pytest
 from service_running import BASE, PATIENCE_S, until
 
-from bot_orch.cli import frames, main
+from bot_orch.cli import main, top
 
 TOKENS = """
 tokens:
@@ -112,8 +112,6 @@ def test_in_a_terminal_it_redraws_until_ctrl_c(service):
 
 def test_a_service_that_goes_away_and_comes_back_is_shown(start, monkeypatch, capsys):
     """The last frame stays, with the reason below it."""
-    from bot_orch.cli import top
-
     service = start()
     frames_left = iter([None, None])
 
@@ -130,7 +128,7 @@ def test_a_service_that_goes_away_and_comes_back_is_shown(start, monkeypatch, ca
 
 def test_a_frame_fits_the_terminal_and_has_no_control_characters():
     agent = {"id": "a\x1b[2J", "circuit": "closed", "available": False, "in_flight": 0, "concurrency": 8}
-    glance = frames.Glance(
+    glance = top.Glance(
         "http://x",
         "1h",
         agents=[agent],
@@ -138,11 +136,11 @@ def test_a_frame_fits_the_terminal_and_has_no_control_characters():
         objective={"spent_last_day_usd": 0},
         alarms=[{"t": 0.0, "agent": "b"}],
     )
-    lines = frames.draw(glance, 60)
+    lines = top.draw(glance, 60)
     assert max(map(len, lines)) <= 60 and not any("\x1b" in line for line in lines)
-    assert not any(line.endswith("~") for line in frames.draw(glance, 80)), "all columns fit 80 characters"
+    assert not any(line.endswith("~") for line in top.draw(glance, 80)), "all columns fit 80 characters"
     assert any("drift: the outputs of b changed" in line for line in lines)
-    assert any("\x1b[31m" in line for line in frames.draw(glance, 60, color=True))
+    assert any("\x1b[31m" in line for line in top.draw(glance, 60, color=True))
 
 
 def test_a_low_terminal_keeps_the_head_and_the_alarms():

@@ -132,7 +132,7 @@ def test_without_the_extra_it_is_named(words):
 
 def test_a_reader_that_leaves_is_no_error():
     with subprocess.Popen(
-        [sys.executable, "-m", "bot_orch", "calibrate", "--table"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "bot_orch", "validate", "--schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         process.stdout.close()
         assert process.wait(60) == 141

@@ -201,9 +201,9 @@ def test_json_needs_no_yaml(tmp_path, monkeypatch):
 def test_the_example_and_the_one_in_the_help_are_valid(tmp_path, capsys):
     assert main(["sweep", str(EXAMPLE), "--dry-run"]) == 0
     assert capsys.readouterr().out == "first-sweep: 39 cells, 39 units, 137,280 rounds\n"
-    from bot_orch.cli.sweep import _EXAMPLE
+    from bot_orch.cli.sweep import EXAMPLES
 
-    text = _EXAMPLE.split("example of a file:\n")[1].split("\n\nexamples:")[0]
+    text = EXAMPLES.split("example of a file:\n")[1].split("\n\nexamples:")[0]
     assert len(read_sweep(write(tmp_path, text)).entrants) == 3
 
 

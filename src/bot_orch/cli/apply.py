@@ -1,4 +1,4 @@
-"""``bot-orch apply``: change the configuration of all processes of a service."""
+"""``bot-orch apply``: change the configuration of a running service."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from bot_orch.cli._service import ServiceAddress, ServiceDownError
 from bot_orch.errors import InvalidInputError
 
-_DESCRIPTION = """\
-Make FILE the configuration of all processes of a service on PostgreSQL, without a restart. It is checked here and
-stored as the next version. Each process puts it into effect in the routers that it owns; one that cannot (a variable is
-not set there) goes on with its version, and the command says why. Variables such as ${KEY} are stored as written; each
-process replaces them from its own environment. Settings of one process alone (listen, database, access_log, log_level,
-traces, snapshots.folder, cluster.address and cluster.port) stay its own.
+DESCRIPTION = """\
+Put FILE into effect without a restart. It is checked first; a file with a mistake changes nothing. Agents, prices,
+rules, routers, tokens and log_level change between two requests, and none in flight is dropped. Settings that need a
+restart (database, listen, queue, limits) are named. SIGHUP does the same.
 
-On SQLite there is one process: apply is bot-orch reload if the service runs, and a check of FILE if it does not."""
-_EXAMPLE = """\
+On PostgreSQL the file becomes the next version for all processes. Each puts it into effect in the routers that it owns;
+one that cannot (a variable is not set there) goes on with its version, and the command says why. Variables such as
+${KEY} are stored as written; each process replaces them from its own environment. Settings of one process alone
+(listen, database, access_log, log_level, traces, snapshots.folder, cluster.address, cluster.port) stay its own.
+
+On SQLite the running service reads the file that it was started with again. The token, with the scope admin, is in
+BOT_ORCH_TOKEN. If no service runs, the file is only checked."""
+EXAMPLES = """\
 examples:
   bot-orch apply bot-orch.yaml --dry-run
   bot-orch apply bot-orch.yaml
+  bot-orch apply bot-orch.yaml --url http://127.0.0.1:9000
   bot-orch apply bot-orch.yaml --list
   bot-orch apply bot-orch.yaml --rollback
   bot-orch apply bot-orch.yaml --rollback 3"""
@@ -27,15 +33,8 @@ _PREVIOUS = -1
 _LOOK_S, _PATIENCE_S = 0.1, 5.0
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "apply",
-        help="change the configuration of all processes",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("config", type=Path, metavar="FILE", help="configuration; it names the database, too")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="say what would change, and write nothing")
@@ -49,7 +48,6 @@ def add(commands: Any) -> None:
     )
     what.add_argument("--list", action="store_true", help="list versions and processes")
     parser.add_argument("--url", help="on SQLite: where the service listens (default: as FILE says)")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -142,7 +140,7 @@ def _list(store: Any, lease_s: float) -> int:
 
 
 def _on_sqlite(arguments: argparse.Namespace) -> int:
-    from bot_orch.cli import reload, validate
+    from bot_orch.cli import validate
 
     if arguments.rollback is not None or arguments.list:
         option = "--list" if arguments.list else "--rollback"
@@ -152,7 +150,24 @@ def _on_sqlite(arguments: argparse.Namespace) -> int:
     if status or arguments.dry_run:
         return status
     try:
-        return reload.run(arguments)
-    except reload.ServiceAwayError:
+        _reload(arguments)
+    except ServiceDownError:
         print("no service runs there; the file takes effect when it starts")  # noqa: T201
-        return status
+    return 0
+
+
+def _reload(arguments: argparse.Namespace) -> None:
+    """Let the service read its file again, and say what changed."""
+    from bot_orch.service.config import load_config
+
+    listen = load_config(arguments.config).listen
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen.host, listen.host)  # noqa: S104  to reach it, not to listen
+    service = ServiceAddress(arguments.url or f"http://{host}:{listen.port}", option="--url", timeout_s=60.0)
+    found = service.document("/v1/admin/reload", {}, method="POST")
+    try:
+        changed, after_restart = list(found["changed"]), list(found["after_restart"])
+    except (KeyError, TypeError):
+        raise service.unexpected() from None
+    print(f"changed: {', '.join(changed) or 'nothing'}")  # noqa: T201
+    if after_restart:
+        print(f"needs a restart: {', '.join(after_restart)}")  # noqa: T201

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from bot_orch.cli.progress import ProgressBar
+from bot_orch.cli._terminal import ProgressBar
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Move the oldest events of a log to Parquet files in a folder. The log keeps the state after them and the names that
 they have used (idempotency keys, feedback ids), and goes on from there; replay, evaluate, export and spend read
 archive and log as one. Files are written, read back and on disk before anything is removed; a run that was killed is
@@ -16,28 +15,20 @@ completed by the next one. Whole blocks of 4096 events are moved, never those of
 
 Stop the service first if the log is a file; in PostgreSQL it goes on. A service archives by itself with the
 setting 'retention'. Needs the extra 'parquet'."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch archive bot-orch.sqlite /srv/archive/default --older-than 30d
   bot-orch archive bot-orch.sqlite /srv/archive/default --older-than 30d --copy-only
   bot-orch archive 'postgresql://user@host/name?stream=support' /srv/archive/support --older-than 12w"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "archive",
-        help="move old events of a log to Parquet files",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of this log alone; made if missing")
     parser.add_argument("--older-than", required=True, metavar="AGE", help="events of this age: 30d, 12h, 2w")
     parser.add_argument("--copy-only", action="store_true", help="write the files and leave the log as it is")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``bot-orch arena``: benchmark policies, including those of other libraries, on matrices of real outcomes."""
+"""``bot-orch arena``: benchmark policies on matrices of real outcomes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import math
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
-from bot_orch.cli.progress import ProgressBar
-from bot_orch.cli.running import add_run_options, check_counts
+from bot_orch.cli._options import add_run_options, check_counts
+from bot_orch.cli._terminal import ProgressBar
 from bot_orch.errors import InvalidInputError, install_command
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Replay matrices of real outcomes with bandit feedback: a policy sees a task's features, chooses an agent, and sees only
 that agent's outcome. Prints a verdict: the best policy against what you do now (--baseline), reward and dollars with
 intervals, and from which round on it pays. Writes DIR/verdict.json, DIR/arena.csv and DIR/index.html, a self-contained
@@ -27,7 +26,7 @@ PATH is a table (.csv, .tsv, .parquet), an .npz file, an ASlib scenario folder, 
 Rewards are in [0, 1] or true and false; an empty cell means that the agent cannot take the task. What was read as what,
 and every column that was not read, is said on stderr. Without PATH: the paths in BOT_ORCH_DATA, separated as in PATH.
 docs/evidence/arena.md has the names that columns may have and the arrays of .npz files."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch arena examples/evaluations.csv --baseline large --out out/mine
   bot-orch arena evaluations.csv --policies auto --cost-weight 20 --out out/weighed
@@ -39,15 +38,8 @@ examples:
   bot-orch arena data/ --policies ours peers --order both --jobs 2 --out out/arena"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "arena",
-        help="benchmark policies on matrices of real outcomes",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="matrices (default: the data folder)")
     parser.add_argument("--policies", nargs="+", metavar="NAME", help="names, or ours, peers, all (default: ours)")
     parser.add_argument("--seeds", type=int, default=20, metavar="N", help="number of seeds (default: 20)")
@@ -90,7 +82,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--shares", action="store_true", help="add share:<agent> rows")
     add_run_options(parser, "out/arena")
     parser.add_argument("--list-policies", action="store_true", help="list the policies and exit")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,15 +1,14 @@
-"""``bot-orch demo``: the service with simulated agents and simulated traffic."""
+"""``bot-orch demo``: serve simulated agents under simulated traffic."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from pathlib import Path
-from typing import Any
 
 from bot_orch.errors import InvalidInputError
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Serve on this machine with simulated agents (one degrades over time, one games its judge, one crashes), a queue for
 people, and simulated traffic; learning is visible within a minute. Prints the addresses of the dashboard and of the
 queue, then each agent's share of the tasks, second by second.
@@ -17,17 +16,11 @@ queue, then each agent's share of the tasks, second by second.
 With --scenario NAME, one message instead: prices (traffic follows the cheaper of two equal agents), text (the prompt
 decides), outage (no request fails), budget (a limit on dollars is kept), canary (a new agent's share is capped), gaming
 (audits find a cheat that its judge prefers). It ends with a line that says what moved and why."""
+EXAMPLES = "examples: bot-orch demo --seconds 60; bot-orch demo --scenario prices --quick"
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "demo",
-        help="serve simulated agents under simulated traffic",
-        description=_DESCRIPTION,
-        epilog="examples: bot-orch demo --seconds 60; bot-orch demo --scenario prices --quick",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stop after S seconds (default: never)")
     parser.add_argument("--rate", type=float, default=20.0, metavar="R", help="tasks per second (default: 20)")
     parser.add_argument("--port", type=int, default=8080, metavar="N", help="default: 8080")
@@ -36,7 +29,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--rounds", type=int, metavar="N", help="requests per phase of a scenario")
     parser.add_argument("--quick", action="store_true", help="a scenario as fast as its requests are answered")
     parser.add_argument("--quiet", action="store_true", help="print only the addresses")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

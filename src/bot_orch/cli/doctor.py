@@ -1,40 +1,31 @@
-"""``bot-orch doctor``: check everything that a service depends on."""
+"""``bot-orch doctor``: check endpoints, keys, clock, disk, database and port."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from bot_orch.errors import InvalidInputError
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Check a configuration file and what it names: keys in the environment, endpoints (reachable, key accepted, model known,
 time), a weight of dollars that moves nothing, the clock against those of endpoints and database, free space and the
 time of a write, the database and its lock, the port, and whatever else would keep serve from starting. Nothing is
 changed, and it is safe beside a running service. Every line is ok, a warning or failed, with the remedy. Exit status 1
 if something has failed."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch doctor
   bot-orch doctor bot-orch.yaml --json"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "doctor",
-        help="check endpoints, keys, clock, disk, database and port",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("config", type=Path, nargs="?", default=Path("bot-orch.yaml"), metavar="FILE")
     parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds per endpoint (default: 10)")
     parser.add_argument("--host", help="as for serve: overrides the host in FILE")
     parser.add_argument("--port", type=int, metavar="N", help="as for serve: overrides the port in FILE")
     parser.add_argument("--json", action="store_true", help="print a JSON document")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

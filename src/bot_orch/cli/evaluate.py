@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bot_orch.cli.archived import add_archive
-from bot_orch.cli.progress import ProgressBar
+from bot_orch.cli._archived import add_archive
+from bot_orch.cli._terminal import ProgressBar
 from bot_orch.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bot_orch.evaluation.shadow import Lambda
     from bot_orch.log.log import Log
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Off-policy evaluation: estimate the mean reward of other policies from a log, by IPS, SNIPS, DM and DR with confidence
 intervals. If the log has too little support, the estimate is refused with the reason, and the exit status is 1.
 
@@ -23,7 +23,7 @@ With --lambdas, evaluate each policy with every lambda on the same log, compare 
 row, and recommend one: the configured lambda unless another is significantly better. A policy learns from the first
 outcome of a decision, as in production, and is scored with the last reward, so revised rewards for a sample of
 decisions (sent as feedback again) show which lambda resists a judge that is being gamed."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch evaluate bot-orch.sqlite --policy uniform ucb1
   bot-orch evaluate bot-orch.sqlite --policy logged        (means of what was logged; needs no propensities)
@@ -32,15 +32,8 @@ examples:
   bot-orch evaluate bot-orch.sqlite --policy auto --lambdas 0 1 auto --audited"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "evaluate",
-        help="off-policy evaluation of policies and lambdas on a log",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
     parser.add_argument(
         "--policy", nargs="+", required=True, metavar="P", help="a policy, agent:NAME, uniform, or logged"
@@ -55,7 +48,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--paths", type=int, default=4, metavar="N", help="replays of the log per policy (default: 4)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     add_archive(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

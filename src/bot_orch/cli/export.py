@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from bot_orch.cli.archived import add_archive
+from bot_orch.cli._archived import add_archive
 
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch export bot-orch.sqlite decisions.csv
   bot-orch export bot-orch.sqlite events.jsonl --events
   bot-orch export bot-orch.sqlite acme.csv --tenant acme"""
+DESCRIPTION = "Write one line per decision (or per event) to a file; its suffix determines the format."
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "export",
-        help="write a log as CSV, JSON Lines or Parquet",
-        description="Write one line per decision (or per event) to a file; its suffix determines the format.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
     parser.add_argument("out", type=Path, metavar="FILE", help=".csv, .jsonl or .parquet")
     parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="overrides the suffix of FILE")
@@ -31,7 +24,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--tenant", metavar="NAME", help="only what is this tenant's, with the ids that it knows")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     add_archive(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

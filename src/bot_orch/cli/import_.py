@@ -1,10 +1,10 @@
-"""``bot-orch import``: read the log of another router into a log that ``evaluate`` reads."""
+"""``bot-orch import``: read the log of another router."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bot_orch.errors import InvalidInputError, ResultsExistError
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from bot_orch.evaluation.importing.writing import Imported
 
 _SOURCES = ("csv", "jsonl", "litellm", "langfuse", "vw", "events")
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Read decisions and outcomes that another router logged into a log that 'bot-orch evaluate', 'bot-orch export' and a warm
 start read. Columns and fields: docs/how-to/import.md. Without propensities, 'bot-orch evaluate --policy logged' gives
 means of what was logged; other policies are refused, unless agents were drawn at random (--assume-uniform)."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch import --from csv calls.csv --out old.sqlite --map agent=model reward=thumbs_up
   bot-orch import --from litellm spend.jsonl --out old.sqlite --reward success
@@ -24,15 +24,8 @@ examples:
   bot-orch import --from events events.jsonl --out copy.sqlite"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "import",
-        help="read the log of another router",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("file", type=Path, metavar="FILE", help="what the other router wrote")
     parser.add_argument("--from", dest="source", choices=_SOURCES, required=True, help="what wrote FILE")
     parser.add_argument("--out", dest="log", type=Path, required=True, metavar="LOG", help="a new log")
@@ -43,7 +36,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--range", nargs=2, type=float, default=[0.0, 1.0], metavar=("LOW", "HIGH"), help="of rewards")
     parser.add_argument("--agents", nargs="+", default=[], metavar="NAME", help="names of actions 1, 2, ... (vw)")
     parser.add_argument("--assume-uniform", action="store_true", help="rows without a propensity were drawn uniformly")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,31 +1,23 @@
-"""``bot-orch init``: write a commented example configuration."""
+"""``bot-orch init``: write a commented configuration file."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from bot_orch.errors import ResultsExistError
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Write a commented, runnable configuration with simulated agents to replace by your own, and beside it its JSON Schema
 (bot-orch.schema.json), with which editors complete and check it."""
+EXAMPLES = "example: bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml"
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "init",
-        help="write a commented configuration file",
-        description=_DESCRIPTION,
-        epilog="example: bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("config", type=Path, nargs="?", default=Path("bot-orch.yaml"), metavar="FILE")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,8 +17,6 @@ from bot_orch.errors import BotOrchError, MissingExtraError
 
 __all__ = ["build_parser", "main", "run_and_exit"]
 
-_NOT_COMMANDS = {"archived", "asking", "frames", "main", "progress", "running"}
-
 
 class _PrintCompletion(argparse.Action):
     """Print the completion script of a shell, and exit."""
@@ -33,7 +31,7 @@ class _PrintCompletion(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with every command: each module here has ``add(subparsers)``."""
+    """Build the parser; a command is a module here with DESCRIPTION, EXAMPLES, ``options(parser)`` and ``run``."""
     parser = argparse.ArgumentParser(
         prog="bot-orch",
         description="Routes each task to one of several agents and learns from the outcomes.",
@@ -48,10 +46,24 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     package = importlib.import_module("bot_orch.cli")
-    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-        if module not in _NOT_COMMANDS:
-            importlib.import_module(f"bot_orch.cli.{module}").add(commands)
+    for name in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+        if not name.startswith("_") and name != "main":
+            _add_command(commands, name.rstrip("_"), importlib.import_module(f"bot_orch.cli.{name}"))
     return parser
+
+
+def _add_command(commands: Any, name: str, module: Any) -> None:
+    """Register a command; the first line of the module's docstring is its line in the list of commands."""
+    summary = module.__doc__.partition("``: ")[2].partition("\n")[0].removesuffix(".")
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=module.DESCRIPTION,
+        epilog=module.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.options(parser)
+    parser.set_defaults(run=module.run)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""``bot-orch mcp``: a server of the Model Context Protocol on stdio, over a log or a running service."""
+"""``bot-orch mcp``: serve tools to a model, over MCP on stdio."""
 
 from __future__ import annotations
 
@@ -6,37 +6,29 @@ import argparse
 import inspect
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bot_orch.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from bot_orch.router import Router
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Serve the tools decide, observe, explain and agents on standard input and output (Model Context Protocol), over the log
 of a router (one process at a time) or over a running service. The token of a service is read from BOT_ORCH_TOKEN."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch mcp --log router.sqlite --agents small large
   bot-orch mcp --url http://127.0.0.1:8080 --router support"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "mcp",
-        help="serve tools to a model, over MCP on stdio",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--log", type=Path, metavar="LOG", help="the file of a router; new with --agents")
     where.add_argument("--url", metavar="URL", help="a running service")
     parser.add_argument("--agents", nargs="+", metavar="NAME", help="of a new log; default: those of the log")
     parser.add_argument("--router", metavar="NAME", help="a router of the service")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,36 +1,27 @@
-"""``bot-orch migrate``: copy a log from SQLite to PostgreSQL and verify the copy."""
+"""``bot-orch migrate``: move a log from SQLite to PostgreSQL."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from bot_orch.cli.progress import ProgressBar
+from bot_orch.cli._terminal import ProgressBar
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Copy a log with its order, times and keys from SQLite to PostgreSQL, then derive every decision again from the copy and
 compare its state with that of the original. Stop the service first. An interrupted copy resumes where it stopped; a
 database with another log is refused. Exit status 1 if the states differ."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch migrate bot-orch.sqlite postgresql://bot@db.example/orch
   bot-orch migrate bot-orch.sqlite "$DATABASE_URL" --close"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "migrate",
-        help="move a log from SQLite to PostgreSQL",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("source", metavar="FROM", help="the SQLite file")
     parser.add_argument("target", metavar="TO", help="postgresql://user@host:5432/database; the schema is created")
     parser.add_argument("--close", action="store_true", help="compare with nine digits, for a log from another machine")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Remove the texts that a log holds: inputs and outputs of ended rounds (/v1/tasks), and what people read and wrote in the
 queue. Decisions, outcomes, times and numbers stay: replay and evaluate give the same results. Texts of rounds that have
 not ended stay, because a restart needs them. Stop the service first; a log in use is refused."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch purge bot-orch.sqlite --older-than 30d
   bot-orch purge bot-orch.sqlite --older-than 30d --archive /srv/archive
@@ -18,22 +17,14 @@ examples:
   bot-orch purge postgresql://user@host/name --older-than 30d"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "purge",
-        help="remove stored texts from a log",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a SQLite file or a PostgreSQL URL")
     parser.add_argument("--older-than", metavar="AGE", help="only texts of this age: 30d, 12h, 2w")
     parser.add_argument(
         "--task", metavar="ID", help="only texts of this task: its id, its decision's, or your own name"
     )
     parser.add_argument("--archive", type=Path, metavar="DIR", help="first write the texts to a new file in DIR")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,23 +1,21 @@
-"""``bot-orch queue``: answer escalated tasks from a terminal."""
+"""``bot-orch queue``: answer escalated tasks."""
 
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
-import os
 import sys
-import urllib.error
-import urllib.request
 from typing import Any
 from urllib.parse import quote
 
-from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.cli._service import DEFAULT_URL, ServiceAddress
+from bot_orch.cli._terminal import plain
+from bot_orch.errors import InvalidInputError
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 List, claim and answer tasks that wait for a person. A claim is a lease: when it expires the task returns to the queue.
 The token is read from BOT_ORCH_TOKEN (scope queue); a service without tokens needs none."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch queue list
   bot-orch queue claim                      the most urgent
@@ -26,23 +24,11 @@ examples:
   bot-orch queue answer TICKET --edit 1 "42, to be precise"
   bot-orch queue answer TICKET --reject "not enough to go on"
   bot-orch queue release TICKET"""
-_TIMEOUT_S = 30.0
 
 
-class QueueCommandError(BotOrchError):
-    """The service rejected the request or cannot be reached."""
-
-
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "queue",
-        help="answer escalated tasks",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--url", default=os.environ.get("BOT_ORCH_URL", "http://127.0.0.1:8080"), help="of the service")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--url", default=DEFAULT_URL, help="of the service")
     parser.add_argument("--json", action="store_true", help="print what the service answers")
     also = argparse.ArgumentParser(add_help=False)  # the same options, accepted after the action too
     also.add_argument("--url", default=argparse.SUPPRESS, help="of the service")
@@ -66,7 +52,6 @@ def add(commands: Any) -> None:
     way.add_argument("--accept", metavar="N", help="answer with draft N, from 1")
     way.add_argument("--edit", nargs="+", metavar=("N", "TEXT"), help="TEXT is draft N, edited")
     way.add_argument("--reject", metavar="REASON", help="reject the task: nobody should answer it")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -109,35 +94,11 @@ def _text(words: str) -> str:
 
 
 def _ask(arguments: argparse.Namespace, method: str, path: str, body: Any = None) -> Any:
-    if not arguments.url.startswith(("http://", "https://")):
-        raise InvalidInputError("--url", f"is {arguments.url}", "start it with http:// or https://")
-    headers = {"content-type": "application/json"}
-    if token := os.environ.get("BOT_ORCH_TOKEN"):
-        headers["authorization"] = f"Bearer {token}"
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(arguments.url.rstrip("/") + path, data, headers, method=method)  # noqa: S310
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310  checked above
-            found = json.load(response)
-    except urllib.error.HTTPError as error:
-        raise QueueCommandError(_message(error)) from None
-    except http.client.InvalidURL as error:
-        raise InvalidInputError("--url", f"is {arguments.url}", str(error)) from None
-    except (http.client.HTTPException, ValueError):
-        raise QueueCommandError(f"{arguments.url}: does not answer as bot-orch does; check --url") from None
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        raise QueueCommandError(f"{arguments.url}: {reason}; is the service running?") from None
+    service = ServiceAddress(arguments.url, option="--url", scope="queue")
+    found = service.document(path, body, method=method)
     if not isinstance(found, dict) or "now_us" not in found:
-        raise QueueCommandError(f"{arguments.url}: does not answer as bot-orch does; check --url")
+        raise service.unexpected()
     return found
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.load(error)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"status {error.code}"
 
 
 def _table(found: Any) -> str:
@@ -146,27 +107,22 @@ def _table(found: Any) -> str:
         held = "" if not ticket["holder"] else " (yours)" if ticket["mine"] else f" ({ticket['holder']})"
         left_s = max(0, (ticket["deadline_us"] - found["now_us"]) // 1_000_000)
         text = " ".join(ticket["text"].split())
-        rows.append(f"{ticket['id']}  {ticket['status']}{held:<10}  {left_s:>6} s left  {_plain(text)[:60]}")
+        rows.append(f"{ticket['id']}  {ticket['status']}{held:<10}  {left_s:>6} s left  {plain(text)[:60]}")
     return "\n".join(rows) or "nothing waits for a person"
 
 
 def _full(ticket: Any) -> str:
-    lines = [f"ticket {ticket['id']}: {ticket['status']}", "", _plain(ticket["text"]), ""]
+    lines = [f"ticket {ticket['id']}: {ticket['status']}", "", plain(ticket["text"]), ""]
     for number, draft in enumerate(ticket["drafts"] or (), 1):
-        lines += [f"draft {number} by {_plain(draft['agent'])}: {_plain(draft['text'])}"]
+        lines += [f"draft {number} by {plain(draft['agent'])}: {plain(draft['text'])}"]
     if ticket["drafts"] is None:
         lines += ["drafts are hidden (blind mode)"]
     if ticket["lease_until_us"] is not None and ticket["mine"]:
         lines += [f"yours for {max(0, ticket['lease_until_us'] - ticket['now_us']) // 1_000_000} s"]
     if ticket["given"] is not None:
         given = ticket["given"]
-        lines += [f"{given['action']} by {given['by']}: {_plain(given['text'] or given['reason'])}"]
+        lines += [f"{given['action']} by {given['by']}: {plain(given['text'] or given['reason'])}"]
     return "\n".join(lines)
-
-
-def _plain(text: str) -> str:
-    """Untrusted text with terminal control characters replaced."""
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
 
 
 def _print(text: str) -> None:

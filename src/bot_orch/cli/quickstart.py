@@ -1,4 +1,4 @@
-"""``bot-orch quickstart``: from nothing to a gateway that learns."""
+"""``bot-orch quickstart``: configure, serve and try a gateway for the endpoints of this environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from bot_orch.errors import InvalidInputError, ResultsExistError
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Look for endpoints in the environment, write a configuration for them, check it, serve it, send three chats, say which
 agent answered with which propensity, and open the dashboard. It serves until Ctrl-C.
 
@@ -19,22 +19,15 @@ Asks three questions: which endpoints, what teaches the router, which port. Opti
 Looks at OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL; ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_MODEL;
 AZURE_OPENAI_API_KEY, AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT; OLLAMA_HOST and OLLAMA_MODEL, or an Ollama on
 this machine. Without any of them the agents are simulated. The file names variables; keys are never written."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch quickstart
   bot-orch quickstart --yes --endpoint local=http://127.0.0.1:8000/v1 --endpoint big=https://host/v1,big-1,BIG_KEY
   bot-orch quickstart --simulated --yes --once"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "quickstart",
-        help="configure, serve and try a gateway for the endpoints of this environment",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("config", type=Path, nargs="?", default=Path("bot-orch.yaml"), metavar="FILE")
     parser.add_argument(
         "--endpoint", action="append", default=[], metavar="NAME=URL", help="another one: name=url[,model[,VARIABLE]]"
@@ -48,7 +41,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.add_argument("--no-browser", action="store_true", help="do not open the dashboard")
     parser.add_argument("--once", action="store_true", help="stop after the chats; status 1 if one failed")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

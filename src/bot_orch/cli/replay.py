@@ -1,40 +1,31 @@
-"""``bot-orch replay``: verify a log by rebuilding the state and deriving every decision again."""
+"""``bot-orch replay``: verify a log: rebuild state, derive every decision again."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from bot_orch.cli.archived import add_archive
-from bot_orch.cli.progress import ProgressBar
+from bot_orch.cli._archived import add_archive
+from bot_orch.cli._terminal import ProgressBar
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Replay a log from its first event, derive every decision again and compare agent, probabilities, terms and random key
 with the recorded ones. Exit status 1 if one differs. Decisions of another engine version cannot be derived: agent,
 probabilities and random key are checked for consistency, and the range of events is reported. Safe while the service
 is running. Events that were moved to an archive are read from there."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch replay bot-orch.sqlite
   bot-orch replay bot-orch.sqlite --archive /mnt/archive    (the archive is elsewhere now)
   bot-orch replay bot-orch.sqlite --live                    (without the archive)"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "replay",
-        help="verify a log: rebuild state, derive every decision again",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
     parser.add_argument("--close", action="store_true", help="compare with nine digits, for a log from another machine")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     add_archive(parser)
     parser.add_argument("--live", action="store_true", help="without the archive, from the state that it ends with")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,18 +1,17 @@
-"""``bot-orch reproduce``: reproduce the paper's tables and figures next to the published numbers."""
+"""``bot-orch reproduce``: reproduce the paper into an HTML report."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from bot_orch.cli.progress import ProgressBar
-from bot_orch.cli.running import add_run_options, check_counts
+from bot_orch.cli._options import add_run_options, check_counts
+from bot_orch.cli._terminal import ProgressBar
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Reproduce the paper: run its experiments, write DIR/tables.csv, DIR/figures and DIR/index.html, a self-contained page
 with every figure and every table next to the published one; figures come first, and what the paper does not have is
 folded. It reads on a phone and prints, folds open. An interrupted run resumes where it stopped."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch reproduce --list
   bot-orch reproduce --out out/paper               # then open out/paper/index.html in a browser
@@ -20,21 +19,13 @@ examples:
   bot-orch reproduce --engine ray --address auto --out out/paper"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "reproduce",
-        help="reproduce the paper into an HTML report",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--list", action="store_true", help="list the experiments and exit")
     parser.add_argument("--only", nargs="+", metavar="ID", help="run only these (a prefix names a group)")
     parser.add_argument("--quick", action="store_true", help="use few seeds, for a preview")
     parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: as published)")
     add_run_options(parser, "out/paper")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

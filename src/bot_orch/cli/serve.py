@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Serve decisions, feedback, whole rounds and an OpenAI-compatible gateway over HTTP. Acknowledged events are on disk; a
-restart continues from the same state. SIGHUP (or bot-orch reload) applies a changed FILE, SIGTERM drains and stops.
+restart continues from the same state. SIGHUP (or bot-orch apply) applies a changed FILE, SIGTERM drains and stops.
 
 On PostgreSQL the configuration is shared. A start with a changed FILE applies it to all processes. A start with an
 earlier one uses the stored version and says so, unless the revision in FILE is higher."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml
   bot-orch serve bot-orch.yaml --port 9000
@@ -20,15 +19,8 @@ examples:
   bot-orch serve bot-orch.yaml --stored"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "serve",
-        help="run the service",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("config", type=Path, metavar="FILE", help="configuration; see bot-orch init")
     parser.add_argument("--host", help="overrides the host in FILE")
     parser.add_argument("--port", type=int, metavar="N", help="overrides the port in FILE")
@@ -38,7 +30,6 @@ def add(commands: Any) -> None:
         action="store_true",
         help="on PostgreSQL: start with the stored configuration; FILE only has to say database and listen",
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``bot-orch spend``: what was spent, read from a log."""
+"""``bot-orch spend``: report tokens and dollars by token, tenant, tag, agent or day."""
 
 from __future__ import annotations
 
@@ -6,30 +6,23 @@ import argparse
 import csv
 import json
 import sys
-from typing import Any
 
-from bot_orch.cli.archived import add_archive
+from bot_orch.cli._archived import add_archive
+from bot_orch.cli._terminal import table
 
 _COLUMNS = ("requests", "attempts", "errors", "input_tokens", "output_tokens", "cost_usd")
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Report requests, attempts, tokens and dollars of a log by token, tenant, tag, agent or day (UTC). With --by tag a
 request counts under each of its tags; the total counts every dollar once. Safe while the service is running."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch spend bot-orch.sqlite
   bot-orch spend bot-orch.sqlite --by tag --from 2026-11-01 --to 2026-12-01
   bot-orch spend bot-orch.sqlite --by day --format csv > days.csv"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "spend",
-        help="report tokens and dollars by token, tenant, tag, agent or day",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("log", metavar="LOG", help="the 'database' setting: a file, or postgresql://...")
     keys = ("token", "tenant", "tag", "agent", "day")
     parser.add_argument("--by", choices=keys, default="token", help="default: token")
@@ -38,7 +31,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--to", dest="until", metavar="TIME", help="day or time after the last one (exclusive)")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="default: table")
     add_archive(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,13 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.format == "csv":
         csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
     else:
-        _table([head, *((row[0] or "(none)", *row[1:]) for row in rows)])
+        for line in table([head, *((row[0] or "(none)", *row[1:]) for row in rows)]):
+            print(line)  # noqa: T201
         print(f"total: {total:.6f} dollars")  # noqa: T201
     return 0
-
-
-def _table(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *rest in rows:
-        cells = [text.rjust(width) for text, width in zip(rest, widths[1:], strict=True)]
-        print("  ".join([first.ljust(widths[0]), *cells]))  # noqa: T201

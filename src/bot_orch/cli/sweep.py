@@ -1,16 +1,15 @@
-"""``bot-orch sweep``: run a user-defined grid of policies, environments, lambdas and rounds."""
+"""``bot-orch sweep``: run a grid of your own: policies x environments x lambda x rounds."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from bot_orch.cli.progress import ProgressBar
-from bot_orch.cli.running import add_run_options, check_counts
+from bot_orch.cli._options import add_run_options, check_counts
+from bot_orch.cli._terminal import ProgressBar
 from bot_orch.errors import InvalidInputError, install_command
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Run a grid: every policy in every environment with every lambda, over seeds. Writes DIR/tables.csv (one row per number,
 as reproduce does), DIR/summary.txt and DIR/figures/sweep.png. An interrupted run resumes where it stopped, on either
 engine.
@@ -23,7 +22,7 @@ FILE is YAML (or JSON). Unknown keys are errors:
   rounds          a number or several (default: the environment's own; triage has 114)
   score_lambda    lambda that net utility is computed with, for all rows alike (default: the largest of lambda)
   seeds_per_unit  seeds that one worker steps together (default: at most 500, about two million rounds)"""
-_EXAMPLE = """\
+EXAMPLES = """\
 example of a file:
   policies:
     - thompson-beta
@@ -40,20 +39,12 @@ examples:
   bot-orch sweep grid.yaml --engine ray --address auto --out out/sweep"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "sweep",
-        help="run a grid of your own: policies x environments x lambda x rounds",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the grid")
     parser.add_argument("--list", action="store_true", help="list policies and environments with settings, and exit")
     parser.add_argument("--dry-run", action="store_true", help="check the file, print the amount of work, and exit")
     add_run_options(parser, "out/sweep")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Check a configuration file as serve does before it starts: unknown keys, missing variables, agents that cannot be built,
 a host that others reach without tokens, a database, a port or an access log that cannot be used. Exit status 2 if serve
 would refuse it. bot-orch doctor asks the endpoints, too."""
-_EXAMPLE = """\
+EXAMPLES = """\
 examples:
   bot-orch validate bot-orch.yaml
   bot-orch validate bot-orch.yaml --host 0.0.0.0    # as in a container
   bot-orch validate --schema > bot-orch.schema.json"""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "validate",
-        help="check a configuration file",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("config", type=Path, metavar="FILE", nargs="?")
     given.add_argument("--schema", action="store_true", help="print the JSON Schema of the file, for editors, instead")
     parser.add_argument("--host", help="as for serve: overrides the host in FILE")
     parser.add_argument("--port", type=int, metavar="N", help="as for serve: overrides the port in FILE")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,12 +5,12 @@ The paper publishes none of them. Each parameter carries its *source*:
 ``paper``
     stated in the text or read off a table's layout;
 ``calibrated``
-    fitted by ``bot-orch calibrate`` to the Random column and the oracle level, and to nothing else;
+    fitted by ``benchmarks/calibrate.py`` to the Random column and the oracle level, and to nothing else;
 ``calibrated jointly``
     the same, one value for all five environments;
 ``ablation``
-    fitted by ``bot-orch calibrate --refit`` to BOT-Orch's regret in the lambda ablation, an experiment apart from the
-    five environments;
+    fitted by ``benchmarks/calibrate.py --refit`` to BOT-Orch's regret in the lambda ablation, an experiment apart from
+    the five environments;
 ``chosen``
     free: a round number with a reason, not adjusted afterwards.
 """

@@ -57,7 +57,7 @@ def _notes(results: Results) -> list[str]:
         f"Largest z of the shipped reading: {_largest(results)}.",
         f"{len(READINGS)} readings were run, {len(results)} pairs of a reading and a table. Each changes the shipped "
         "one in what it names; an empty cell means that the table does not depend on it. What is open in the synthetic "
-        "tables was decided on the ablation alone, by a rule (<code>bot-orch calibrate --refit</code>).",
+        "tables was decided on the ablation alone, by a rule (<code>benchmarks/calibrate.py --refit</code>).",
     ]
 
 

@@ -75,7 +75,7 @@ def _notes(results: Results) -> list[str]:
         f"Noise ({COMMON.noise:g} of the distance) and eta ({COMMON.eta:g}) were fitted to BOT-Orch's regret in both "
         "halves of this table, so its curves are not predictions; the geometry was fitted to Random as everywhere. "
         "Noise of one sd for all distances does not fit both halves: "
-        "noise that grows with the distance does (<code>bot-orch calibrate --refit</code>).",
+        "noise that grows with the distance does (<code>benchmarks/calibrate.py --refit</code>).",
     ]
 
 

@@ -86,11 +86,11 @@ def _notes(results: Results) -> list[str]:
     return [
         "Environments: exact W2 between clouds of outputs in the plane, survival rewards with gamma frailty and a "
         "deadline per task. The paper publishes no parameters. Geometry and hazards were fitted to its Random column "
-        "and nothing else (<code>bot-orch calibrate</code>); noise, eta, alpha and lambda are common to all five. All "
-        "methods see the same noisy alignment, if they see it, and all are scored with lambda = 1.",
+        "and nothing else (<code>benchmarks/calibrate.py</code>); noise, eta, alpha and lambda are common to all five. "
+        "All methods see the same noisy alignment, if they see it, and all are scored with lambda = 1.",
         f"BOT-Orch over Random, a prediction. Regret: {_ratios(results, 'oracle_regret')}. "
         f"Alignment cost: {_ratios(results, 'alignment_cost')}.",
-        "Noise and eta were fitted to the lambda ablation by a rule, ADR 13 (<code>bot-orch calibrate "
+        "Noise and eta were fitted to the lambda ablation by a rule, ADR 13 (<code>benchmarks/calibrate.py "
         "--refit</code> prints every candidate); lambda is the one that the paper's ablation selects. No number of "
         f"these tables but Random's was used. {_farthest(results)} (other readings: <a href='#readings'>which reading "
         "reproduces which table</a>).",
@@ -99,7 +99,7 @@ def _notes(results: Results) -> list[str]:
         + ".",
         _thompson(results),
         "Fragile: iid-m. What decides for an output spread of 10 is that Random's alignment cost varies as much "
-        "between seeds as it does (<code>bot-orch calibrate --sensitivity</code>).",
+        "between seeds as it does (<code>benchmarks/calibrate.py --sensitivity</code>).",
         "Not a clean prediction: the hazard's slope against W (0.3) is a free choice, so how much BOT-Orch gains in "
         "event rate and time follows from it. That it gains at all does not depend on the value.",
     ]
