@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bot_orch._version import __version__
 from bot_orch.core.alignment import Alignment, Reference, Watch
 from bot_orch.core.constraints import Budget, Capacity, Deadline, FirstToken, Objective, Quality
+from bot_orch.core.guarantee import Guarantee
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.reward import BoundedReward, RewardModel, SurvivalReward
 from bot_orch.errors import (
@@ -46,6 +47,7 @@ __all__ = [
     "Decision",
     "FirstToken",
     "Gaussian",
+    "Guarantee",
     "InvalidInputError",
     "Labels",
     "Objective",

@@ -31,6 +31,7 @@ from bot_orch.core.context import with_context
 from bot_orch.core.restarts import Restarts, with_probation
 from bot_orch.core.settings import Settings
 from bot_orch.core.text import dense, fitted
+from bot_orch.numerics.choice import mixed_draw
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.uniform import Uniform
 from bot_orch.types import Measure, Task
@@ -211,7 +212,8 @@ class Engine:
     def accounts(self) -> bool:
         """Whether dollars, seconds or constraints count; if not, they take no time."""
         timed = self.seconds is not None or self.first_token is not None
-        return timed or bool(self.prices.schema) or self.pacing is not None
+        limited = self.pacing is not None or self.settings.guarantee is not None
+        return timed or bool(self.prices.schema) or limited
 
     @cached_property
     def breaks_ties(self) -> bool:
@@ -253,6 +255,8 @@ class Engine:
             parts["first token"] = self.first_token.schema
         if self.pacing is not None:
             parts |= self.pacing.schemas
+        if s.guarantee is not None:
+            parts["guarantee"] = s.guarantee.schema
         return parts | (self.alignment.schemas if self.alignment is not None else {})
 
     def start(self, n_agents: int, batch: tuple[int, ...] = ()) -> Parts:
@@ -299,6 +303,15 @@ class Engine:
 
     def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
+        found = self._prepare(parts, o, u)
+        guarantee = self.settings.guarantee
+        if guarantee is None:
+            return found
+        p = guarantee.restrict(parts["guarantee"], found.drawn.propensities, o.names.index(guarantee.baseline))
+        p, agent = mixed_draw(p, u)
+        return replace(found, drawn=replace(found.drawn, agent=agent, propensities=p))
+
+    def _prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
         cost = self._cost(parts, o) if self.accounts else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
@@ -333,8 +346,13 @@ class Engine:
     ) -> None:
         """Update the state after agents were chosen with these alignment costs and this lambda.
 
-        Constraints also need ``choice``, the policy's estimates and exploration bonuses.
+        Constraints and a guarantee also need ``choice``: propensities, estimates and exploration bonuses.
         """
+        if self.settings.guarantee is not None and choice is not None:
+            unknown = np.full(np.shape(agent), np.nan)
+            self._account(
+                parts, o.names, agent, propensities=choice.propensities, estimate=choice.estimate, reward=unknown
+            )
         if self._commits_nothing and o.distance is None:
             return
         if self.restarts.wanted:
@@ -369,6 +387,12 @@ class Engine:
         judge, policy = feedback, self.policy
         if learned.truth is not None:
             feedback = pipeline.with_reward(feedback, learned.truth)
+        if self.settings.guarantee is not None and learned.estimate is not None:
+            before = np.full(np.shape(feedback.agent), np.nan) if replaces is None else _earned(replaces[0])
+            p, reward = feedback.propensities, _earned(feedback)
+            self._account(
+                parts, names, feedback.agent, propensities=p, estimate=learned.estimate, reward=reward, before=before
+            )
         restarted = False
         if self.alignment is not None and learned.raw is not None:
             reward = _earned(feedback)
@@ -389,6 +413,25 @@ class Engine:
         else:
             pipeline.apply(policy, parts["policy"], feedback)
         return restarted
+
+    def _account(
+        self,
+        parts: Parts,
+        names: Sequence[str],
+        agent: Ints,
+        *,
+        propensities: Floats,
+        estimate: Floats,
+        reward: Floats,
+        before: Floats | None = None,
+    ) -> None:
+        """Count a round for the guarantee; ``before`` is what was counted for it earlier, NaN for no reward."""
+        guarantee = self.settings.guarantee
+        if guarantee is None or guarantee.baseline not in names:
+            return
+        index = names.index(guarantee.baseline)
+        p, m = propensities[..., index], estimate[..., index]
+        guarantee.count(parts["guarantee"], p, m, drawn=np.asarray(agent) == index, reward=reward, before=before)
 
     def see_outputs(self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, t: int) -> bool:
         """Learn outputs of round ``t`` (from 1) before their rewards; returns whether an agent was started afresh."""
@@ -447,7 +490,8 @@ class Engine:
     @cached_property
     def _commits_nothing(self) -> bool:
         """Whether no part of the state follows choices, unless distances are given."""
-        return self.alignment is None and self.pacing is None and not self.restarts.wanted
+        nothing = self.alignment is None and self.pacing is None and self.settings.guarantee is None
+        return nothing and not self.restarts.wanted
 
     @cached_property
     def _mixes(self) -> bool:

@@ -25,6 +25,7 @@ from bot_orch.core.constraints import Constraint, Objective, as_constraints
 from bot_orch.core.context import kind_of, without_context
 from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
 from bot_orch.core.exclusive import exclusive
+from bot_orch.core.guarantee import Certificate, Guarantee
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
@@ -101,6 +102,9 @@ class Orchestrator:
     constraints
         Limits on mean dollars, an agent's share, late outcomes or loss of quality: see
         :mod:`bot_orch.core.constraints`.
+    guarantee
+        A :class:`bot_orch.Guarantee`: another agent than its baseline is served only while the loss is certified to be
+        within the promise; see :meth:`certificate`.
     encoder
         How ``task.text`` becomes context: a name (``builtin``: hashed words; ``wordllama``: static embeddings, with the
         extra ``text``), a callable from a text to a list of numbers, or None to leave texts unused. From the
@@ -150,6 +154,7 @@ class Orchestrator:
         on_alarm: OnAlarm = "count",
         objective: Objective | None = None,
         constraints: Constraint | Iterable[Constraint] = (),
+        guarantee: Guarantee | None = None,
         ids: Literal["random", "derived"] = "random",
     ) -> None:
         if ids not in ("random", "derived"):
@@ -173,6 +178,7 @@ class Orchestrator:
             on_alarm=on_alarm,
             objective=Objective() if objective is None else objective,
             constraints=as_constraints(constraints),
+            guarantee=guarantee,
         )
         self._start(settings, as_agents(agents), prefix=random_prefix() if ids == "random" else "")
         self._roster.check_budgets(settings)
@@ -336,6 +342,21 @@ class Orchestrator:
             return None
         return kind_of(engine.policy, self._parts_of(engine)["policy"], observed.context)
 
+    def certificate(self) -> Certificate | None:
+        """What the guarantee certifies now; None without one.
+
+        Examples
+        --------
+        >>> from bot_orch import Guarantee
+        >>> router = Orchestrator(["small", "large"], guarantee=Guarantee("large", 0.05), seed=1)
+        >>> router.decide(Task()).agent
+        'large'
+        >>> router.certificate().serves_others
+        False
+        """
+        guarantee = self.settings.guarantee
+        return None if guarantee is None else guarantee.certificate(self._state.parts["guarantee"])
+
     def patience(
         self,
         decision: Decision,
@@ -441,7 +462,7 @@ class Orchestrator:
         state, index = self._state, self._roster.index[decision.agent]
         agent, terms = self._roster.places[index], decision.terms
         choice = None
-        if engine.pacing is not None:
+        if engine.pacing is not None or engine.settings.guarantee is not None:
             choice = Choice(decision.propensities, terms.estimate, terms.exploration)
         engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=decision.lambda_, choice=choice)
         state.pending[decision.id] = decision

@@ -203,8 +203,10 @@ def _learned(
         first_token_s=None if read.used is None else _time(read.used.first_token_s),
         usage_known=read.used is not None,
     )
+    if read.earlier is None or engine.settings.guarantee is not None:
+        learned = replace(learned, estimate=roster.place(decision, decision.terms.estimate))
     if read.earlier is None:
-        return replace(learned, estimate=roster.place(decision, decision.terms.estimate))
+        return learned
     before = Learned(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.taken.exit.completed))
     return replace(learned, earlier=before)
 

@@ -105,7 +105,11 @@ class Roster:
         return mask
 
     def check(self, settings: Settings) -> None:
-        """Raise an error if a capacity is stated for an agent that is not registered."""
+        """Raise an error if a capacity or a guarantee is stated for an agent that is not registered."""
+        promised = settings.guarantee
+        if promised is not None and promised.baseline not in self.index:
+            problem = f"{promised.baseline!r} is not registered"
+            raise InvalidInputError("guarantee.baseline", problem, f"choose from {self.names}")
         for each in settings.constraints:
             if isinstance(each, Capacity) and each.agent not in self.index:
                 problem = f"{each.agent!r} is not registered"

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from bot_orch.checks import check_count, check_number, check_seconds
 from bot_orch.core.alignment import Alignment, GivenDistances, Units, Watch
 from bot_orch.core.constraints.limits import Constraint, Objective, constraint_from_spec, constraint_to_spec
+from bot_orch.core.guarantee import Guarantee
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel, reward_from_spec
 from bot_orch.core.text import TextFeatures, encoder_from_spec, encoder_spec
@@ -56,6 +57,7 @@ class Settings:
     on_alarm: OnAlarm = "count"
     objective: Objective = field(default_factory=Objective)
     constraints: tuple[Constraint, ...] = ()
+    guarantee: Guarantee | None = None
 
     def __post_init__(self) -> None:
         require_type("policy", self.policy, Policy, "pass a policy, or its name to Orchestrator or make_policy")
@@ -86,6 +88,8 @@ class Settings:
         for each in self.constraints:
             if not isinstance(each, Constraint):
                 raise InvalidInputError("constraints", f"holds {each!r}", "pass Budget, Capacity, Deadline or Quality")
+        if self.guarantee is not None:
+            require_type("guarantee", self.guarantee, Guarantee, "pass Guarantee(baseline=..., loss_at_most=...)")
         if self.cost_weight and self.objective.usd:
             raise InvalidInputError("cost_weight", "is given beside objective.usd", "pass one of them")
         if len({(each.kind, getattr(each, "agent", "")) for each in self.constraints}) < len(self.constraints):
@@ -138,6 +142,8 @@ class Settings:
             wants["objective"] = asdict(self.objective)
         if self.constraints:
             wants["constraints"] = [constraint_to_spec(each) for each in self.constraints]
+        if self.guarantee is not None:
+            wants["guarantee"] = self.guarantee.spec()
         return {
             "policy": to_spec(self.policy),
             "lambda": self.lambda_,
@@ -179,4 +185,5 @@ class Settings:
             on_alarm=document.get("on_alarm", "count"),
             objective=Objective.from_spec(document.get("objective", {})),
             constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
+            guarantee=Guarantee.from_spec(document["guarantee"]) if "guarantee" in document else None,
         )
