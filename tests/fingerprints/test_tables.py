@@ -12,7 +12,6 @@ CHANGED: dict[str, str] = {  # experiment: what was changed on purpose, and why,
     "synthetic": _NOISE + "; lambda is the paper's 13",
     "synthetic-lambda": _NOISE,
     "synthetic-references": _NOISE + "; lambda is the paper's 13",
-    "synthetic-long": _NOISE,
 }
 RECORDED = read(SHORT)
 
@@ -29,8 +28,8 @@ def test_short_runs_give_the_recorded_numbers(name):
 
 def test_all_tables_are_recorded():
     table = read(FULL)
-    assert len(table) == 1525
-    assert {key[0] for key in table} >= {*QUICK, "synthetic", "synthetic-long", "triage-splits", "theory-margin"}
+    assert len(table) == 1513
+    assert {key[0] for key in table} >= {*QUICK, "synthetic", "triage-splits", "theory-margin"}
     assert {key[0] for key in RECORDED} == set(QUICK)
     assert set(CHANGED) <= {key[0] for key in table}
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bot_orch.lab.harness.experiment import Scale, discover
-from bot_orch.lab.paper.readings.changes import READINGS, SHIPPED, TABLES, tables_of
-from bot_orch.lab.paper.readings.play import run_reading
+from bot_orch.lab.paper.readings import READINGS, SHIPPED, TABLES, run_reading, tables_of
 
 
 @cache

@@ -12,12 +12,12 @@ from bot_orch.lab.environments.triage import episodes, load_triage, paper_alignm
 from bot_orch.lab.harness.experiment import Scale, discover
 from bot_orch.lab.harness.simulate import simulate
 from bot_orch.lab.harness.tables import all_published
-from bot_orch.lab.paper.statements import lambdas, learning, runs, triage
+from bot_orch.lab.paper.statements import lambdas, learning, triage
 from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Measured, judged, ours, printed
 from bot_orch.lab.paper.statements.intervals import is_interval
-from bot_orch.lab.paper.statements.page import entries, finding_rows, ledger_notes
+from bot_orch.lab.paper.statements.learning import separates
+from bot_orch.lab.paper.statements.ledger import entries, finding_rows, ledger_notes
 from bot_orch.lab.paper.statements.sentences import OURS, PRINTED, SENTENCES
-from bot_orch.lab.paper.statements.separation import separates
 from bot_orch.rng import derive_keys
 
 PAPER = printed(all_published())
@@ -166,7 +166,7 @@ def leads(early, late):
         for name, value in (("bot-orch", 3.0), ("no-ot", 0.0), ("random", 2.0), ("ucb1", 2.0)):
             for metric, lead in ((f"{NET}_28", early), (f"{NET}_57", early), (NET, late)):
                 mean = lead if name == "bot-orch" else 0.0
-                cells[runs.ID, condition, name, value, metric] = Measured(mean, 0.1, 0.5, 0.5)
+                cells[learning.ID, condition, name, value, metric] = Measured(mean, 0.1, 0.5, 0.5)
     return Evidence(cells)
 
 
@@ -189,10 +189,10 @@ def learners(worth, rise=0.0):
     """BOT-Orch beside itself without learning: what learning adds at lambda 3, 5 and 10, and to the rise."""
     cells = {}
     for condition in ("triage-iid", "triage-noniid"):
-        for value, gain in zip(runs.LARGE, worth, strict=True):
+        for value, gain in zip(learning.LARGE, worth, strict=True):
             for name, by in (("bot-orch", 1.0), ("frozen", 0.0)):
-                cells[runs.ID, condition, name, value, NET] = Measured(by * gain, 0.1, 0.5, 0.5)
-                cells[runs.ID, condition, name, value, "escalation_rise"] = Measured(by * rise, 0.1, 0.5, 0.5)
+                cells[learning.ID, condition, name, value, NET] = Measured(by * gain, 0.1, 0.5, 0.5)
+                cells[learning.ID, condition, name, value, "escalation_rise"] = Measured(by * rise, 0.1, 0.5, 0.5)
     return Evidence(cells)
 
 
@@ -207,10 +207,10 @@ def test_what_learning_does_is_judged_beside_no_learning():
 
 
 def test_frozen_estimates_do_not_learn():
-    (unit,) = (u for u in runs.units(Scale(seeds=2)) if u.key == "noniid/frozen/3")
+    (unit,) = (u for u in learning.units(Scale(seeds=2)) if u.key == "noniid/frozen/3")
     cases = episodes(load_triage(), "noniid", np.arange(2))
     hidden = replace(cases.stream, reward=1.0 - cases.stream.reward)
-    policy, lambda_ = runs._policy("frozen", "noniid", unit.params["lambda"])
+    policy, lambda_ = learning._policy("frozen", "noniid", unit.params["lambda"])
     keys = derive_keys(["frozen"], range(2))
     first, other = (
         simulate(policy, stream, keys, lambda_=lambda_, source=paper_alignment(cases)).agent
@@ -222,7 +222,7 @@ def test_frozen_estimates_do_not_learn():
 def test_the_dip_without_f_is_a_second_part():
     """With the same dip without f, disuse explains half of the sentence."""
     plain = {
-        (runs.ID, "triage-noniid", "without f", v, NET): Measured(mean, 0.1, 0.5, 0.5)
+        (learning.ID, "triage-noniid", "without f", v, NET): Measured(mean, 0.1, 0.5, 0.5)
         for v, mean in ((0.0, 103.0), (0.5, 97.0), (1.0, 97.0), (1.25, 99.0))
     }
     assert lambdas.disuse(Evidence({**PAPER.cells, **plain})).verdict is PARTLY
@@ -251,7 +251,7 @@ def test_the_runs_of_the_ledger_show_no_dip_without_f():
     units = [unit for unit in experiment.units(Scale(seeds=10)) if "without f" in unit.key or "no-ot" in unit.key]
     found = ours(experiment.rows({unit.key: experiment.run(unit.params) for unit in units}))
     none, half = (
-        found.get(runs.ID, "triage-noniid", "without f", metric=NET, lambda_=value).mean for value in (0.0, 0.5)
+        found.get(learning.ID, "triage-noniid", "without f", metric=NET, lambda_=value).mean for value in (0.0, 0.5)
     )
     assert abs(half - none) < 1.5
     more, notes = experiment.conclude(experiment.rows({unit.key: experiment.run(unit.params) for unit in units}))

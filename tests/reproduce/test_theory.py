@@ -15,20 +15,17 @@ from bot_orch.lab.harness.experiment import Scale, discover, find
 from bot_orch.lab.paper.theory import (
     concentration,
     consistency,
-    consistency_claims,
     convergence,
     hypotheses,
     margin,
     preference,
+    regret,
     stability,
     structure,
     temperature,
 )
-from bot_orch.lab.paper.theory.regret import claims as regret_claims
-from bot_orch.lab.paper.theory.regret import curves as regret
-from bot_orch.lab.paper.theory.regret.cases import CASES
-from bot_orch.lab.paper.theory.slopes import loglog_slope
-from bot_orch.lab.paper.theory.verdicts import TheoremClaim, Verdict, judge
+from bot_orch.lab.paper.theory.assemble import TheoremClaim, Verdict, judge, loglog_slope
+from bot_orch.lab.paper.theory.regret import CASES
 from bot_orch.numerics.choice import softmax
 from bot_orch.numerics.estimators import EMA, MeanReward
 from bot_orch.numerics.schedules import Constant, Power
@@ -143,8 +140,8 @@ def test_utilities_lie_in_their_range(name):
 
 def test_regret_bands():
     found = results("theory-regret")
-    assert regret_claims.worst_ratio(found, "constant") <= 1.0
-    assert regret_claims.worst_ratio(found, "lazy") <= 1.0
+    assert regret.worst_ratio(found, "constant") <= 1.0
+    assert regret.worst_ratio(found, "lazy") <= 1.0
     horizons, values = regret.curve(found, "alternating", "constant")
     assert np.mean(values[-1]) / horizons[-1] == pytest.approx(0.5, abs=0.02)
     horizons, values = regret.curve(found, "switch", "printed", metric="static")
@@ -168,25 +165,25 @@ def test_control_an_anti_learner_fails_every_claim(monkeypatch):
             anti[unit.key] = {**honest[unit.key], "per_round": [[worst * h] for h in unit.params["horizons"]]}
         else:
             anti[unit.key] = regret.run(unit.params)
-    assert regret_claims.slope_of(anti, "switch", "printed", metric="static").high < regret_claims.ROOT  # one passes
-    assert verdicts(regret_claims.claims(anti)) == [FAILS] * 5
+    assert regret.slope_of(anti, "switch", "printed", metric="static").high < regret.ROOT  # one passes
+    assert verdicts(regret.claims(anti)) == [FAILS] * 5
 
 
 def test_regret_verdicts_can_flip():
     found = results("theory-regret")
     for name in CASES:
         found[f"{name}/printed"]["per_round"] = found[f"{name}/constant"]["static"]
-    assert regret_claims.claims(found)[0].verdict is HOLDS
+    assert regret.claims(found)[0].verdict is HOLDS
     found["coins/constant"]["static"][-1][0] *= 10.0
     found["coins/lazy"]["static"][-1][0] *= 10.0
-    assert verdicts(regret_claims.claims(found))[1:3] == [FAILS, FAILS]
+    assert verdicts(regret.claims(found))[1:3] == [FAILS, FAILS]
     for key, payload in found.items():
         if key.startswith("gaps/importance-weighted"):
             payload["per_round"] = [[0.2 * h] for h in payload["horizons"]]
-    assert regret_claims.claims(found)[3].verdict is FAILS
+    assert regret.claims(found)[3].verdict is FAILS
     for name in ("gaps", "alternating"):
         found[f"{name}/bot-orch"]["per_round"] = [[math.sqrt(h)] for h in found[f"{name}/bot-orch"]["horizons"]]
-    assert regret_claims.claims(found)[4].verdict is HOLDS
+    assert regret.claims(found)[4].verdict is HOLDS
 
 
 # --- hypotheses and preference ------------------------------------------------------------------------------------
@@ -391,11 +388,11 @@ def test_consistency_verdicts_can_flip():
     iid = found["iid"]
     iid["mean_error"], iid["ema_error"] = iid["ema_error"], iid["mean_error"]
     iid["alg2_level"] = [0.6]
-    assert verdicts(consistency_claims.claims(found))[:3] == [FAILS, HOLDS, HOLDS]
+    assert verdicts(consistency.claims(found))[:3] == [FAILS, HOLDS, HOLDS]
     found["bandit/ucb1"]["error"] = found["bandit/greedy"]["error"]
     found["bandit/ucb1"]["horizons"] = found["bandit/greedy"]["horizons"]
     found["bandit/ucb1"]["error"][-1] = [1.0] * len(found["bandit/ucb1"]["error"][-1])
-    assert consistency_claims.claims(found)[3].verdict is FAILS
+    assert consistency.claims(found)[3].verdict is FAILS
 
 
 # --- the constant temperature -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ intervals, and from which round on it pays. Writes DIR/verdict.json, DIR/arena.c
 page with the verdict, the plane of cost and quality, a league table, learning curves and a section per data set. An
 interrupted run resumes where it stopped.
 
-PATH is a table (.csv, .tsv, .parquet), an .npz file, an ASlib scenario folder, or a folder of these. A table has
+PATH is a table (.csv, .tsv, .parquet), an .npz file, or a folder of these. A table has
   a row per task and agent:   task,agent,reward,cost,seconds,text (trial, claim, feature_NAME)
   or a column per agent:      task,small,large,small_cost,large_cost,text
 Rewards are in [0, 1] or true and false; an empty cell means that the agent cannot take the task. What was read as what,

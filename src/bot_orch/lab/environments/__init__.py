@@ -9,9 +9,7 @@
 ``triage``
     Human-AI triage on public data, as a stream, with the alignment that a deployed router could know.
 ``matrix``
-    Recorded outcomes of M agents on T tasks: CSV, Parquet, DataFrames, npz and ASlib files.
-``reactive``
-    Tasks that react to past assignments: what failed comes back.
+    Recorded outcomes of M agents on T tasks: CSV, Parquet, DataFrames and npz files.
 ``gaming``
     Generated matrices in which some agents game the judge.
 ``replay``

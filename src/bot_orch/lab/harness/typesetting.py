@@ -1,62 +1,60 @@
-"""Formulas in the sentences of the report.
+"""Formulas in the sentences of the report: Greek letters, indices, powers and roots as HTML shows them.
 
-Sentences are written in plain text, formulas in them as one would type them: ``sigma sqrt(2 ln 2)``,
-``E softmax(R - lambda W)``, ``eta_t ~ t^-1/2``. :func:`typeset` finds them by what only a formula has, a Greek letter
-spelled out, an index, a power or a root, and takes in what stands beside it: numbers, signs, single letters,
-functions. ``$...$`` marks a formula that has none of these.
+Sentences are written in plain text, formulas in them as one would type them: ``sigma sqrt(2 ln 2)``, ``eta_t ~
+t^-1/2``. ``beta``, ``gamma`` and ``delta`` name distributions and causes too, so only an index, a power or ``$...$``
+makes letters of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from html import escape, unescape
-
-from bot_orch.lab.harness.mathml import FUNCTIONS, GREEK, mathml
 
 __all__ = ["lettered", "plain", "typeset"]
 
+_GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "epsilon": "ε",
+    "eta": "η",
+    "theta": "θ",
+    "lambda": "λ",
+    "mu": "μ",
+    "nu": "ν",
+    "pi": "π",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+    "phi": "φ",
+    "psi": "ψ",
+    "Delta": "Δ",
+    "rhat": "r̂",
+}
+_WORDS = ("alpha", "eta", "theta", "lambda", "mu", "nu", "sigma", "phi", "psi", "Delta", "rhat")
 _MARKED = re.compile(r"\$([^$]+)\$")
 #: Tags and what stands in code are left alone; text between them is read.
-_TAGS = re.compile(r"(<(code|pre|math|style|script)\b.*?</\2>|<[^<>]*>)", re.DOTALL)
-#: Letters that are never words; gamma, beta and delta name distributions and causes too.
-_SURE = "lambda|eta|alpha|theta|sigma|phi|psi|nu|mu|Delta|rhat"
-_LETTER = rf"(?:{'|'.join(sorted(GREEK, key=len, reverse=True))}|rhat|[A-Za-z])(?![A-Za-z])"
-_INDEX = r"_(?:\(\w[^()]*\)|\w{1,2}(?!\w))"
-_POWER = r"\^(?:\([^()]*\)|-?\w+(?:/\w+)?)"
-_NAME = r"[A-Za-z]+(?:[-+@.'’][A-Za-z0-9]{2,})+|\w+_\w{3,}|\d+(?:\.\d+)?\s?%|(?<=\s)\(\d[\d.]*\)"
-_NUMBERED = r"\b(?:[Ii]tems?|Algorithms?|Theorem|Lemma|Tables?|Figures?|agents?|rounds?)\s\d+(?![\w.])"
-#: A ``strong`` piece makes a formula, ``weak`` ones beside it join it. The first kind that matches counts.
-_STRONG = (
-    rf"{_LETTER}{_INDEX}(?:{_POWER})?'?|(?:{_LETTER}|\)){_POWER}'?|\bsqrt(?=[\s(])|\b(?:max|min|sup|argmax){_INDEX}|\bcosh{_POWER}"
-    rf"|(?:{_SURE})(?:\*(?=[\s,.;:)]|$)|'{{0,2}}(?![\w*]|-[A-Za-z]{{2}}))"
-)
-_WEAK = (
-    rf"(?:{'|'.join(sorted({*FUNCTIONS, *GREEK}))})(?![\w-])|[b-zB-HJ-Z](?![\w'’]|-[A-Za-z]{{2}})"
-    r"|(?<=[-+*/(=])a(?=[)\s])|\d+(?:[.,]\d+)*(?![\w%])|<=|>=|->|!=|[-+*/=<>~|()≤≥≠→]"
-)
-_PIECES = re.compile(
-    rf"(?P<space>\s+)|(?P<name>{_NUMBERED}|{_NAME})|(?P<strong>{_STRONG})|(?P<weak>{_WEAK})|(?P<comma>,(?=\s))|(?P<other>\w+|.)",
-    re.DOTALL,
-)
-_NAMED = re.compile(rf"(?<![\w\\-])({_SURE.removesuffix('|rhat')})(?![\w-])")
-_INDEXED = re.compile(rf"(?<![\w$-])({'|'.join(GREEK)}|[A-Za-z])_([a-zA-Z0-9]{{1,2}})(?!\w)")
-_Run = Sequence[tuple[str, str]]
+_TAGS = re.compile(r"(<(?:code|pre|style|script)\b.*?</(?:code|pre|style|script)>|<[^<>]*>)", re.DOTALL)
+_LETTER = rf"(?:{'|'.join(_GREEK)}|max|min|sup|argmax|cosh|[A-Za-z])"
+_INDEX = r"_(?P<low>\w{1,2})(?!\w)"
+_POWER = r"\^(?P<high>\([^()]*\)|-\w+(?:/\w+)?|[123]/[234](?!\w)|\w+)"  # t^-1/2 is a power, x^2/8 an eighth of one
+_SCRIPTS = re.compile(rf"(?:(?<![\w$-])(?P<base>{_LETTER})|(?<=\)))(?:{_INDEX})?(?:{_POWER})?")
+_NAMED = re.compile(rf"(?<![\w\\-])({'|'.join(_WORDS)})(?![\w]|-[A-Za-z])")
+_ROOT = re.compile(r"\bsqrt(?=[\s(])")
+_INDEXED = re.compile(rf"(?<![\w$-])({'|'.join(_GREEK)}|[A-Za-z])_([a-zA-Z0-9]{{1,2}})(?!\w)")
 
 
 def typeset(html: str) -> str:
-    """The same HTML with its formulas as MathML.
+    """The same HTML with Greek letters, indices, powers and roots.
 
     Examples
     --------
-    >>> typeset("at lambda = 3, <code>lambda</code>")
-    'at <math><mi>λ</mi><mo>=</mo><mn>3</mn></math>, <code>lambda</code>'
+    >>> typeset("at lambda = 3, eta_t ~ t^-1/2, <code>lambda</code>")
+    'at λ = 3, η<sub>t</sub> ~ t<sup>−1/2</sup>, <code>lambda</code>'
     """
-    parts, at = [], 0
-    for tag in _TAGS.finditer(html):
-        parts += [_text(html[at : tag.start()]), tag[0]]
-        at = tag.end()
-    return "".join([*parts, _text(html[at:])])
+    pieces = _TAGS.split(html)
+    pieces[::2] = [_formulas(text) for text in pieces[::2]]
+    return "".join(pieces)
 
 
 def plain(text: str) -> str:
@@ -74,74 +72,25 @@ def lettered(text: str) -> str:
     """
     if "$" in text:
         return text
-    indexed = _INDEXED.sub(lambda found: f"${_letter(found[1], tex=True)}_{{{found[2]}}}$", text)
-    named = _NAMED.sub(lambda found: _letter(found[1]), indexed)
-    return re.sub(r"\bsqrt(?=[\s(])", "√", named)
+    low = _INDEXED.sub(lambda m: "$" + ("\\" if m[1] in _GREEK else "") + f"{m[1]}_{{{m[2]}}}$", text)
+    return _ROOT.sub("√", _NAMED.sub(lambda m: _GREEK[m[1]], low))
 
 
-def _letter(name: str, *, tex: bool = False) -> str:
-    return f"\\{name}" if tex and name in GREEK else GREEK.get(name, name)
+def _formulas(text: str) -> str:
+    marked = _MARKED.sub(lambda m: f"<i>{m[1]}</i>", text.replace("+-", "±"))
+    return _ROOT.sub("√", _NAMED.sub(lambda m: _GREEK[m[1]], _SCRIPTS.sub(_scripted, marked)))
 
 
-def _text(html: str) -> str:
-    """Text between two tags."""
-    pieces = _MARKED.split(unescape(html).replace("+-", "±"))
-    pieces[::2] = [_prose(piece) for piece in pieces[::2]]
-    pieces[1::2] = [mathml(piece) for piece in pieces[1::2]]
-    return "".join(pieces)
+def _scripted(found: re.Match[str]) -> str:
+    """A letter with its index and power; a letter without either is left as it is."""
+    base, low, high = found["base"] or "", found["low"], found["high"]
+    if not low and not high:
+        return found[0]
+    shown = _GREEK.get(base, base)
+    shown += f"<sub>{_GREEK.get(low, low)}</sub>" if low else ""
+    return shown + (f"<sup>{_raised(high)}</sup>" if high else "")
 
 
-def _prose(text: str) -> str:
-    """Formulas that nobody marked: runs of pieces with a strong one among them."""
-    done: list[str] = []
-    run: list[tuple[str, str]] = []
-    for found in _PIECES.finditer(text):
-        kind = found.lastgroup or "other"
-        if kind in ("strong", "weak", "space") or (kind == "comma" and _open(run) > 0):
-            run.append((kind, found[0]))
-        else:
-            done += [_finish(run), escape(found[0], quote=False)]
-            run = []
-    return "".join([*done, _finish(run)])
-
-
-def _finish(run: _Run) -> str:
-    """A run as text, with what is a formula in it drawn: brackets balance, and no sign stands at an end."""
-    start, end = 0, len(run)
-    while end > start and _dangling(run[start:end], -1):
-        end -= 1
-    while start < end and _dangling(run[start:end], 0):
-        start += 1
-    if (split := _unmatched(run[start:end])) is not None:
-        at = start + split
-        return _finish(run[:at]) + run[at][1] + _finish(run[at + 1 :])
-    before, formula, after = ("".join(text for _, text in part) for part in (run[:start], run[start:end], run[end:]))
-    strong = any(kind == "strong" for kind, _ in run[start:end])
-    drawn = mathml(formula) if strong else escape(formula, quote=False)
-    return f"{escape(before, quote=False)}{drawn}{escape(after, quote=False)}"
-
-
-def _dangling(run: _Run, at: int) -> bool:
-    """Whether the piece at this end does not belong to a formula."""
-    kind, text = run[at]
-    if text in ("(", ")"):
-        return (text == "(") == (_open(run) > 0) and _open(run) != 0
-    ends = ("*", "/", "=", "<", ">", "~", ",", "<=", ">=", "->", "!=", *(("+", "-") if at else ()))
-    return kind == "space" or text in ends
-
-
-def _unmatched(run: _Run) -> int | None:
-    """Where a bracket stands whose partner is prose."""
-    waiting: list[int] = []
-    for at, (_, text) in enumerate(run):
-        if text == "(":
-            waiting.append(at)
-        elif text.startswith(")"):
-            if not waiting:
-                return at
-            waiting.pop()
-    return waiting[-1] if waiting else None
-
-
-def _open(run: _Run) -> int:
-    return sum(text.count("(") - text.count(")") for _, text in run)
+def _raised(power: str) -> str:
+    inner = power.removeprefix("(").removesuffix(")") if power.startswith("(") else power
+    return _NAMED.sub(lambda m: _GREEK[m[1]], inner.replace("-", "−"))

@@ -22,7 +22,6 @@ from bot_orch.lab.environments.synthetic.alignment import REFERENCES
 from bot_orch.lab.environments.synthetic.settings import SETTINGS, Setting
 from bot_orch.lab.environments.triage import PAPER_SPLIT, DeployableAlignment, episodes, load_triage, paper_alignment
 from bot_orch.lab.harness.players import PolicyPlayer, alignment_for, play
-from bot_orch.lab.harness.reactive import ReactiveEnvironment
 from bot_orch.lab.harness.replay_metrics import chosen, score
 from bot_orch.lab.harness.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
@@ -100,7 +99,6 @@ def environments() -> dict[str, Environment]:
     """Every environment by name; ``matrix`` is any matrix, by its path."""
     found: dict[str, Environment] = {
         "bernoulli": StreamEnvironment(_bernoulli, {"means": [0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "distances": None}),
-        "reactive": ReactiveEnvironment(),
         "gaming": MatrixEnvironment(_gaming, {**_gaming_options(), "order": "shuffled"}),
         MATRIX: MatrixEnvironment(
             lambda s: load_matrix(Path(s["path"])), {"order": "shuffled", "signal": "log-uniform"}

@@ -1,4 +1,4 @@
-"""Outcome matrices: what every agent did on every task, from CSV, Parquet, DataFrames, npz and ASlib files."""
+"""Outcome matrices: what every agent did on every task, from CSV, Parquet, DataFrames and npz files."""
 
 from bot_orch.lab.environments.matrix.find import load
 from bot_orch.lab.environments.matrix.model import Matrix

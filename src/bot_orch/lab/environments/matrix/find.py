@@ -1,4 +1,4 @@
-"""Find matrices: files, ASlib folders, folders of files, and the paths in ``BOT_ORCH_DATA``."""
+"""Find matrices: files, folders of files, and the paths in ``BOT_ORCH_DATA``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from pathlib import Path
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.files import path_of
-from bot_orch.lab.environments.matrix.aslib import is_scenario, read_scenario
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.matrix.npz import read_npz
 from bot_orch.lab.environments.matrix.sheets.read import SUFFIXES, read_table
 
 __all__ = ["data_paths", "dataset_name", "expand", "fingerprint", "load", "load_matrix"]
 
-_REMEDY = "pass .csv, .parquet or .npz files, ASlib folders, or folders of them"
+_REMEDY = "pass .csv, .parquet or .npz files, or folders of them"
 
 
 def data_paths() -> list[Path]:
@@ -48,7 +47,7 @@ def expand(paths: Sequence[Path], tell: Callable[[str], None] | None = None) -> 
 
 def _expand_one(path: Path, tell: Callable[[str], None] | None) -> list[Path]:
     if path.is_dir():
-        return [path] if is_scenario(path) else _in_folder(path, tell)
+        return _in_folder(path, tell)
     if not path.exists():
         raise InvalidInputError(str(path), "does not exist", _REMEDY)
     if path.suffix.lower() not in (".npz", *SUFFIXES):
@@ -58,12 +57,12 @@ def _expand_one(path: Path, tell: Callable[[str], None] | None) -> list[Path]:
 
 
 def _in_folder(folder: Path, tell: Callable[[str], None] | None) -> list[Path]:
-    """Archives and ASlib scenarios; tables only where there are none, as they often lie there as descriptions."""
+    """Archives; tables only where there are none, as they often lie there as descriptions."""
     seen = sorted(child for child in folder.iterdir() if not child.name.startswith("."))  # hidden: not data sets
-    archives = [child for child in seen if child.suffix == ".npz" or is_scenario(child)]
+    archives = [child for child in seen if child.suffix == ".npz"]
     tables = [child for child in seen if child.suffix.lower() in SUFFIXES and child.is_file()]
     if not archives and not tables:
-        raise InvalidInputError(str(folder), "holds no matrix file and no ASlib scenario", _REMEDY)
+        raise InvalidInputError(str(folder), "holds no matrix file", _REMEDY)
     if archives and tables and tell is not None:
         names = ", ".join(child.name for child in tables)
         tell(f"{folder.name}: not read beside .npz files: {names} (pass their paths to read them)")
@@ -76,16 +75,12 @@ def dataset_name(path: Path) -> str:
 
 
 def fingerprint(path: Path) -> str:
-    """A digest of the contents of a file or an ASlib folder, wherever it lies."""
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if file.is_file():
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
+    """A digest of the contents of a file, wherever it lies."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 def load(path: str | Path) -> Matrix:
-    """The matrix in a CSV, Parquet or ``.npz`` file or an ASlib folder; an error names file, column, row and remedy.
+    """The matrix in a CSV, Parquet or ``.npz`` file; an error names file, column, row and remedy.
 
     ``notes`` of the matrix says what was read as what, and names what was not read.
     """
@@ -101,14 +96,11 @@ def _one(path: Path) -> list[Path]:
 
 
 def load_matrix(path: Path) -> Matrix:
-    """Read a file or an ASlib folder; the last few are kept in memory."""
-    modified = (path / "algorithm_runs.arff" if path.is_dir() else path).stat().st_mtime_ns
-    return _load(path.resolve(), modified)
+    """Read a file; the last few are kept in memory."""
+    return _load(path.resolve(), path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
 def _load(path: Path, modified_ns: int) -> Matrix:
     del modified_ns
-    if path.is_dir():
-        return read_scenario(path)
     return read_npz(path) if path.suffix == ".npz" else read_table(path)

@@ -1,4 +1,4 @@
-"""Where a claim is judged: the numbers that the paper prints, or those of our runs, in one form."""
+"""Where a statement is judged: the numbers that the paper prints, or those of our runs, in one form."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from enum import Enum
 from bot_orch.lab.harness.tables import Published, ResultRow
 
 __all__ = ["Evidence", "Finding", "Judgement", "Measured", "judged", "ours", "printed", "z_score"]
+
 
 _Key = tuple[str, str, str, float, str]
 

@@ -9,7 +9,6 @@ from functools import partial
 from bot_orch.lab.paper.statements import lambdas, learning, synthetic, triage
 from bot_orch.lab.paper.statements.evidence import Evidence, Judgement
 from bot_orch.lab.paper.statements.intervals import intervals
-from bot_orch.lab.paper.statements.separation import separates
 
 __all__ = ["SENTENCES", "Sentence"]
 
@@ -149,7 +148,7 @@ SENTENCES: tuple[Sentence, ...] = (
         "separates",
         _T + "Results, Figure 1",
         "separates from all baselines early and maintains the performance gap over time",
-        separates,
+        learning.separates,
         on=(OURS,),
     ),
     Sentence(

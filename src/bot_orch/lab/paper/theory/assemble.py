@@ -1,17 +1,171 @@
-"""Put a theory experiment together: units, claims, measured rows, one figure."""
+"""What the items of the theorem share: verdicts, growth rates, panels, and how an experiment is put together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from enum import Enum
 from functools import partial
 from typing import Any
 
-from bot_orch.lab.harness.experiment import Experiment, FigureView, Payload, Results, Scale, Unit
-from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
-from bot_orch.lab.paper.theory.verdicts import TheoremClaim, claim_notes, claim_rows
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Measurement", "theory_experiment", "view"]
+from bot_orch.arrays import Floats
+from bot_orch.lab.harness.experiment import Experiment, FigureView, Payload, Results, Scale, Unit
+from bot_orch.lab.harness.figures import new_figure
+from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.rng import generator
+
+#: Colours, marks and lines of the figures.
+COLORS = ("#1a4fa0", "#00796b", "#8e24aa", "#c62828", "#ef6c00", "#5d4037")
+MARKS = ("o", "s", "^", "D", "v", "P")
+LINES: tuple[Any, ...] = ("-", "--", ":", "-.")
+LOOKS = [
+    ("#c62828", "--", "s"),
+    ("#5d4037", (0, (8, 2)), "X"),
+    ("#00796b", "-", "o"),
+    ("#8e24aa", (0, (5, 1)), "v"),
+    ("#ef6c00", (0, (3, 1, 1, 1)), "P"),
+    ("#00838f", (0, (2, 2)), "<"),
+    ("#1a4fa0", "-.", "D"),
+]
+
+
+class Verdict(Enum):
+    """The three verdicts; the value is what ``tables.csv`` holds."""
+
+    HOLDS = 1.0
+    CORRECTED = 0.5
+    FAILS = 0.0
+
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        return {1.0: "holds", 0.5: "holds with a correction", 0.0: "fails as stated"}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class TheoremClaim:
+    """A statement, the verdict on it, and one sentence with the numbers that decided it."""
+
+    name: str
+    verdict: Verdict
+    why: str
+
+
+def judge(*, printed: bool, mended: bool = False) -> Verdict:
+    """The verdict from two tests.
+
+    Parameters
+    ----------
+    printed
+        Whether the runs agree with the statement as printed, wherever its assumptions are met.
+    mended
+        Whether they agree once a hypothesis, a constant or a definition is put right and the conclusion is kept.
+
+    Examples
+    --------
+    >>> judge(printed=False, mended=True).words
+    'holds with a correction'
+    """
+    if printed:
+        return Verdict.HOLDS
+    return Verdict.CORRECTED if mended else Verdict.FAILS
+
+
+def claim_rows(experiment: str, claims: Sequence[TheoremClaim]) -> list[ResultRow]:
+    """One ``verdict`` row per claim."""
+    return [
+        ResultRow(
+            experiment,
+            experiment,
+            "theory",
+            method=claim.name,
+            lambda_=0.0,
+            metric="verdict",
+            mean=float(claim.verdict.value),
+            std=0.0,
+            seeds=1,
+        )
+        for claim in claims
+    ]
+
+
+def claim_notes(claims: Sequence[TheoremClaim]) -> list[str]:
+    """One sentence per claim, the verdict first."""
+    return [f"<b>{claim.name}: {claim.verdict.words}.</b> {claim.why}" for claim in claims]
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A fitted exponent and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def loglog_slope(x: npt.ArrayLike, values: npt.ArrayLike, resamples: int = 1000) -> Slope:
+    """Least-squares slope of log mean(values) on log x; the interval is a bootstrap over seeds.
+
+    Parameters
+    ----------
+    x
+        Horizons, ``(n,)``.
+    values
+        ``(n, seeds)``. Means that are not positive count as 1e-12, so that a vanished quantity shows as one.
+
+    Examples
+    --------
+    >>> str(loglog_slope([1, 10, 100], [[2, 4], [20, 40], [200, 400]]))
+    '1.00 [1.00, 1.00]'
+    """
+    v = np.atleast_2d(np.asarray(values, dtype=float))
+    centred = np.log(np.asarray(x, dtype=float))
+    centred -= centred.mean()
+
+    def fit(mean: Floats) -> Floats:
+        fitted: Floats = centred @ np.log(np.maximum(mean, 1e-12)) / (centred @ centred)
+        return fitted
+
+    picks = generator("theory", "bootstrap").integers(v.shape[1], size=(v.shape[1], resamples))
+    low, high = np.quantile(fit(v[:, picks].mean(axis=1)), [0.025, 0.975])
+    return Slope(float(fit(v.mean(axis=1))), float(low), float(high))
+
+
+_LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TOP_IN = 0.65, 0.12, 0.5, 0.35
+
+
+def panels(
+    columns: int, width: float, height: float, *, gap_in: float | None = None, **options: Any
+) -> tuple[Any, Any]:
+    """A figure with one row of axes and fixed margins; automatic ones would draw everything twice."""
+    figure, axes = new_figure(1, columns, width, height, **options)
+    figure.set_layout_engine("tight")  # on the way to none: a constrained layout would refuse fixed margins
+    figure.set_layout_engine("none")
+    if gap_in is None:
+        gap_in = 0.2 if options.get("sharey") else 0.65
+    inner_in = (width - _LEFT_IN - _RIGHT_IN - (columns - 1) * gap_in) / columns
+    figure.subplots_adjust(
+        left=_LEFT_IN / width,
+        right=1.0 - _RIGHT_IN / width,
+        bottom=_BOTTOM_IN / height,
+        top=1.0 - _TOP_IN / height,
+        wspace=gap_in / inner_in,
+    )
+    return figure, axes[0]
+
+
+def log_axes(axis: Any, *, x: bool = True, y: bool = True) -> None:
+    """Make the named axes logarithmic, without minor ticks."""
+    for wanted, scale, ticks in ((x, axis.set_xscale, axis.xaxis), (y, axis.set_yscale, axis.yaxis)):
+        if wanted:
+            scale("log")
+            ticks.minorticks_off()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,19 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.lab.paper.theory.assemble import Measurement
-from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.lab.paper.theory.assemble import (
+    COLORS,
+    MARKS,
+    Measurement,
+    TheoremClaim,
+    judge,
+    log_axes,
+    panels,
+    theory_experiment,
+    view,
+)
 from bot_orch.rng import generator
 from bot_orch.survival import Exponential, GammaFrailty, LogNormal, SurvivalModel, Weibull, survival_reward, tail_check
-
-__all__ = ["MODELS", "claims", "curvature", "measures", "rewards", "run", "units"]
 
 #: Survival model, variance of the frailty, and cutoff after which a task is censored.
 MODELS: dict[str, tuple[SurvivalModel, float, float]] = {
@@ -22,8 +29,14 @@ MODELS: dict[str, tuple[SurvivalModel, float, float]] = {
     "weibull": (Weibull(1.0, 2.0), 1.0, 1.0),
     "log-normal": (LogNormal(0.0, 1.0), 2.0, 2.0),
 }
+
+
 _COIN = "all or nothing"
+
+
 _EPSILON = np.linspace(0.05, 1.0, 20)
+
+
 _AVERAGED = 25
 
 
@@ -140,3 +153,48 @@ def _moment_excess(sample: Floats) -> float:
     x = (sample - sample.mean())[: 4 * 10**4]
     x = x - x.mean()
     return float(max(np.log(np.mean(np.exp(v * x))) - v * v / 8.0 for v in s))
+
+
+def draw_concentration(results: Results) -> Any:
+    """Tails beside the bound: one reward, averages of independent ones, averages that share a frailty."""
+    figure, axes = panels(3, 11.5, 3.1, sharey=True)
+    titles = {
+        "single": "One reward",
+        "independent": "Average of 25, own frailties",
+        "shared": "Average of 25, one frailty",
+    }
+    for axis, (kind, title) in zip(axes, titles.items(), strict=True):
+        for index, (name, payload) in enumerate(results.items()):
+            e = np.array(payload["epsilon"])
+            tail = np.array(payload["tails"][kind])
+            shown = tail > 0
+            axis.plot(e[shown], tail[shown], color=COLORS[index], marker=MARKS[index], markersize=3.5, label=name)
+        axis.plot(e, 2.0 * np.exp(-2.0 * e**2), color="black", linestyle=":", label="2 exp(-2 e^2)")
+        log_axes(axis, x=False)
+        axis.set_ylim(1e-4, 3.0)
+        axis.set_xlabel("deviation e" if kind == "single" else "sqrt(n) times deviation, e")
+        axis.set_title(title)
+    axes[0].set_ylabel("P(|R - E R| > e)")
+    axes[0].legend(loc="lower left")
+    return figure
+
+
+EXPERIMENT = theory_experiment(
+    id="theory-concentration",
+    title="Lemma: concentration of the survival reward",
+    about="R = delta S(T)^theta is said to satisfy P(|R - E R| &gt; e) &le; 2 exp(-2 e^2). Three survival models with "
+    "gamma frailty and censoring, and the extreme case of a reward that is 0 or 1.",
+    units=units,
+    run=run,
+    claims=claims,
+    measures=measures,
+    tables=[
+        view("Largest excess of a tail over the bound: one reward", "excess_single", "theory-concentration"),
+        view("... average of 25 with their own frailties", "excess_independent", "theory-concentration"),
+        view("... average of 25 with one frailty", "excess_shared", "theory-concentration"),
+    ],
+    draw=draw_concentration,
+    caption="Empirical tails beside the bound. For averages of n the deviation is multiplied by sqrt(n), so that one "
+    "bound serves all panels.",
+    order=43,
+)

@@ -10,12 +10,18 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.lab.paper.theory.assemble import Measurement
-from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.lab.paper.theory.assemble import (
+    LOOKS,
+    Measurement,
+    TheoremClaim,
+    judge,
+    log_axes,
+    panels,
+    theory_experiment,
+    view,
+)
 from bot_orch.numerics.choice import softmax
 from bot_orch.rng import generator
-
-__all__ = ["CASE", "KINDS", "Tasks", "claims", "limits", "measures", "recursion", "run", "units"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +47,16 @@ CASE = Tasks(
     np.array([[0.0, 0.4, 0.3], [0.8, 0.2, 0.3]]),
     lambda_=3.0,
 )
+
+
 #: What enters the softmax: the realised utilities (the proof), their means given the task (the statement), or the
 #: running mean of the realised utilities.
 KINDS = ("realised", "conditional", "running mean")
+
+
 _HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000)
+
+
 #: A recursion has reached a point when its mean is this near; limits that differ by more are told apart.
 _NEAR = 0.004
 
@@ -143,3 +155,41 @@ def measures(results: Results) -> list[Measurement]:
 
 def _vector(values: Any) -> str:
     return "(" + ", ".join(f"{v:.4f}" for v in values) + ")"
+
+
+def draw_convergence(results: Results) -> Any:
+    """Distance of every recursion to each of the three candidate limits."""
+    figure, axes = panels(3, 11.5, 3.1, sharey=True)
+    titles = {
+        "realised": "Softmax of realised utilities",
+        "conditional": "Softmax of means given the task",
+        "running mean": "Softmax of running means",
+    }
+    for axis, (kind, title) in zip(axes, titles.items(), strict=True):
+        payload = results[kind]
+        mean = np.array(payload["phi"]).mean(axis=1)
+        for (name, limit), (color, line, marker) in zip(payload["limits"].items(), LOOKS, strict=False):
+            away = np.abs(mean - np.array(limit)).max(axis=1)
+            axis.plot(payload["horizons"], away, color=color, linestyle=line, marker=marker, markersize=4, label=name)
+        log_axes(axis)
+        axis.set_xlabel("rounds")
+        axis.set_title(title)
+    axes[0].set_ylabel("largest distance of the mean phi to ...")
+    axes[0].legend(loc="lower left")
+    return figure
+
+
+EXPERIMENT = theory_experiment(
+    id="theory-convergence",
+    title="Theorem, item 4: convergence of the weights",
+    about="phi moves a step of 1/(t+1) towards a softmax; it is said to converge to the softmax of the mean utilities. "
+    "Three agents, two kinds of task, Bernoulli rewards, lambda = 3; all candidate limits are computed exactly.",
+    units=units,
+    run=run,
+    claims=claims,
+    measures=measures,
+    tables=[view(f"Weight of agent {i + 1} at the end", f"phi_{i}", "theory-convergence", digits=4) for i in range(3)],
+    draw=draw_convergence,
+    caption="Distance of the mean weights to three candidate limits; a line that keeps falling has found its limit.",
+    order=46,
+)

@@ -11,26 +11,40 @@ import numpy as np
 from bot_orch.lab.environments.triage import PAPER_SPLIT, episodes, load_triage, paper_alignment
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.lab.paper.theory.assemble import Measurement
+from bot_orch.lab.paper.theory.assemble import (
+    COLORS,
+    LINES,
+    Measurement,
+    TheoremClaim,
+    judge,
+    log_axes,
+    loglog_slope,
+    panels,
+    theory_experiment,
+    view,
+)
 from bot_orch.lab.paper.theory.convergence import CASE, limits, recursion
-from bot_orch.lab.paper.theory.regret.cases import CASES
-from bot_orch.lab.paper.theory.regret.curves import exponential_weights
-from bot_orch.lab.paper.theory.slopes import loglog_slope
-from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.lab.paper.theory.regret import CASES, exponential_weights
 from bot_orch.numerics.choice import softmax
 from bot_orch.numerics.estimators import EMA, MeanReward, NoHistory
 from bot_orch.numerics.schedules import Constant, Power, Schedule
 from bot_orch.policies.bot import Bot
 from bot_orch.rng import derive_keys, generator
 
-__all__ = ["EXPONENTS", "RATES", "claims", "measures", "run", "units"]
-
 #: Inverse temperatures of Algorithm 1 in triage: the one that reproduces the tables, and (A5) from the same start.
 RATES: dict[str, Schedule] = {"eta = 5": Constant(5.0), "eta = 5 t^-1/2 (A5)": Power(5.0, -0.5)}
+
+
 #: Step sizes t^-a.
 EXPONENTS = (0.5, 0.6, 0.75, 1.0)
+
+
 _LAMBDA, _LAST = 3.0, 10
+
+
 _HORIZONS = (1_000, 3_162, 10_000, 31_623)
+
+
 _NEAR = 0.01
 
 
@@ -217,3 +231,48 @@ def _over_azuma(horizons: list[int], values: list[list[float]]) -> float:
 
 def _vector(values: Any) -> str:
     return "(" + ", ".join(f"{v:.3f}" for v in values) + ")"
+
+
+def draw_hypotheses(results: Results) -> Any:
+    """Distance from the uniform policy in triage; sums of squared steps."""
+    figure, axes = panels(2, 9.0, 3.0)
+    for name, color, line in zip(RATES, COLORS, LINES, strict=False):
+        axes[0].plot(results["rate/iid"]["paths"][name], color=color, linestyle=line, label=name)
+    axes[0].set_xlabel("round (triage, i.i.d.)")
+    axes[0].set_ylabel("mean |propensity - 1/2|")
+    axes[0].legend()
+    steps = results["steps"]
+    for a, color, line in zip(EXPONENTS, COLORS, LINES, strict=True):
+        axes[1].plot(
+            steps["horizons"], steps["exponents"][f"{a:g}"]["squares"], color=color, linestyle=line, label=f"t^-{a:g}"
+        )
+    log_axes(axes[1], y=False)
+    axes[1].set_xlabel("rounds")
+    axes[1].set_ylabel("sum of squared steps")
+    axes[1].legend()
+    return figure
+
+
+EXPERIMENT = theory_experiment(
+    id="theory-hypotheses",
+    title="Hypotheses and definitions",
+    about="(A5) says eta_t = O(t^-1/2); the symbol is a step size in items 1 and 4 and an inverse temperature in the "
+    "algorithms. phi is defined twice. The proof of item 1 passes from realised to conditional utilities by Azuma's "
+    "inequality.",
+    units=units,
+    run=run,
+    claims=claims,
+    measures=measures,
+    tables=[
+        view(
+            "Net utility of Algorithms 1 and 2 in triage, paper protocol", "net_utility", "theory-hypotheses", digits=1
+        ),
+        view("Distance of the propensity from 1/2, last ten rounds", "from_uniform", "theory-hypotheses"),
+        view("Sum of squared steps at the last round", "sum_of_squares", "theory-hypotheses", digits=2),
+    ],
+    draw=draw_hypotheses,
+    caption="Left: distance of Algorithm 1's propensity from the uniform policy. Right: sums of squared steps t^-a; "
+    "item 4 needs one that stays bounded, item 1 a = 1/2.",
+    order=39,
+    source="Assumption 5, items 1 and 4",
+)

@@ -10,31 +10,34 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.lab.paper.theory.assemble import Measurement
-from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.lab.paper.theory.assemble import (
+    Measurement,
+    TheoremClaim,
+    judge,
+    log_axes,
+    panels,
+    theory_experiment,
+    view,
+)
 from bot_orch.rng import generator
-
-__all__ = [
-    "LAMBDAS",
-    "THRESHOLD",
-    "lemma_claims",
-    "lemma_measures",
-    "lemma_units",
-    "margin_claims",
-    "margin_measures",
-    "margin_units",
-    "misordering",
-    "run",
-    "tail_bound",
-]
 
 #: The margin of item 3 in units of sigma.
 THRESHOLD = math.sqrt(2.0 * math.log(2.0))
+
+
 #: The margin from which the proof's own tail bound gives 1/4.
 PROVEN = 2.0 * math.sqrt(math.log(2.0))
+
+
 LAMBDAS = (0.5, 1.0, 3.0, 10.0)
+
+
 _SIGMA = 0.4
+
+
 _GRID = (0.0, 0.4, 0.8, THRESHOLD, PROVEN, 2.0, 2.5, 3.0)
+
+
 _DEFICITS = (-0.5, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -166,3 +169,94 @@ def _mean(payload: Payload) -> float:
 
 def _all_below(payloads: Mapping[str, Payload], level: float = 0.25) -> bool:
     return all(_mean(p) < level for p in payloads.values())
+
+
+def draw_margin(results: Results) -> Any:
+    """Share misordered against the margin, and against how much less the better aligned agent earns."""
+    figure, axes = panels(2, 9.5, 3.1, sharey=True)
+    x = np.linspace(0.0, 3.0, 200)
+    axes[0].plot(x, [misordering(v) for v in x], color="#1a4fa0", label="exact")
+    axes[0].plot(x, [tail_bound(v) for v in x], color="#c62828", linestyle="--", label="the proof's tail bound")
+    _dots(axes[0], results, "margin/", field="margin")
+    axes[0].axvline(THRESHOLD, color="black", linestyle="-.", linewidth=0.9, label="threshold sqrt(2 ln 2)")
+    axes[0].set_xlabel("(w_j - w_i) / sigma")
+    axes[0].set_title("Equal rewards")
+    d = np.linspace(-0.5, 2.0, 200)
+    axes[1].plot(d, [misordering(THRESHOLD, v) for v in d], color="#1a4fa0", label="exact")
+    _dots(axes[1], results, "deficit/", field="deficit")
+    axes[1].set_xlabel("(r_j - r_i) / (lambda sigma)")
+    axes[1].set_title("Unequal rewards, margin at the threshold")
+    for axis in axes:
+        axis.axhline(0.25, color="black", linestyle=":", label="1/4")
+        axis.legend()
+    axes[0].set_ylabel("share misordered")
+    return figure
+
+
+def draw_lemma(results: Results) -> Any:
+    """Share misordered at the lemma's threshold and at the scaled one, by lambda."""
+    figure, axes = panels(1, 6.0, 3.0)
+    axis = axes[0]
+    looks = {"printed": ("#c62828", "--", "s", "lambda (w_j - w_i) = sigma sqrt(2 ln 2), as printed")}
+    looks["scaled"] = ("#1a4fa0", "-", "o", "w_j - w_i = sigma sqrt(2 ln 2), noise scaled too")
+    for kind, (color, line, marker, label) in looks.items():
+        values = [np.mean(results[f"{kind}/{v:g}"]["misordered"]) for v in LAMBDAS]
+        axis.plot(LAMBDAS, values, color=color, linestyle=line, marker=marker, label=label)
+    axis.axhline(0.25, color="black", linestyle=":", label="1/4, what the lemma promises")
+    log_axes(axis, y=False)
+    axis.set_xticks(LAMBDAS, [f"{v:g}" for v in LAMBDAS])
+    axis.set_ylim(0.0, 0.55)
+    axis.set_xlabel("lambda")
+    axis.set_ylabel("share misordered")
+    axis.legend(loc="lower right", fontsize=7)
+    return figure
+
+
+def _dots(axis: Any, results: Results, start: str, *, field: str) -> None:
+    shown = [p for key, p in results.items() if key.startswith(start)]
+    y = [float(np.mean(p["misordered"])) for p in shown]
+    axis.plot(
+        [p[field] for p in shown], y, color="black", linestyle="none", marker="o", markersize=4, label="simulated"
+    )
+
+
+EXPERIMENT = theory_experiment(
+    id="theory-margin",
+    title="Theorem, item 3: margin robustness",
+    about="With Gaussian noise on the alignment costs and |w_j - w_i| &gt; sigma sqrt(2 ln 2), two agents are said to "
+    "be misordered with probability below 1/4.",
+    units=margin_units,
+    run=run,
+    claims=margin_claims,
+    measures=margin_measures,
+    tables=[
+        view(
+            "Share misordered",
+            "misordered",
+            "theory-margin",
+            digits=4,
+            note="margin/x: x sigma; deficit/x: r_j - r_i = x lambda sigma",
+        ),
+        view("The same, exactly", "exact", "theory-margin", digits=4),
+    ],
+    draw=draw_margin,
+    caption="Share of misordered draws against the margin (left) and against the reward the better aligned agent lacks "
+    "(right).",
+    order=44,
+)
+
+
+LEMMA = theory_experiment(
+    id="theory-margin-lemma",
+    title="Lemma: margin robustness",
+    about="The appendix states item 3 with the margin multiplied by lambda, Delta = lambda (w_j - w_i), and the noise "
+    "not. printed: Delta = sigma sqrt(2 ln 2). scaled: w_j - w_i = sigma sqrt(2 ln 2).",
+    units=lemma_units,
+    run=run,
+    claims=lemma_claims,
+    measures=lemma_measures,
+    tables=[view("Share misordered at the threshold", "misordered", "theory-margin-lemma", digits=4)],
+    draw=draw_lemma,
+    caption="Share of misordered draws at the lemma's threshold, by lambda.",
+    order=45,
+)

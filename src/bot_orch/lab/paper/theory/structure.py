@@ -9,11 +9,15 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.lab.harness.experiment import Payload, Results, Scale, Unit
-from bot_orch.lab.paper.theory.assemble import Measurement
-from bot_orch.lab.paper.theory.verdicts import TheoremClaim, judge
+from bot_orch.lab.paper.theory.assemble import (
+    Measurement,
+    TheoremClaim,
+    judge,
+    panels,
+    theory_experiment,
+    view,
+)
 from bot_orch.rng import generator
-
-__all__ = ["claims", "measures", "run", "units"]
 
 _STEP = 1.0 / 1024.0  # numbers on this grid multiply and subtract without rounding, so every comparison is exact
 
@@ -72,3 +76,42 @@ def measures(results: Results) -> list[Measurement]:
 def _grid(rng: np.random.Generator, n: int, top: float) -> Floats:
     values: Floats = rng.integers(int(top / _STEP), size=n).astype(np.float64) * _STEP
     return values
+
+
+def draw_structure(results: Results) -> Any:
+    """The utility gap against lambda times the alignment gap."""
+    figure, axes = panels(2, 8.5, 3.0, sharey=True)
+    titles = {"equal-rewards": "Equal rewards", "unequal-rewards": "Independent rewards"}
+    for axis, (kind, title) in zip(axes, titles.items(), strict=True):
+        x, y = np.array(results[kind]["points"])
+        wrong = (x > 0) & (y <= 0)
+        axis.scatter(x[~wrong], y[~wrong], s=9, color="#1a4fa0", marker="o", label="order as stated")
+        axis.scatter(x[wrong], y[wrong], s=22, color="#c62828", marker="x", label="better aligned, not ahead")
+        axis.axhline(0.0, color="black", linewidth=0.7)
+        axis.axvline(0.0, color="black", linewidth=0.7)
+        axis.set_xlim(-6, 6)
+        axis.set_ylim(-6, 6)
+        axis.set_xlabel("lambda (w_j - w_i)")
+        axis.set_title(title)
+    axes[0].set_ylabel("utility of i - utility of j")
+    axes[1].legend(loc="upper left")
+    return figure
+
+
+EXPERIMENT = theory_experiment(
+    id="theory-structure",
+    title="Theorem, item 2: structural optimality",
+    about="With equal expected rewards the agent with the smaller alignment cost is said to have the larger utility. "
+    "Random instances on a grid on which floating-point arithmetic is exact, a tenth of them ties.",
+    units=units,
+    run=run,
+    claims=claims,
+    measures=measures,
+    tables=[
+        view("Share of instances that break the strict inequality", "strict_broken", "theory-structure"),
+        view("Share of instances that break the equivalence", "equivalence_broken", "theory-structure"),
+    ],
+    draw=draw_structure,
+    caption="Difference of utilities against lambda times the difference of alignment costs.",
+    order=41,
+)

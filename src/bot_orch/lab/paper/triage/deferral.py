@@ -1,26 +1,159 @@
-"""Deferral by claims under the deployable protocol: policies beside a fixed threshold on the classifier's confidence.
-
-A policy that escalates more patients gets more right, so accuracies are compared at equal escalation: the threshold
-is set, the same for all splits, so that the rule escalates as large a share as the policy did on average. Between two
-thresholds the rule takes each of them with some probability. Differences are paired by split.
-"""
+"""Triage without the label: learners beside rules of deferral that need no learning, at equal escalation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import stdtrit
 
-from bot_orch.arrays import Floats
-from bot_orch.lab.environments.triage import HUMAN, TriageCondition, episodes, load_triage, stated_claims
+from bot_orch.arrays import Arrays, Field, Floats, Schema
+from bot_orch.lab.environments.triage import (
+    AI,
+    HUMAN,
+    PAPER_SPLIT,
+    DeployableAlignment,
+    TriageCondition,
+    TriageData,
+    TriageEpisodes,
+    episodes,
+    load_triage,
+    stated_claims,
+)
+from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
+from bot_orch.lab.harness.players import ClaimThreshold
 from bot_orch.lab.harness.simulate import simulate
-from bot_orch.policies.base import Policy
+from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
+from bot_orch.lab.paper.triage.play import CONDITIONS, entrant
+from bot_orch.numerics.choice import argmax_ties
+from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_exploration
+from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 
-__all__ = ["SPLITS", "THRESHOLD", "Deferral", "PairedDifference", "paired", "play_splits", "table", "threshold_rule"]
+__all__ = [
+    "LEARNERS",
+    "RULES",
+    "SPLITS",
+    "THRESHOLD",
+    "Deferral",
+    "FixedAgent",
+    "LearnedThreshold",
+    "PairedDifference",
+    "in_words",
+    "paired",
+    "plainly",
+    "play_rule",
+    "play_splits",
+    "threshold_rule",
+    "worth_notes",
+]
+
+
+#: Rules that anybody would try first; the others of the table learn more than a threshold.
+RULES = ("claim-threshold", "threshold-online", "always-ai", "always-person", "told-of-shift")
+
+
+@dataclass(frozen=True, slots=True)
+class FixedAgent(Policy):
+    """One agent, whatever happens."""
+
+    agent: int
+    id: ClassVar[str] = "fixed-agent"
+    uses_alignment: ClassVar[bool] = False
+
+    def schema(self, n_features: int) -> Schema:
+        """No state."""
+        return {}
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """All probability on the agent."""
+        value = np.zeros(situation.penalty.shape)
+        value[..., self.agent] = 1.0
+        return Choice(argmax_ties(value, situation.eligible), value, no_exploration(value))
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Learn nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedThreshold(Policy):
+    """The threshold on a claim, learned from the answers seen: trust the claim if it beats the others' accuracy.
+
+    An agent that states a claim is expected to be right with that probability plus the mean of (reward - claim) over
+    its answers so far; one that states none, with its accuracy so far. Both start from a prior worth ``prior_n``
+    answers: claims are true, and others are right in nine of ten cases. The threshold is therefore 0.9 at first.
+
+    Examples
+    --------
+    >>> from bot_orch.arrays import allocate
+    >>> rule, claims = LearnedThreshold(), np.array([0.85, np.nan])
+    >>> state = allocate(rule.schema(0), (), 2)
+    >>> rule.choose(state, Situation(1, np.zeros(2), claims=claims)).propensities
+    array([0., 1.])
+    """
+
+    prior_n: float = 10.0
+    prior: float = 0.9
+    id: ClassVar[str] = "threshold-online"
+    uses_alignment: ClassVar[bool] = False
+
+    def schema(self, n_features: int) -> Schema:
+        """Answers and the sum of (reward - expected without learning) per agent."""
+        return {"answers": Field(), "surprise": Field()}
+
+    def choose(self, state: Arrays, situation: Situation) -> Choice:
+        """The agent most likely to be right."""
+        value = self._plain(situation.claims, situation.penalty.shape)
+        value = value + state["surprise"] / (state["answers"] + self.prior_n)
+        return Choice(argmax_ties(value, situation.eligible), value, no_exploration(value))
+
+    def update(self, state: Arrays, feedback: Feedback) -> None:
+        """Add what the observed answers were beyond expectation."""
+        plain = self._plain(feedback.claims, state["answers"].shape)
+        state["answers"] += feedback.observed
+        state["surprise"] += np.where(feedback.observed, feedback.reward - plain, 0.0)
+
+    def _plain(self, claims: Floats | None, shape: tuple[int, ...]) -> Floats:
+        given = np.full(shape, np.nan) if claims is None else claims
+        return np.where(np.isnan(given), self.prior, given)
+
+
+def play_rule(name: str, split: int, *, seeds: int, condition: TriageCondition) -> tuple[Floats, Floats]:
+    """Accuracy and share of patients escalated of one entrant on one split, one value per seed."""
+    data = load_triage(split)
+    cases = episodes(data, condition, np.arange(seeds))
+    stream = replace(cases.stream, claims=_claims(name, data, cases))
+    policy, lambda_ = _policy(name, condition)
+    source = DeployableAlignment(data, cases) if lambda_ > 0.0 else None
+    keys = derive_keys(["triage-draw", condition], range(seeds))
+    trace = simulate(policy, stream, keys, lambda_=lambda_, source=source)
+    return trace.pick(stream.reward).mean(axis=0), (trace.agent == HUMAN).mean(axis=0)
+
+
+def _policy(name: str, condition: TriageCondition) -> tuple[Policy, float]:
+    """The policy of that name and its lambda."""
+    if name in ("claim-threshold", "told-of-shift"):
+        return ClaimThreshold(), 0.0
+    if name == "threshold-online":
+        return LearnedThreshold(), 0.0
+    if name in ("always-ai", "always-person"):
+        return FixedAgent(AI if name == "always-ai" else HUMAN), 0.0
+    if name.startswith("bot-orch"):
+        chosen = entrant("bot-orch", condition, "deployable")
+        return chosen.policy, 0.0 if name.endswith("-lambda-0") else chosen.lambda_
+    return make_policy(name.removesuffix("-no-claims")), 0.0
+
+
+def _claims(name: str, data: TriageData, cases: TriageEpisodes) -> Floats | None:
+    """What the policy is shown: the classifier's confidence, the shift itself, or nothing."""
+    if name == "told-of-shift":
+        sure = np.where(cases.shifted, 0.0, 1.0)
+        return np.stack([sure, np.full_like(sure, np.nan)], axis=-1)
+    return None if name.endswith("-no-claims") else stated_claims(data, cases)
+
 
 #: The splits of the data, none of which was chosen.
 SPLITS: tuple[int, ...] = tuple(range(40))
@@ -102,29 +235,6 @@ def paired(ours: Floats, theirs: Floats) -> PairedDifference:
     return PairedDifference(float(d.mean()), float(stdtrit(d.size - 1, 0.975) * d.std(ddof=1) / np.sqrt(d.size)))
 
 
-def table(
-    policies: Mapping[str, Policy],
-    splits: Sequence[int] = SPLITS,
-    *,
-    seeds: int = 30,
-    condition: TriageCondition = "noniid",
-) -> str:
-    """A text table of the policies and of the fixed threshold."""
-    head = f"{'policy':<24}{'accuracy':>17}{'escalated':>11}{'minus threshold at equal escalation':>38}"
-    shown = {f"confidence < {THRESHOLD:g}": threshold_rule(splits, seeds=seeds, condition=condition)}
-    shown |= {name: play_splits(each, splits, seeds=seeds, condition=condition) for name, each in policies.items()}
-    lines = [f"{len(splits)} splits, {seeds} seeds, {condition}; +- one standard error; [95 % interval]", head]
-    for name, found in shown.items():
-        rule = threshold_rule(splits, seeds=seeds, condition=condition, escalation=float(found.escalation.mean()))
-        d = paired(found.accuracy, rule.accuracy)
-        error = found.accuracy.std(ddof=1) / np.sqrt(len(splits)) if len(splits) > 1 else float("nan")
-        interval = f"{d.mean:+.4f} [{d.mean - d.half_width:+.4f}, {d.mean + d.half_width:+.4f}]"
-        lines.append(
-            f"{name:<24}{found.accuracy.mean():>9.4f} +- {error:.4f}{found.escalation.mean():>10.1%}{interval:>38}"
-        )
-    return "\n".join(lines)
-
-
 @lru_cache(maxsize=8)
 def _rules(splits: tuple[int, ...], seeds: int, condition: TriageCondition, grid: tuple[float, ...]) -> Deferral:
     """Accuracy and escalation of every threshold, (thresholds, splits)."""
@@ -138,3 +248,196 @@ def _rules(splits: tuple[int, ...], seeds: int, condition: TriageCondition, grid
             accuracy[row, column] = np.where(human, reward[..., 1], reward[..., 0]).mean()
             escalation[row, column] = human.mean()
     return Deferral(accuracy, escalation)
+
+
+#: What is compared with the threshold; ``auto`` sees the classifier's confidence as a claim.
+LEARNERS = ("threshold-online", "bot-orch", "thompson-beta", "auto", "auto-no-claims")
+_Metrics = Mapping[str, Sequence[float]]
+
+
+def in_words(difference: PairedDifference) -> str:
+    """Whether the interval lies above, below or around zero.
+
+    Examples
+    --------
+    >>> in_words(PairedDifference(0.01, 0.004)), in_words(PairedDifference(0.01, 0.02))
+    ('adds accuracy', 'shows no difference')
+    """
+    if difference.mean - difference.half_width > 0.0:
+        return "adds accuracy"
+    if difference.mean + difference.half_width < 0.0:
+        return "loses accuracy"
+    return "shows no difference"
+
+
+def plainly(found: Mapping[str, Mapping[str, _Metrics]]) -> str:
+    """One sentence over all conditions: which learners beat a fixed threshold that escalates as many."""
+    ahead = [
+        f"{name} ({condition})"
+        for condition, methods in found.items()
+        for name in LEARNERS
+        if in_words(_above_threshold(methods[name])) == "adds accuracy"
+    ]
+    said = f"{', '.join(ahead)} {'adds' if len(ahead) == 1 else 'add'}" if ahead else "nothing that learns adds"
+    return (
+        f"<b>Plainly:</b> at equal escalation, {said} accuracy to a fixed threshold on the classifier's confidence. "
+        f"Tried: {', '.join(LEARNERS)}, in {' and '.join(found)}."
+    )
+
+
+def worth_notes(condition: str, found: Mapping[str, _Metrics]) -> list[str]:
+    """Three sentences for one condition: rules, learning, alignment; differences are paired by split."""
+    best = max(found, key=lambda name: float(np.mean(found[name]["team_accuracy"])))
+    learned = [_equal(name, found[name]) for name in ("threshold-online", "auto") if name in found]
+    bot = found["bot-orch"]
+    off = paired(_array(bot), _array(found["bot-orch-lambda-0"]))
+    return [
+        f"<b>Rules, {condition}.</b> Escalating below a calibrated confidence of 0.9 is right on "
+        f"{_share(found['claim-threshold'])}; BOT-Orch on {_share(bot)}; <code>auto</code> with claims on "
+        f"{_share(found['auto'])}, without on {_share(found['auto-no-claims'])}. The most accurate of all is {best}.",
+        f"<b>Learning, {condition}</b>, against a fixed threshold that escalates as many: " + "; ".join(learned) + ".",
+        f"<b>Alignment, {condition}.</b> To BOT-Orch, alignment {in_words(off)} ({_interval(off)} over the same policy "
+        f"with lambda = 0). Against a threshold that escalates as many: {_equal('bot-orch', bot)}. The alignment here "
+        "is built from the same confidence as the threshold, and from the drift of the inputs.",
+    ]
+
+
+def _above_threshold(metrics: _Metrics) -> PairedDifference:
+    above = np.asarray(metrics["above_threshold"], dtype=float)
+    return paired(above, np.zeros_like(above))
+
+
+def _equal(name: str, metrics: _Metrics) -> str:
+    difference = _above_threshold(metrics)
+    return f"{name} {in_words(difference)} ({_interval(difference)})"
+
+
+def _share(metrics: _Metrics) -> str:
+    return f"{np.mean(metrics['team_accuracy']):.4f} at {np.mean(metrics['escalation_rate']):.1%} escalated"
+
+
+def _interval(d: PairedDifference) -> str:
+    return f"{d.mean:+.4f} [{d.mean - d.half_width:+.4f}, {d.mean + d.half_width:+.4f}]"
+
+
+def _array(metrics: _Metrics) -> Floats:
+    return np.asarray(metrics["team_accuracy"], dtype=float)
+
+
+_LEARNERS = ("bot-orch", "bot-orch-lambda-0", "thompson-beta", "auto", "auto-no-claims")
+_METHODS = (*RULES, *_LEARNERS)
+_SEEDS, _OTHERS = 30, 20
+
+
+def _units(scale: Scale) -> list[Unit]:
+    splits, seeds = ((0, 1, PAPER_SPLIT) if scale.quick else SPLITS), scale.n_seeds(_SEEDS)
+    return [
+        Unit(f"{condition}/{name}/{split}", {"condition": condition, "method": name, "split": split, "seeds": seeds})
+        for split in splits
+        for condition in CONDITIONS
+        for name in _METHODS
+    ]
+
+
+def _run(params: Mapping[str, Any]) -> dict[str, Any]:
+    accuracy, escalation = play_rule(
+        params["method"], params["split"], seeds=params["seeds"], condition=params["condition"]
+    )
+    return {"team_accuracy": accuracy.tolist(), "escalation_rate": escalation.tolist(), "seeds": params["seeds"]}
+
+
+def _rows(results: Results) -> list[ResultRow]:
+    rows = []
+    for condition in CONDITIONS:
+        for name in _METHODS:
+            by_split = _by_split(results, condition, name)
+            others = {split: payload for split, payload in by_split.items() if split != PAPER_SPLIT and split < _OTHERS}
+            sets = {
+                f"triage-{condition}": _over_splits(condition, by_split),
+                f"triage-{condition}, twenty": _over_splits(condition, others),
+                f"triage-{condition}, the paper's": _on_one_split(condition, by_split),
+            }
+            for environment, metrics in sets.items():
+                rows += rows_from_seeds(
+                    "triage-claims",
+                    environment,
+                    "deployable",
+                    method=name,
+                    lambda_=0.0,
+                    metrics=metrics,
+                    compare=False,
+                )
+    return rows
+
+
+def _by_split(results: Results, condition: str, name: str) -> dict[int, dict[str, Any]]:
+    start = f"{condition}/{name}/"
+    return {int(key.removeprefix(start)): payload for key, payload in results.items() if key.startswith(start)}
+
+
+def _over_splits(condition: TriageCondition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
+    """One value per split, each a mean over seeds."""
+    names = ("team_accuracy", "escalation_rate")
+    metric = {name: [float(np.mean(each[name])) for each in by_split.values()] for name in names}
+    return {**metric, "above_threshold": _above(condition, metric, by_split).tolist()}
+
+
+def _on_one_split(condition: TriageCondition, by_split: Mapping[int, Mapping[str, Any]]) -> dict[str, list[float]]:
+    """One value per seed on the paper's split."""
+    one = {PAPER_SPLIT: by_split[PAPER_SPLIT]}
+    metric = {name: list(one[PAPER_SPLIT][name]) for name in ("team_accuracy", "escalation_rate")}
+    return {**metric, "above_threshold": _above(condition, metric, one).tolist()}
+
+
+def _above(
+    condition: TriageCondition, metric: Mapping[str, list[float]], by_split: Mapping[int, Mapping[str, Any]]
+) -> Any:
+    share, seeds = float(np.mean(metric["escalation_rate"])), next(iter(by_split.values()))["seeds"]
+    rule = threshold_rule(list(by_split), seeds=seeds, condition=condition, escalation=share)
+    return np.array(metric["team_accuracy"]) - rule.accuracy
+
+
+def _notes(results: Results) -> list[str]:
+    found: dict[str, dict[str, dict[str, list[float]]]] = {
+        condition: {name: _over_splits(condition, _by_split(results, condition, name)) for name in _METHODS}
+        for condition in reversed(CONDITIONS)
+    }
+    return [plainly(found), *(note for condition in found for note in worth_notes(condition, found[condition]))]
+
+
+def _table(title: str, metric: str, condition: str) -> TableView:
+    columns = (f"triage-{condition}, the paper's", f"triage-{condition}, twenty", f"triage-{condition}")
+    return TableView(
+        title, metric, "deployable", down="method", across="environment", columns=columns, lines=_METHODS, digits=4
+    )
+
+
+def _tables() -> list[TableView]:
+    titles: Sequence[tuple[str, str]] = (
+        ("Team accuracy", "team_accuracy"),
+        ("Escalation rate", "escalation_rate"),
+        ("Accuracy above a threshold at equal escalation", "above_threshold"),
+    )
+    return [
+        _table(f"{title}, {condition}", metric, condition)
+        for condition in reversed(CONDITIONS)
+        for title, metric in titles
+    ]
+
+
+EXPERIMENT = Experiment(
+    id="triage-claims",
+    title="Triage without the label: beside rules that need no learning",
+    about="The deployable protocol on the paper's split, on twenty others, and on splits 0 to 39, the paper's among "
+    "them. The classifier states how sure it is of its label before the choice. Rules: escalate if that calibrated "
+    "confidence is below 0.9 (claim-threshold), the same with a threshold learned online, always the AI, always the "
+    "person, and the person on shifted patients (told-of-shift; no router is told). The last table of each condition "
+    "is accuracy minus that of the threshold, the same on all splits, that escalates as many patients. On the paper's "
+    "split spread and count are over seeds, elsewhere over splits.",
+    units=_units,
+    run=_run,
+    rows=_rows,
+    tables=_tables,
+    notes=_notes,
+    order=13,
+)

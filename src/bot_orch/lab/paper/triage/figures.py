@@ -1,15 +1,16 @@
-"""The five triage figures of the paper, for either protocol."""
+"""The five triage figures of the paper, for either protocol, with the paper's points."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from bot_orch.lab.harness.experiment import Results
 from bot_orch.lab.harness.figures import band, new_figure, paper_points, style
-from bot_orch.lab.paper.triage.play import CONDITIONS, LAMBDAS, PAPER_METHODS, WINDOW
-from bot_orch.lab.paper.triage.printed import printed_point
+from bot_orch.lab.harness.tables import published
+from bot_orch.lab.paper.triage.play import CONDITIONS, LAMBDA, LAMBDAS, PAPER_METHODS, WINDOW
 
 __all__ = [
     "draw_escalation",
@@ -17,7 +18,53 @@ __all__ = [
     "draw_lambda_escalation",
     "draw_learning_curves",
     "draw_trajectories",
+    "printed_point",
 ]
+
+
+_PATIENTS = 114
+
+
+def printed_point(condition: str, metric: str, lambda_: float, *, protocol: str = "paper") -> float:
+    """The paper's value of a metric of BOT-Orch at one lambda; not a number where none follows.
+
+    Under ``deployable`` net utility and regret are scored with the common lambda, and so are the paper's here.
+    """
+    if metric == "alignment_cost":
+        return _cost(condition, lambda_)
+    if metric.startswith("escalation"):
+        return _main(condition, metric, lambda_)
+    if protocol == "deployable" and metric != "team_accuracy":
+        net = _reward(condition, lambda_) - LAMBDA * _cost(condition, lambda_)
+        best = _table(condition, "net_utility", LAMBDA) + _table(condition, "oracle_regret", LAMBDA)
+        return net if metric == "net_utility" else best - net
+    return _table(condition, metric, lambda_)
+
+
+def _cost(condition: str, lambda_: float) -> float:
+    if lambda_ == 0.0:
+        return _main(condition, "alignment_cost", 0.0)
+    return (_reward(condition, lambda_) - _table(condition, "net_utility", lambda_)) / lambda_
+
+
+def _reward(condition: str, lambda_: float) -> float:
+    return _PATIENTS * _table(condition, "team_accuracy", lambda_)
+
+
+def _table(condition: str, metric: str, lambda_: float) -> float:
+    return _value("triage-lambda", condition, "bot-orch", lambda_=lambda_, metric=metric)
+
+
+def _main(condition: str, metric: str, lambda_: float) -> float:
+    """The main tables: BOT-Orch at lambda = 3, and No-OT, which is lambda = 0."""
+    name = "no-ot" if lambda_ == 0.0 else "bot-orch"
+    return _value("triage", condition, name, lambda_=lambda_, metric=metric)
+
+
+def _value(experiment: str, condition: str, method: str, *, lambda_: float, metric: str) -> float:
+    found = published(experiment, f"triage-{condition}", method, lambda_=lambda_, metric=metric)
+    return math.nan if found is None else found.mean
+
 
 _NAMES = {"iid": "IID", "noniid": "Non-IID"}
 _SHIFT_ROUND = 57.5

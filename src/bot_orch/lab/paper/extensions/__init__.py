@@ -1,1 +1,0 @@
-"""What the paper's setting allows or its outlook names, and its experiments do not run."""

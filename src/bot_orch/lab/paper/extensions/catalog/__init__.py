@@ -1,1 +1,0 @@
-"""Extensions that ``bot-orch reproduce`` lists."""

@@ -1,1 +1,0 @@
-"""Synthetic experiments that ``bot-orch reproduce`` lists."""

@@ -1,1 +1,0 @@
-"""Theory experiments that ``bot-orch reproduce`` lists."""

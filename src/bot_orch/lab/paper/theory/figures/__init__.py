@@ -1,1 +1,0 @@
-"""Figures of the theorem's items."""

@@ -1,1 +1,0 @@
-"""Triage experiments that ``bot-orch reproduce`` lists."""
