@@ -30,7 +30,18 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import BotOrchError, InvalidInputError
 
-__all__ = ["Difference", "Estimate", "Logged", "Support", "ThinSupportError", "difference", "evaluate", "support"]
+__all__ = [
+    "Difference",
+    "Estimate",
+    "Logged",
+    "Support",
+    "ThinSupportError",
+    "difference",
+    "evaluate",
+    "out_of_fold",
+    "quantile",
+    "support",
+]
 
 _RIDGE = 1.0
 _FOLDS = 5
@@ -118,9 +129,9 @@ def evaluate(
     ThinSupportError
         If the intervals could not be trusted; it says why.
     """
-    z = _quantile(confidence)
+    z = quantile(confidence)
     _check(support(logged, target), len(logged), min_effective)
-    q = _out_of_fold(logged)
+    q = out_of_fold(logged)
     methods: dict[str, Callable[[Floats], tuple[float, float]]] = {
         "IPS": lambda pi: _mean(_weights(logged, pi) * logged.reward),
         "SNIPS": lambda pi: _self_normalised(_weights(logged, pi), logged.reward),
@@ -155,8 +166,8 @@ def difference(
     >>> round(d.value, 3), d.low > 0
     (0.1, True)
     """
-    z = _quantile(1.0 - (1.0 - confidence) / among)
-    q = _out_of_fold(logged)
+    z = quantile(1.0 - (1.0 - confidence) / among)
+    q = out_of_fold(logged)
     gap = np.asarray(target) - np.asarray(baseline)  # DR is linear in the probabilities
     value, se = _over_paths(lambda change: _mean(_doubly_robust(logged, change, q)), gap)
     return Difference(value, value - z * se, value + z * se)
@@ -189,7 +200,8 @@ def _check(s: Support, n: int, min_effective: float) -> None:
         raise ThinSupportError(f"support: one decision carries {100 * s.largest_share:.0f} % of the weight; {more}")
 
 
-def _quantile(confidence: float) -> float:
+def quantile(confidence: float) -> float:
+    """Standard deviations on each side of a normal interval."""
     if not 0.0 < confidence < 1.0:
         raise InvalidInputError("confidence", f"is {confidence}", "pass a number between 0 and 1")
     return NormalDist().inv_cdf(0.5 + confidence / 2)
@@ -262,7 +274,7 @@ def _direct(logged: Logged, target: Floats) -> tuple[float, float]:
     return float(np.mean(per_row)), math.sqrt(variance)
 
 
-def _out_of_fold(logged: Logged) -> Floats:
+def out_of_fold(logged: Logged) -> Floats:
     """q(a) of every row, (n, M), by models that have not seen the row."""
     n, m = logged.propensities.shape
     x, q = _design(logged.features), np.zeros((n, m))

@@ -65,6 +65,8 @@ class LoggedRounds:
         Decisions whose reward was given again after the first time.
     earlier
         How many decisions were left out because they were made among other agents.
+    usd, seconds
+        By decision, what its attempts and reports cost and how long its attempts took, as far as known.
     settings
         The document of the newest settings for these agents, as :class:`bot_orch.log.events.Configured` holds it.
     """
@@ -78,6 +80,8 @@ class LoggedRounds:
     settings: str
     earlier: int = 0
     replaced: dict[str, Lesson] = field(default_factory=dict)
+    usd: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -115,21 +119,29 @@ class LoggedRounds:
         """
         known = self.revised if audited else self.rewards.keys()
         keep = [index for index, event in enumerate(self.made) if event.id in known and event.by != "shadow"]
+        return keep, self.decided(keep)
+
+    def decided(self, keep: list[int]) -> Logged:
+        """The decisions at these positions, with their rewards, NaN where there is none."""
         events = [self.made[index] for index in keep]
         width = max((len(event.seen()) for event in events), default=0)
         features = np.array([_padded(event, width) for event in events]).reshape(len(events), width)
         words = max((TextFeatures.parse(event.encoder).words for event in events if event.encoder), default=0)
         features = spread_words(np.nan_to_num(features), words)
         agent = np.array([self.agents.index(event.agent) for event in events], dtype=np.int64)
-        reward = np.array([self.rewards[event.id] for event in events])
-        return keep, Logged(agent, reward, self.propensities()[keep], features=features)
+        reward = np.array([self.rewards.get(event.id, np.nan) for event in events])
+        return Logged(agent, reward, self.propensities()[keep], features=features)
 
 
-def collect(log: Log) -> LoggedRounds:
-    """Decisions since the set of agents last changed, with the first outcome and the last reward of each."""
+def collect(log: Log, since_us: int = 0) -> LoggedRounds:
+    """Decisions since the set of agents last changed, with the first outcome and the last reward of each.
+
+    Decisions before the time ``since_us`` are left out.
+    """
     reading = _Reading()
     for row in log.read():
-        reading.take(row.event())
+        if row.time_us >= since_us or not row.holds(DecisionMade):
+            reading.take(row.event())
     if not reading.made:
         raise InvalidInputError("log", "holds no decision", "pass the log of a service that has decided something")
     return reading.rounds()
@@ -158,6 +170,8 @@ class _Reading:
     rewards: dict[str, float] = field(default_factory=dict)
     revised: set[str] = field(default_factory=set)
     audited: set[str] = field(default_factory=set)
+    usd: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     newest: str = ""
     used: str = ""
     earlier: int = 0
@@ -172,8 +186,14 @@ class _Reading:
                 self._feedback(event)
             case Censored():
                 self._learn(event.decision_id, event.outcome(self.answered.get(event.decision_id)))
-            case AttemptEnded() if event.ending == "completed":
-                self.answered[event.decision_id] = event.elapsed_s
+            case AttemptEnded():
+                self._attempt(event)
+
+    def _attempt(self, event: AttemptEnded) -> None:
+        if event.ending == "completed":
+            self.answered[event.decision_id] = event.elapsed_s
+        for known, value in ((self.usd, event.cost_usd), (self.seconds, event.elapsed_s)):
+            known[event.decision_id] = known.get(event.decision_id, 0.0) + value
 
     def rounds(self) -> LoggedRounds:
         agents, known = self.made[-1].agents, {event.id for event in self.made}
@@ -190,6 +210,8 @@ class _Reading:
             settings=settings,
             earlier=self.earlier,
             replaced={key: lesson for key, lesson in self.replaced.items() if key in lessons},
+            usd=self.usd,
+            seconds=self.seconds,
         )
 
     def _settings(self, agents: tuple[str, ...]) -> str:
@@ -215,6 +237,10 @@ class _Reading:
             self._learn(event.decision_id, event.outcome(), default=event.default)
         elif event.effect == "replaced":
             self.replaced[event.decision_id] = Lesson(event.outcome(), len(self.made), event.default)
+        if event.cost_usd or event.priced:
+            self.usd[event.decision_id] = self.usd.get(event.decision_id, 0.0) + event.cost_usd
+        if event.elapsed_s is not None:
+            self.seconds.setdefault(event.decision_id, event.elapsed_s)
         if event.reward is not None and event.effect != "outranked":
             if event.decision_id in self.rewards:
                 self.revised.add(event.decision_id)

@@ -1,0 +1,201 @@
+"""What a router saved: dollars, quality and seconds against sending every request to one agent, or to a fixed mix.
+
+A request that was served by the router is compared with the doubly robust estimate of what another agent would have
+cost and earned on it: the mean of the agent on like requests, corrected on the requests that it got by chance, with
+the weight 1 / propensity. Differences are paired row by row. Requests on which the agent could not be drawn say nothing
+about it; they are left out, and counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from bot_orch.arrays import Bools, Floats
+from bot_orch.errors import InvalidInputError
+from bot_orch.evaluation.offpolicy import Difference, Logged, Support, out_of_fold, quantile, support
+from bot_orch.evaluation.rounds import LoggedRounds
+
+__all__ = ["Comparison", "ServedRequests", "compare", "mix_of_same_cost", "served_requests"]
+
+#: What is compared: dollars, reward and seconds of a request.
+MEASURES = ("usd", "reward", "seconds")
+_LEAST_EFFECTIVE = 50.0
+_MOST_UNCOVERED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRequests:
+    """Requests with what they cost and earned, one entry each.
+
+    Parameters
+    ----------
+    agents
+        Names, in the order of the propensities.
+    logged
+        First decisions; the reward is not used.
+    served
+        By measure, what the whole request took, other agents that were asked included; NaN if unknown.
+    first
+        By measure, what the agent that was asked first took.
+    """
+
+    agents: tuple[str, ...]
+    logged: Logged
+    served: Mapping[str, Floats]
+    first: Mapping[str, Floats]
+
+    def __len__(self) -> int:
+        return len(self.logged)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The router less an alternative, per request, by measure; ``n`` requests were compared, ``left_out`` could not be.
+
+    ``unknown`` says why nothing is known, where the alternative was drawn too rarely.
+    """
+
+    name: str
+    n: int
+    _: KW_ONLY
+    left_out: int
+    differences: Mapping[str, Difference]
+    unknown: str = ""
+
+    def total_usd(self) -> Difference | None:
+        """Dollars of all compared requests."""
+        found = self.differences.get("usd")
+        return None if found is None else Difference(*(self.n * each for each in (found.value, found.low, found.high)))
+
+    def __str__(self) -> str:
+        if self.unknown:
+            return f"{self.name}: cannot be known; {self.unknown}"
+        usd, parts = self.total_usd(), []
+        if usd is not None:
+            parts.append(f"${abs(usd.value):,.2f} +- {_half(usd):,.2f} {'less' if usd.value <= 0 else 'more'}")
+        for name, unit in (("reward", "quality"), ("seconds", "seconds a request")):
+            if name in self.differences:
+                each = self.differences[name]
+                parts.append(f"{unit} {each.value:+.3f} +- {_half(each):.3f}")
+        rest = f" ({self.left_out} more requests could not have gone to it)" if self.left_out else ""
+        return f"{self.name}, {self.n} requests: {'; '.join(parts)}{rest}"
+
+
+def served_requests(rounds: LoggedRounds) -> ServedRequests:
+    """The requests of a log: decisions for which one agent took over from another are one request."""
+    keep = [index for index, event in enumerate(rounds.made) if not event.round and event.by != "shadow"]
+    followers: dict[str, list[str]] = {}
+    for event in rounds.made:
+        if event.round:
+            followers.setdefault(event.round, []).append(event.id)
+    ids = [rounds.made[index].id for index in keep]
+    chains = [[one, *followers.get(one, ())] for one in ids]
+    spent = {"usd": rounds.usd, "seconds": rounds.seconds}
+    first = {name: np.array([known.get(one, np.nan) for one in ids]) for name, known in spent.items()}
+    served = {name: np.array([_sum(known, chain) for chain in chains]) for name, known in spent.items()}
+    first["reward"] = np.array([rounds.rewards.get(one, np.nan) for one in ids])
+    served["reward"] = np.array([rounds.rewards.get(chain[-1], np.nan) for chain in chains])
+    return ServedRequests(rounds.agents, rounds.decided(keep), served, first)
+
+
+def compare(requests: ServedRequests, target: Floats | str, *, name: str = "", confidence: float = 0.95) -> Comparison:
+    """The router less ``target``: an agent, or the shares of a fixed mix, (M,)."""
+    shares = _shares(requests.agents, target)
+    name = name or (target if isinstance(target, str) else "mix")
+    able = np.logical_and.reduce(requests.logged.propensities[:, shares > 0.0] > 0.0, axis=1)
+    left_out = int((~able).sum())
+    weights = np.tile(shares, (len(requests), 1))
+    found = support(_rows(requests.logged, able), weights[able]) if able.any() else Support(0.0, 1.0, 1.0)
+    if found.effective_n < _LEAST_EFFECTIVE or left_out > _MOST_UNCOVERED * len(requests):
+        problem = (
+            f"{int(able.sum())} requests could have gone to it, and they are worth {found.effective_n:.0f} of the "
+            f"{_LEAST_EFFECTIVE:.0f} that an interval needs; serve with a higher floor, or longer"
+        )
+        return Comparison(name, int(able.sum()), left_out=left_out, differences={}, unknown=problem)
+    differences = {
+        each: value
+        for each in MEASURES
+        if (value := _difference(requests, each, weights, able=able, confidence=confidence)) is not None
+    }
+    return Comparison(name, int(able.sum()), left_out=left_out, differences=differences)
+
+
+def mix_of_same_cost(requests: ServedRequests) -> Floats | None:
+    """Shares of the best mix of two agents that costs what the router cost, (M,); None if costs are not known."""
+    m, paid = len(requests.agents), requests.served["usd"]
+    known = np.isfinite(paid)
+    if not known.any() or not np.nanmax(paid) > 0.0:
+        return None
+    means = {name: _agent_means(requests, name) for name in ("usd", "reward")}
+    usd, reward, wanted = means["usd"], means["reward"], float(paid[known].mean())
+    best: tuple[float, Floats] | None = None
+    for a, b in combinations(range(m), 2):
+        if not np.isfinite([usd[a], usd[b], reward[a], reward[b]]).all() or usd[a] == usd[b]:
+            continue
+        share = (wanted - usd[b]) / (usd[a] - usd[b])
+        if 0.0 <= share <= 1.0:
+            worth = share * reward[a] + (1.0 - share) * reward[b]
+            if best is None or worth > best[0]:
+                best = (worth, share * np.eye(m)[a] + (1.0 - share) * np.eye(m)[b])
+    return None if best is None else best[1]
+
+
+def _agent_means(requests: ServedRequests, measure: str) -> Floats:
+    """What every agent costs or earns on all requests, (M,), doubly robust; NaN where it was never drawn."""
+    values, known = requests.first[measure], np.isfinite(requests.first[measure])
+    found = np.full(len(requests.agents), np.nan)
+    if not known.any():
+        return found
+    logged = replace(_rows(requests.logged, known), reward=values[known])
+    q, p = out_of_fold(logged), logged.propensities
+    for agent in range(len(found)):
+        mine, able = logged.agent == agent, p[:, agent] > 0.0
+        if (mine & able).any():
+            rows = q[:, agent] + np.where(mine, (logged.reward - q[:, agent]) / np.where(able, p[:, agent], 1.0), 0.0)
+            found[agent] = rows[able].mean()
+    return found
+
+
+def _difference(
+    requests: ServedRequests, measure: str, target: Floats, *, able: Bools, confidence: float
+) -> Difference | None:
+    """The router less the target in one measure; None if it is rarely known."""
+    first, served = requests.first[measure], requests.served[measure]
+    rows = able & np.isfinite(first) & np.isfinite(served)
+    if rows.sum() < _LEAST_EFFECTIVE:
+        return None
+    logged = replace(_rows(requests.logged, rows), reward=first[rows])
+    if support(logged, target[rows]).effective_n < _LEAST_EFFECTIVE:
+        return None
+    q, at = out_of_fold(logged), np.arange(int(rows.sum()))
+    w = target[rows][at, logged.agent] / logged.propensities[at, logged.agent]
+    other = (target[rows] * q).sum(axis=1) + w * (logged.reward - q[at, logged.agent])
+    gap = served[rows] - other
+    half = quantile(confidence) * float(gap.std(ddof=1)) / math.sqrt(len(gap))
+    return Difference(float(gap.mean()), float(gap.mean()) - half, float(gap.mean()) + half)
+
+
+def _shares(agents: tuple[str, ...], target: Floats | str) -> Floats:
+    if not isinstance(target, str):
+        return np.asarray(target, dtype=float)
+    if target not in agents:
+        raise InvalidInputError("against", f"{target!r} is not in the log", f"choose from {', '.join(agents)}")
+    return np.array([float(name == target) for name in agents])
+
+
+def _rows(logged: Logged, rows: Bools) -> Logged:
+    return Logged(logged.agent[rows], logged.reward[rows], logged.propensities[rows], features=logged.features[rows])
+
+
+def _sum(known: Mapping[str, float], chain: list[str]) -> float:
+    found = [known[each] for each in chain if each in known]
+    return math.fsum(found) if found else math.nan
+
+
+def _half(interval: Difference) -> float:
+    return 0.5 * (interval.high - interval.low)

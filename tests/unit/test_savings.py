@@ -1,0 +1,88 @@
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from bot_orch import Agent, InvalidInputError, Objective, Outcome, Router, Task
+from bot_orch.cli.main import main
+from bot_orch.evaluation.offpolicy import Logged
+from bot_orch.evaluation.rounds import collect
+from bot_orch.evaluation.savings import ServedRequests, compare, mix_of_same_cost, served_requests
+from bot_orch.log.stores.open import open_whole
+
+USD, REWARD = np.array([0.01, 0.05, 0.10]), np.array([0.6, 0.8, 0.82])
+AGENTS = ("small", "middle", "large")
+
+
+def requests(n, p, rng, *, wrong=None):
+    """Requests drawn with probabilities ``p``, with costs and rewards that depend on the request."""
+    size = rng.lognormal(0.0, 0.8, n)
+    features = np.log(size)[:, None]
+    agent = (rng.random(n)[:, None] > np.cumsum(p)).sum(axis=1)
+    usd = USD[agent] * size
+    reward = (rng.random(n) < REWARD[agent] - 0.1 * np.tanh(features[:, 0])).astype(float)
+    logged = Logged(agent, reward, np.tile(p if wrong is None else wrong, (n, 1)), features=features)
+    seconds = np.full(n, np.nan)
+    values = {"usd": usd, "reward": reward, "seconds": seconds}
+    paid = USD[:, None] * size  # what each agent would have cost
+    return ServedRequests(AGENTS, logged, values, values), float((usd - paid[2]).sum())
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_intervals_of_savings_cover_at_the_stated_rate(level):
+    rng, hits = np.random.default_rng(5), []
+    for _ in range(300):
+        made, truth = requests(800, np.array([0.5, 0.3, 0.2]), rng)
+        found = compare(made, "large", confidence=level).total_usd()
+        hits.append(found.low <= truth <= found.high)
+    assert np.mean(hits) == pytest.approx(level, abs=2.5 * np.sqrt(level * (1 - level) / 300) + 0.04)
+
+
+def test_wrong_propensities_are_caught_by_the_coverage_check():
+    rng, hits = np.random.default_rng(6), []
+    for _ in range(100):
+        made, _ = requests(800, np.array([0.5, 0.3, 0.2]), rng, wrong=np.array([0.2, 0.3, 0.5]))
+        quality = compare(made, "large").differences["reward"]
+        truth = float(np.array([0.5, 0.3, 0.2]) @ REWARD - REWARD[2])
+        hits.append(quality.low <= truth <= quality.high)
+    assert np.mean(hits) < 0.9
+
+
+def test_rare_agents_and_impossible_ones_are_not_compared():
+    made, _ = requests(400, np.array([0.97, 0.01, 0.02]), np.random.default_rng(1))
+    assert "cannot be known" in str(compare(made, "large"))
+    never, _ = requests(400, np.array([0.5, 0.5, 0.0]), np.random.default_rng(1))
+    found = compare(never, "large")
+    assert found.n == 0
+    assert found.left_out == 400
+    with pytest.raises(InvalidInputError, match="against: 'huge' is not in the log"):
+        compare(made, "huge")
+
+
+def test_the_mix_of_the_same_cost_is_found():
+    made, _ = requests(20_000, np.array([0.3, 0.4, 0.3]), np.random.default_rng(2))
+    mix = mix_of_same_cost(made)
+    assert mix.sum() == pytest.approx(1.0)
+    assert mix[0] < 0.2, "middle and large are better at this price"
+    assert compare(made, mix).differences["usd"].value == pytest.approx(0.0, abs=0.003)
+
+
+def test_the_command_compares_a_routers_file(tmp_path, capsys):
+    rng, path = np.random.default_rng(0), tmp_path / "log.sqlite"
+    agents = [Agent("small", price=0.001), Agent("large", price=0.01)]
+    with closing(
+        Router(agents, path=path, policy="epsilon-greedy", floor=0.3, objective=Objective(usd=20.0))
+    ) as router:
+        for number in range(500):
+            decision = router.decide(Task(f"t{number}"))
+            usd = 0.001 if decision.agent == "small" else 0.01
+            reward = float(rng.random() < (0.8 if decision.agent == "small" else 0.82))
+            router.observe(decision.id, Outcome.completed(reward, cost_usd=usd, elapsed_s=1.0))
+    assert main(["savings", str(path), "--against", "large"]) == 0
+    text = capsys.readouterr().out
+    assert "large, 500 requests: $" in text
+    assert "less; quality" in text
+    assert "a mix of the same cost" in text
+    with closing(open_whole(path)) as log:
+        found = compare(served_requests(collect(log)), "large").total_usd()
+    assert found.low < found.value < found.high < 0.0
