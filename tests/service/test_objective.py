@@ -239,3 +239,23 @@ def test_a_check_compiles_what_the_first_requests_need(monkeypatch):
     monkeypatch.setattr(Orchestrator, "observe", lambda self, *a, **k: seen.append(a) or observe(self, *a, **k))
     check(parse_config("version: 1\nagents: [{id: a, kind: simulated}]"))
     assert len(seen) == 1
+
+
+def test_a_guarantee_keeps_the_baseline_until_there_is_credit_and_shows_its_certificate(start):
+    service = start(
+        text(", guarantee: {{baseline: right, loss_at_most: 0.9}}, objective: {{usd: 5.0}}, success_reward: 1.0")
+    )
+    asked = chats(service, 90)
+    certificate = service.get("/v1/objective").json()["certificate"]
+    assert set(asked[:30]) == {"right"}, "the dear one is the baseline"
+    assert "left" in asked[60:]
+    assert certificate["rounds"] == 90
+    assert certificate["loss_bound"] <= certificate["credit"]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"), [("{loss_at_most: 0.1}", "baseline"), ("{baseline: x, loss_at_most: 2}", "loss")]
+)
+def test_a_guarantee_that_cannot_be_given_names_its_field(given, field):
+    with pytest.raises(InvalidInputError, match=f"config.router.guarantee.{field}"):
+        check(parse_config(text(f", guarantee: {{{given}}}").format(database="x", port=1)))

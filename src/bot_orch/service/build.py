@@ -27,7 +27,7 @@ from bot_orch.policies.registry import make_policy
 from bot_orch.service.config import AgentConfig, AlignmentConfig, Config, MemoryConfig, RouterConfig, check_keys
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.judges.registry import check_judges
-from bot_orch.service.objective import typical_price, wanted_constraints, wanted_weights
+from bot_orch.service.objective import typical_price, wanted_constraints, wanted_guarantee, wanted_weights
 from bot_orch.transport.geometries.base import geometry_from_spec
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.transport.memory import Memory
@@ -58,6 +58,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
         on_alarm=r.on_alarm,
         objective=wanted_weights(r),
         constraints=wanted_constraints(r),
+        guarantee=wanted_guarantee(r),
         ids="derived",  # the log has ids of its own, and replicas hold equal states
     )
     # the first request may lack a text: its encoder counts from the start

@@ -18,6 +18,7 @@ from bot_orch.core.constraints import (
     Quality,
     constraint_from_spec,
 )
+from bot_orch.core.guarantee import Guarantee
 from bot_orch.errors import InvalidInputError
 from bot_orch.service.config import Config, RouterConfig, SubjectToConfig
 
@@ -27,6 +28,7 @@ __all__ = [
     "idle_weight",
     "typical_price",
     "wanted_constraints",
+    "wanted_guarantee",
     "wanted_weights",
 ]
 
@@ -49,6 +51,14 @@ def wanted_constraints(settings: RouterConfig) -> tuple[Constraint, ...]:
     (Quality(within=0.02), Deadline(seconds=8.0, late=0.05))
     """
     return (*(constraint_from_spec(each) for each in settings.constraints), *_limits(settings.subject_to))
+
+
+def wanted_guarantee(settings: RouterConfig) -> Guarantee | None:
+    """The promise about quality; None without one."""
+    try:
+        return Guarantee.from_spec(settings.guarantee) if settings.guarantee else None
+    except InvalidInputError as error:
+        raise InvalidInputError(f"config.router.{error.field}", error.problem, error.remedy) from error
 
 
 def idle_prices(config: Config) -> tuple[str, str] | None:

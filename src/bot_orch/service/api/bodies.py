@@ -293,6 +293,16 @@ class LimitView(ResponseView, frozen=True, kw_only=True):
     multiplier: float
 
 
+class CertificateView(ResponseView, frozen=True, kw_only=True):
+    """What a guarantee certifies: bound of the loss so far and the loss allowed, in units of reward."""
+
+    baseline: str
+    rounds: int
+    loss_bound: float
+    credit: float
+    serves_others: bool
+
+
 class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     """What the router optimises now, and what it expects of each agent: dollars, seconds, shares of late answers."""
 
@@ -302,6 +312,7 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     expected: dict[str, dict[str, float]]
     spent_last_day_usd: float | None
     usd_per_day: float | None = None
+    certificate: CertificateView | None = None
 
 
 class ArmView(ResponseView, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from bot_orch.service.api.bodies import LimitView, ObjectiveView
+from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.service.api.bodies import CertificateView, LimitView, ObjectiveView
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.web.endpoint import Request
 
@@ -30,5 +31,11 @@ async def show(request: Request) -> Reply:
             if request.caller.tenant  # others spend, too
             else runtime.ledger.spending.within(runtime.writer.now_us(), 86_400.0),
             usd_per_day=settings.subject_to.usd_per_day,
+            certificate=_certificate(router),
         )
     )
+
+
+def _certificate(router: Orchestrator) -> CertificateView | None:
+    found, promised = router.certificate(), router.settings.guarantee
+    return None if found is None or promised is None else CertificateView(baseline=promised.baseline, **asdict(found))

@@ -211,6 +211,7 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
     minimise: Literal["usd"] | None = None
     subject_to: SubjectToConfig = SubjectToConfig()
     constraints: tuple[dict[str, Any], ...] = ()
+    guarantee: dict[str, Any] = {}
     ab: AbConfig | None = None
 
 

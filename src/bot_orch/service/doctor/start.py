@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from bot_orch.core.guarantee import Guarantee
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError
 from bot_orch.log.stores.open import is_url
 from bot_orch.log.stores.postgres.configs import PostgresConfigs
@@ -15,9 +16,9 @@ from bot_orch.service.config import Config
 from bot_orch.service.config.documents import ConfigFile, differences, digest_of_document, named_all, revision_of
 from bot_orch.service.configuring import check_exposed, superseded_by
 from bot_orch.service.doctor.database import DatabaseSeen, see_database
-from bot_orch.service.doctor.findings import CheckFinding, failed, warning
+from bot_orch.service.doctor.findings import CheckFinding, failed, ok, warning
 from bot_orch.service.doctor.port import check_port
-from bot_orch.service.objective import dollar_weight, idle_prices, idle_weight, wanted_weights
+from bot_orch.service.objective import dollar_weight, idle_prices, idle_weight, wanted_guarantee, wanted_weights
 from bot_orch.service.operations.tracing import check_traces
 
 __all__ = ["objective_findings", "obstacles", "port_findings", "setting_findings", "version_findings"]
@@ -62,6 +63,8 @@ def objective_findings(config: Config) -> Iterator[CheckFinding]:
         where = "config" if name == config.name else f"config.routers.{name}"
         if (idle := idle_prices(part)) is not None:
             yield warning("objective", f"{where}.{idle[0]}", idle[1])
+        if (promised := wanted_guarantee(part.router)) is not None:
+            yield _needs(promised, where)
         if (found := idle_weight(part)) is None:
             continue
         moved, prices = found
@@ -71,6 +74,18 @@ def objective_findings(config: Config) -> Iterator[CheckFinding]:
         weight = dollar_weight(prices)
         remedy = f"write {weight:g}, with which the dearest agent has to earn 0.1 more than the cheapest, or remove it"
         yield warning("objective", problem, remedy)
+
+
+def _needs(promised: Guarantee, where: str) -> CheckFinding:
+    """What a guarantee takes before it lets other agents serve."""
+    first, needed = promised.first_round(), promised.rounds_needed()
+    if needed is None:
+        problem = f"{where}.router.guarantee: {promised.loss_at_most:g} a task needs more than ten million rewards"
+        return warning("guarantee", problem, "allow a larger loss_at_most, or a larger control share")
+    text = (
+        f"{promised.baseline} alone for {first} requests; about {needed} with rewards until others serve all the time"
+    )
+    return ok("guarantee", text)
 
 
 def port_findings(config: Config, seen: Sequence[DatabaseSeen]) -> Iterator[CheckFinding]:
