@@ -11,8 +11,8 @@ from langfuse import Langfuse
 from opentelemetry.sdk.trace import TracerProvider
 
 from bot_orch import Router, Task
+from bot_orch.integrations.adapter import Adapter
 from bot_orch.integrations.langfuse import LangfuseScores
-from bot_orch.integrations.turns import TurnBook
 
 sent: list[dict[str, object]] = []
 given: list[dict[str, object]] = []
@@ -47,7 +47,7 @@ url = f"http://127.0.0.1:{server.server_port}"
 client = Langfuse(public_key="pk", secret_key="sk", base_url=url, tracer_provider=TracerProvider())  # noqa: S106
 
 scores = LangfuseScores(client)
-turns = TurnBook(Router(["small", "large"], "ucb1", seed=1), success_reward=None, watchers=[scores])
+turns = Adapter(Router(["small", "large"], "ucb1", seed=1), success_reward=None, watchers=[scores])
 turn = turns.begin(Task(text="Where is my money?"))
 turn.answered("on its way")  # the reward is awaited
 

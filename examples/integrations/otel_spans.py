@@ -8,12 +8,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from bot_orch import Router, Task
+from bot_orch.integrations.adapter import Adapter
 from bot_orch.integrations.otel import DecisionSpans
-from bot_orch.integrations.turns import TurnBook
 
 spans, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(spans))
-turns = TurnBook(Router(["small", "large"], "ucb1", seed=1), watchers=[DecisionSpans(provider)])
+turns = Adapter(Router(["small", "large"], "ucb1", seed=1), watchers=[DecisionSpans(provider)])
 
 for number in range(3):
     with turns.begin(Task(text="Where is my money?")) as turn:  # an exception in here would be a failed span

@@ -13,8 +13,8 @@ import langfuse
 from opentelemetry.sdk.trace import TracerProvider
 
 from bot_orch import InvalidInputError, Router, Task
+from bot_orch.integrations.adapter import Adapter
 from bot_orch.integrations.langfuse import LangfuseScores
-from bot_orch.integrations.turns import TurnBook
 
 
 class Server(ThreadingHTTPServer):
@@ -98,7 +98,7 @@ def score(number, value, subject, kind="NUMERIC"):
 
 
 def test_outcomes_become_scores(server, client):
-    turns = TurnBook(Router(["a", "b"], "ucb1", floor=0.4), watchers=[LangfuseScores(client)])
+    turns = Adapter(Router(["a", "b"], "ucb1", floor=0.4), watchers=[LangfuseScores(client)])
     good = turns.begin(Task())
     good.answered("x", reward=0.75, cost_usd=0.01, elapsed_s=1.5)
     slow = turns.begin(Task())
@@ -121,7 +121,7 @@ def test_outcomes_become_scores(server, client):
 
 def test_a_decision_belongs_to_the_trace_it_was_made_in(server, client):
     scores = LangfuseScores(client)
-    turns = TurnBook(Router(["a"]), watchers=[scores])
+    turns = Adapter(Router(["a"]), watchers=[scores])
     with client.start_as_current_observation(name="request") as span:
         turns.begin(Task()).answered(reward=1.0)
     client.flush()
@@ -130,7 +130,7 @@ def test_a_decision_belongs_to_the_trace_it_was_made_in(server, client):
 
 def test_scores_become_rewards(server, client):
     scores = LangfuseScores(client)
-    turns = TurnBook(Router(["a", "b"]), success_reward=None, watchers=[scores])
+    turns = Adapter(Router(["a", "b"]), success_reward=None, watchers=[scores])
     first, second, open_ = (turns.begin(Task()) for _ in range(3))
     first.answered("x")
     second.answered("y")
@@ -152,7 +152,7 @@ def test_scores_become_rewards(server, client):
 
 def test_mistakes_are_named(server, client):
     scores = LangfuseScores(client)
-    turns = TurnBook(Router(["a"]), success_reward=None, watchers=[scores])
+    turns = Adapter(Router(["a"]), success_reward=None, watchers=[scores])
     turn = turns.begin(Task())
     turn.answered("x")
     server.given = [score(1, 4.0, {"kind": "trace", "id": scores.trace_of(turn)})]

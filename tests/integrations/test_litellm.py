@@ -158,7 +158,7 @@ def test_feedback_by_call_id(name):
     async def one():
         reply = await ask(router_of(routing))
         for _ in range(300):
-            if routing.turns.find(name(reply)) is not None:
+            if routing.find(name(reply)) is not None:
                 break
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.01)

@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from bot_orch import Router, Task
+from bot_orch.integrations.adapter import Adapter
 from bot_orch.integrations.otel import DecisionSpans
-from bot_orch.integrations.turns import TurnBook
 from bot_orch.types import TERMS
 
 
@@ -24,7 +24,7 @@ def traced():
 
 
 def book(provider, **settings):
-    return TurnBook(Router(["a", "b"], "ucb1", floor=0.5, seed=1), watchers=[DecisionSpans(provider)], **settings)
+    return Adapter(Router(["a", "b"], "ucb1", floor=0.5, seed=1), watchers=[DecisionSpans(provider)], **settings)
 
 
 def test_a_decision_is_a_span_with_propensity_and_terms(traced):

@@ -7,13 +7,13 @@ pytest.importorskip("prometheus_client")
 import prometheus_client as client
 
 from bot_orch import Router, Task
+from bot_orch.integrations.adapter import Adapter
 from bot_orch.integrations.prometheus import DecisionMetrics
-from bot_orch.integrations.turns import TurnBook
 
 
 def test_decisions_and_outcomes_are_counted():
     registry = client.CollectorRegistry()
-    turns = TurnBook(Router(["a"], "ucb1"), watchers=[DecisionMetrics(registry)])
+    turns = Adapter(Router(["a"], "ucb1"), watchers=[DecisionMetrics(registry)])
     turns.begin(Task()).answered(reward=0.75, elapsed_s=2.0, cost_usd=0.5)
     turns.begin(Task()).failed(TimeoutError(), elapsed_s=5.0)
     turns.begin(Task())

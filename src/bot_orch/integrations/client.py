@@ -44,13 +44,13 @@ class ServiceError(BotOrchError):
 
     def __init__(self, answer: httpx.Response) -> None:
         try:
-            told = answer.json()["error"]
+            error = answer.json()["error"]
         except (ValueError, KeyError, TypeError):
-            told = {"message": answer.text[:200]}
-        super().__init__(f"{answer.status_code}: {told.get('message')}")
+            error = {"message": answer.text[:200]}
+        super().__init__(f"{answer.status_code}: {error.get('message')}")
         self.status = answer.status_code
-        self.code: str | None = told.get("code")
-        self.param: str | None = told.get("param")
+        self.code: str | None = error.get("code")
+        self.param: str | None = error.get("param")
 
 
 class UnreachableError(BotOrchError):
@@ -97,24 +97,24 @@ class _Requests:
         raise UnreachableError(message) from (got if isinstance(got, Exception) else None)
 
     def _pause(self, attempt: int, got: Any) -> float:
-        told = got.headers.get("retry-after", "") if isinstance(got, httpx.Response) else ""
-        if told.replace(".", "", 1).isdigit():
-            return min(float(told), _LONGEST_WAIT_S)
+        wait = got.headers.get("retry-after", "") if isinstance(got, httpx.Response) else ""
+        if wait.replace(".", "", 1).isdigit():
+            return min(float(wait), _LONGEST_WAIT_S)
         return min(self._wait_s * 2.0**attempt, _LONGEST_WAIT_S) * random.uniform(0.5, 1.0)  # noqa: S311
 
     def _decide(
         self, task: Mapping[str, Any], eligible: Sequence[str] | None, session: str | None
     ) -> Steps[DecisionView]:
         body = {"task": task, "eligible": eligible, "session": session}
-        return self._send("POST", "/v1/decisions", body=_said(body), key=uuid.uuid4().hex, answer=DecisionView)
+        return self._send("POST", "/v1/decisions", body=_without_none(body), key=uuid.uuid4().hex, answer=DecisionView)
 
     def _observe(self, fields: Mapping[str, Any]) -> Steps[FeedbackView]:
         body = {"id": uuid.uuid4().hex, **fields}
-        return self._send("POST", "/v1/feedback", body=_said(body), answer=FeedbackView)
+        return self._send("POST", "/v1/feedback", body=_without_none(body), answer=FeedbackView)
 
     def _credit(self, session: str, reward: float, last: int | None) -> Steps[SessionView]:
         body = {"id": uuid.uuid4().hex, "session": session, "reward": reward, "last": last}
-        return self._send("POST", "/v1/feedback", body=_said(body), answer=SessionView)
+        return self._send("POST", "/v1/feedback", body=_without_none(body), answer=SessionView)
 
     def _claim(self, ticket_id: str) -> Steps[dict[str, Any]]:
         return self._send("POST", f"/v1/queue/{ticket_id}/claim", body={}, answer=dict[str, Any])
@@ -125,10 +125,10 @@ class _Requests:
 
     def _do(self, task: Mapping[str, Any], fields: Mapping[str, Any]) -> Steps[TaskView]:
         body = {"task": task, **fields}
-        return self._send("POST", "/v1/tasks", body=_said(body), key=uuid.uuid4().hex, answer=TaskView)
+        return self._send("POST", "/v1/tasks", body=_without_none(body), key=uuid.uuid4().hex, answer=TaskView)
 
 
-def _said(body: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 

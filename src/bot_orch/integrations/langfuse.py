@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, MissingExtraError, UnknownDecisionError
-from bot_orch.integrations.turns import Turn
+from bot_orch.integrations.adapter import Turn
 from bot_orch.types import Outcome
 
 try:
@@ -23,7 +23,7 @@ _PAGE = 100
 
 
 class LangfuseScores:
-    """Watches turns: ``TurnBook(router, watchers=[LangfuseScores(client)])``; adapters have a book as ``.turns``.
+    """Watches turns: ``Adapter(router, watchers=[LangfuseScores(client)])``, or ``adapter.watchers.append(...)``.
 
     A decision belongs to the trace it was made in; outside of one, to a trace whose id is derived from the decision's.
     Its outcome becomes the score ``bot_orch.reward``, or ``bot_orch.completed`` = 0 where there is no reward (timeouts,
@@ -65,7 +65,7 @@ class LangfuseScores:
         """Send the outcome as a score; sending it again replaces it."""
         made = turn.decision
         name, value = (_COMPLETED, 0.0) if outcome.reward is None else (_REWARD, outcome.reward)
-        told = {"elapsed_s": outcome.elapsed_s, "cost_usd": outcome.cost_usd, "policy": made.policy}
+        details = {"elapsed_s": outcome.elapsed_s, "cost_usd": outcome.cost_usd, "policy": made.policy}
         self._langfuse.create_score(
             name=name,
             value=value,
@@ -73,14 +73,14 @@ class LangfuseScores:
             score_id=f"{name}-{turn.id}",
             data_type="BOOLEAN" if outcome.reward is None else "NUMERIC",
             comment=outcome.reason,
-            metadata={"decision_id": turn.id, "agent": made.agent, "propensity": made.propensity} | told,
+            metadata=turn.labels | details,
         )
 
     def learn(self, name: str, *, low: float = 0.0, high: float = 1.0) -> int:
         """Read scores called ``name`` and report them as rewards of their decisions; returns how many were learned.
 
         Every turn of a trace that waits for a reward gets it; turns with an outcome are left out. Pass
-        ``success_reward=None`` to the book, so that answers wait for their scores.
+        ``success_reward=None`` to the adapter, so that answers wait for their scores.
 
         Parameters
         ----------

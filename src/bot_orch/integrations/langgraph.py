@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import wraps
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.integrations.turns import TurnBook, TurnJudge
+from bot_orch.integrations.adapter import Adapter
 from bot_orch.router import Router
 from bot_orch.types import Outcome, Task
 
@@ -26,7 +26,7 @@ __all__ = ["DECISION", "GraphRouter"]
 DECISION = "bot_orch_decision"
 
 
-class GraphRouter:
+class GraphRouter(Adapter):
     """Adds a choice among nodes to a graph.
 
     >>> choice = GraphRouter(["small", "large"], text=lambda state: state["question"])  # doctest: +SKIP
@@ -34,34 +34,17 @@ class GraphRouter:
 
     Parameters
     ----------
-    router
-        A router, or the names of the agents; ``Router(names, path="router.sqlite")`` keeps what it learned.
+    router, options
+        As of :class:`Adapter`; ``judge(task, update)`` rates what the node returned.
     text
         The text of the task, from the graph's state.
-    judge, success_reward
-        ``judge(task, update)`` rates what the node returned: a reward in [0, 1], or ``None`` to wait for
-        :meth:`feedback`. Without a judge a node that returns earns ``success_reward``, one that raises 0.
     """
 
     def __init__(
-        self,
-        router: Router | list[str],
-        *,
-        text: Callable[[Any], str] = lambda _: "",
-        judge: TurnJudge | None = None,
-        success_reward: float | None = 1.0,
+        self, router: Router | Sequence[str], *, text: Callable[[Any], str] = lambda _: "", **options: Any
     ) -> None:
-        router = router if isinstance(router, Router) else Router(router)
-        self.turns, self._text = TurnBook(router, judge=judge, success_reward=success_reward), text
-
-    @property
-    def router(self) -> Router:
-        """The router, for its history, plots and settings."""
-        return self.turns.router
-
-    def feedback(self, decision_id: str, reward: float) -> None:
-        """Report a reward later, by the id of the decision."""
-        self.turns.feedback(decision_id, reward)
+        super().__init__(router, **options)
+        self._text = text
 
     def connect(
         self, graph: Any, nodes: Mapping[str, Any], *, source: str, then: str | None = None, **options: Any
@@ -77,7 +60,7 @@ class GraphRouter:
         """For ``add_conditional_edges``: choose a node; the decision's id travels with the state."""
         if not isinstance(state, Mapping):
             raise InvalidInputError("state", f"is a {type(state).__name__}", "use a TypedDict as the graph's state")
-        turn = self.turns.begin(Task(text=self._text(state)))
+        turn = self.begin(Task(text=self._text(state)))
         return Send(turn.agent, {**state, DECISION: turn.id})
 
     def node(self, function: Callable[..., Any], *, timeout_s: float | None = None) -> Callable[..., Any]:
@@ -90,7 +73,7 @@ class GraphRouter:
             decision_id = state.get(DECISION) if isinstance(state, Mapping) else None
             if decision_id is None or isinstance(error, GraphBubbleUp):
                 return
-            turn, elapsed_s = self.turns.find(decision_id), time.monotonic() - began
+            turn, elapsed_s = self.find(decision_id), time.monotonic() - began
             if isinstance(error, CancelledError) and timeout_s is not None and elapsed_s >= timeout_s:
                 error = TimeoutError(f"no answer within {timeout_s} s")
             if turn is None:
@@ -134,8 +117,8 @@ class GraphRouter:
             return
         if error is not None:
             self.router.observe(decision_id, Outcome(False, 0.0, elapsed_s, "crashed"))
-        elif self.turns.success_reward is not None:
-            done = Outcome.completed(self.turns.success_reward, elapsed_s=elapsed_s)
+        elif self.success_reward is not None:
+            done = Outcome.completed(self.success_reward, elapsed_s=elapsed_s)
             self.router.observe(decision_id, done, default=True)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.integrations.turns import Turn, TurnBook, TurnJudge, user_text
+from bot_orch.integrations.adapter import Adapter, Turn, user_text
 from bot_orch.router import Router
 from bot_orch.types import Task
 
@@ -21,7 +21,7 @@ except ImportError as _error:  # pragma: no cover
 __all__ = ["LearnedRouting"]
 
 
-class LearnedRouting(CustomLogger):  # type: ignore[misc]
+class LearnedRouting(Adapter, CustomLogger):  # type: ignore[misc]
     """Narrows the candidates of a request to one. Agents are named as ``litellm_params["model"]``.
 
     It is a plugin of LiteLLM's router and a callback of LiteLLM:
@@ -30,37 +30,19 @@ class LearnedRouting(CustomLogger):  # type: ignore[misc]
     >>> litellm.callbacks.append(routing)  # doctest: +SKIP
     >>> router = litellm.Router(model_list, plugins=[routing], disable_cooldowns=True)  # doctest: +SKIP
 
-    Parameters
-    ----------
-    router
-        A router, or the names of the models; ``Router(names, path="router.sqlite")`` keeps what it learned.
-    judge, success_reward
-        ``judge(task, response)`` returns a reward in [0, 1], or ``None`` to wait for :meth:`feedback`. Without a judge
-        an answer earns ``success_reward``, an exception 0.
+    ``judge(task, response)`` rates a response; :meth:`feedback` takes the response's ``id`` or its
+    ``_hidden_params["litellm_call_id"]``. Parameters are those of :class:`Adapter`; dollars are LiteLLM's own.
     """
 
-    def __init__(
-        self, router: Router | list[str], *, judge: TurnJudge | None = None, success_reward: float | None = 1.0
-    ) -> None:
-        super().__init__()
-        router = router if isinstance(router, Router) else Router(router)
-        self.turns = TurnBook(router, judge=judge, success_reward=success_reward)
+    def __init__(self, router: Router | Sequence[str], **options: Any) -> None:
+        super().__init__(router, **options)
         self.key = uuid.uuid4().hex  # LiteLLM drops a second callback of a class whose public strings are the same
         self._watched: dict[str, tuple[asyncio.Task[Any], Any]] = {}
-
-    @property
-    def router(self) -> Router:
-        """The router, for its history, plots and settings."""
-        return self.turns.router
-
-    def feedback(self, call_id: str, reward: float) -> None:
-        """Report a reward by the response's ``id`` or its ``_hidden_params["litellm_call_id"]``."""
-        self.turns.feedback(call_id, reward)
 
     async def run(self, context: Any) -> Any:
         """For LiteLLM: leave one candidate; in a retry, one that has not been tried for this request."""
         earlier = (context.metadata.get("routing_plugin_signals") or {}).get("bot_orch") or {}
-        before = self.turns.find(earlier.get("decision_id", ""))
+        before = self.find(earlier.get("decision_id", ""))
         if before is not None:
             self._end(before)  # its failure was not reported: LiteLLM found no deployment for it
         tried = earlier.get("tried", [])
@@ -68,10 +50,9 @@ class LearnedRouting(CustomLogger):  # type: ignore[misc]
         eligible = [model for model in known if model not in tried] or known
         if not eligible:  # a group of models that this router does not know
             return context
-        turn = self.turns.begin(Task(text=user_text(context.structured_messages)), eligible)
+        turn = self.begin(Task(text=user_text(context.structured_messages)), eligible)
         self._watch(turn)
-        told = {"decision_id": turn.id, "agent": turn.agent, "propensity": turn.propensity}
-        context.signals["bot_orch"] = {**told, "tried": [*tried, turn.agent]}
+        context.signals["bot_orch"] = {**turn.labels, "tried": [*tried, turn.agent]}
         context.candidate_models = [turn.agent]
         return context
 
@@ -81,7 +62,7 @@ class LearnedRouting(CustomLogger):  # type: ignore[misc]
         if turn is not None:
             for name in (kwargs.get("litellm_call_id"), getattr(response_obj, "id", None)):
                 if name:
-                    self.turns.name(turn, name)
+                    self.add_id(turn, name)
             elapsed_s = (end_time - start_time).total_seconds()
             turn.answered(response_obj, cost_usd=kwargs.get("response_cost"), elapsed_s=elapsed_s)
 
@@ -93,11 +74,11 @@ class LearnedRouting(CustomLogger):  # type: ignore[misc]
             turn.failed(kwargs.get("exception"), cost_usd=kwargs.get("response_cost") or None, elapsed_s=elapsed_s)
 
     def _turn(self, kwargs: Mapping[str, Any]) -> Turn | None:
-        told = kwargs.get("litellm_params") or {}
+        params = kwargs.get("litellm_params") or {}
         for name in ("metadata", "litellm_metadata"):
-            signals = (told.get(name) or {}).get("routing_plugin_signals") or {}
+            signals = (params.get(name) or {}).get("routing_plugin_signals") or {}
             if "bot_orch" in signals:
-                turn = self.turns.find(signals["bot_orch"]["decision_id"])
+                turn = self.find(signals["bot_orch"]["decision_id"])
                 if turn is not None:
                     self._forget(turn)
                 return turn

@@ -29,8 +29,8 @@ Routes tasks among agents. Before a task, call decide and give the task to the a
 with the decision_id and a reward from 0 (useless) to 1 (right), so that later choices are better."""
 
 
-class _RouterQueue:
-    """Over a router in this process. The time of a call is measured from decide to observe, unless it is told."""
+class _LocalTools:
+    """Tools over a router in this process. A call lasts from decide to observe, unless its time is reported."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -70,8 +70,8 @@ class _RouterQueue:
         return {"agents": lines}
 
 
-class _WholeQueue:
-    """Over a running service."""
+class _RemoteTools:
+    """Tools over a running service."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -81,8 +81,8 @@ class _WholeQueue:
         return {"decision_id": made.id, "agent": made.agent, "propensity": made.propensity}
 
     def observe(self, decision_id: str, report: dict[str, Any]) -> dict[str, Any]:
-        told = {name: value for name, value in report.items() if value is not None}
-        answer: dict[str, Any] = _plain(self._client.observe(decision_id, **told))
+        known = {name: value for name, value in report.items() if value is not None}
+        answer: dict[str, Any] = _plain(self._client.observe(decision_id, **known))
         return {"decision_id": decision_id, "recorded": True, **answer}
 
     def explain(self, decision_id: str) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _told(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Errors of ours as errors of the tool, which the model can read."""
+def _with_readable_errors(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Turn our errors into errors of the tool, which the model can read."""
 
     @wraps(tool)
     def call(*given: Any, **named: Any) -> dict[str, Any]:
@@ -114,14 +114,14 @@ def _told(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
 
 def mcp_server(source: Router | Client, *, name: str = "bot-orch") -> MCPServer[Any]:
     """A server over a router, or over the client of a running service; ``mcp_server(router).run()`` serves stdio."""
-    desk = _RouterQueue(source) if isinstance(source, Router) else _WholeQueue(source)
+    tools = _LocalTools(source) if isinstance(source, Router) else _RemoteTools(source)
     server: MCPServer[Any] = MCPServer(name, instructions=_INSTRUCTIONS, log_level="WARNING")
 
     def decide(
         *, text: str = "", kind: str = "", features: list[float] | None = None, eligible: list[str] | None = None
     ) -> dict[str, Any]:
         """Choose the agent for a task, by its text, kind or features; eligible restricts the choice."""
-        return desk.decide({"text": text or None, "kind": kind, "features": features or []}, eligible)
+        return tools.decide({"text": text or None, "kind": kind, "features": features or []}, eligible)
 
     def observe(
         decision_id: str,
@@ -134,16 +134,16 @@ def mcp_server(source: Router | Client, *, name: str = "bot-orch") -> MCPServer[
     ) -> dict[str, Any]:
         """Report what came of a decision: a reward in [0, 1], or completed=false with a reason such as timeout."""
         report = {"reward": reward, "completed": completed, "reason": reason, "elapsed_s": elapsed_s}
-        return desk.observe(decision_id, report | {"cost_usd": cost_usd})
+        return tools.observe(decision_id, report | {"cost_usd": cost_usd})
 
     def explain(decision_id: str) -> dict[str, Any]:
         """Why an agent was chosen: propensities and the terms of every score, and the outcome if it is known."""
-        return desk.explain(decision_id)
+        return tools.explain(decision_id)
 
     def agents() -> dict[str, Any]:
         """The agents that tasks can be given to."""
-        return desk.agents()
+        return tools.agents()
 
     for tool in (decide, observe, explain, agents):
-        server.add_tool(_told(tool))
+        server.add_tool(_with_readable_errors(tool))
     return server

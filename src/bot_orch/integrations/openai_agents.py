@@ -12,7 +12,7 @@ from typing import Any
 
 from bot_orch.agents.endings import Ending
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.integrations.turns import Turn, TurnBook, TurnJudge, token_cost, user_text
+from bot_orch.integrations.adapter import Adapter, ModelAdapter, Turn, user_text
 from bot_orch.router import Router
 from bot_orch.types import Task
 
@@ -24,25 +24,12 @@ except ImportError as _error:  # pragma: no cover
 __all__ = ["RoutedHandoffs", "RoutedModels"]
 
 
-class RoutedModels(ModelProvider):  # type: ignore[misc]
+class RoutedModels(ModelAdapter, ModelProvider):  # type: ignore[misc]
     """Chooses one of ``models`` for every call of an agent without a model of its own: ``RunConfig(model_provider=)``.
 
-    ``judge(task, response)`` returns a reward in [0, 1], or ``None`` to wait for :meth:`feedback`; without a judge an
-    answer earns ``success_reward``, an exception 0. ``prices`` are dollars per million tokens read and written.
+    ``judge(task, response)`` rates a response; :meth:`feedback` takes ``result.last_response_id``. Parameters are those
+    of :class:`ModelAdapter`.
     """
-
-    def __init__(
-        self,
-        models: Mapping[str, Any],
-        router: Router | None = None,
-        *,
-        judge: TurnJudge | None = None,
-        success_reward: float | None = 1.0,
-        prices: Mapping[str, tuple[float, float]] | None = None,
-    ) -> None:
-        self.models, self.prices = dict(models), dict(prices or {})
-        self.router = router or Router(list(models))
-        self.turns = TurnBook(self.router, judge=judge, success_reward=success_reward)
 
     def get_model(self, model_name: str | None) -> Any:
         """For the SDK: the routed model, or the one that an agent asks for by name."""
@@ -52,16 +39,12 @@ class RoutedModels(ModelProvider):  # type: ignore[misc]
             raise InvalidInputError("model", f"{model_name} is not among {list(self.models)}", "name one, or none")
         return self.models[model_name]
 
-    def feedback(self, response_id: str, reward: float) -> None:
-        """Report a reward by ``result.last_response_id``, or by the id of the decision."""
-        self.turns.feedback(response_id, reward)
-
     def answered(self, turn: Turn, response: Any, response_id: str | None) -> None:
         """Report an answer of a model."""
         if response_id:
-            self.turns.name(turn, response_id)
+            self.add_id(turn, response_id)
         tokens = (response.usage.input_tokens, response.usage.output_tokens) if response.usage else (0, 0)
-        turn.answered(response, cost_usd=token_cost(self.prices, turn.agent, tokens))
+        turn.answered(response, tokens=tokens)
 
 
 class _RoutedModel(Model):  # type: ignore[misc]
@@ -70,7 +53,7 @@ class _RoutedModel(Model):  # type: ignore[misc]
 
     def _begin(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> Turn:
         task = Task(text=user_text(named["input"] if "input" in named else given[1]))
-        return self._provider.turns.begin(task, list(self._provider.models))
+        return self._provider.begin(task, list(self._provider.models))
 
     async def get_response(self, *given: Any, **named: Any) -> Any:
         with self._begin(given, named) as turn:
@@ -87,7 +70,7 @@ class _RoutedModel(Model):  # type: ignore[misc]
         turn.failed()  # if the stream ended before its last event
 
 
-class RoutedHandoffs(RunHooks):  # type: ignore[misc]
+class RoutedHandoffs(Adapter, RunHooks):  # type: ignore[misc]
     """Offers an agent one of several handoffs, chosen anew for every run; also the hooks of the run.
 
     >>> choice = RoutedHandoffs([refunds, sales])  # doctest: +SKIP
@@ -95,19 +78,12 @@ class RoutedHandoffs(RunHooks):  # type: ignore[misc]
     >>> with choice.routed(question):  # doctest: +SKIP
     ...     result = await Runner.run(triage, question, hooks=choice)
 
-    The outcome is that of the agent that took over; ``judge(task, output)`` and ``success_reward`` as above.
+    The outcome is that of the agent that took over; ``judge(task, output)`` rates its output. ``options`` are those of
+    :class:`Adapter`.
     """
 
-    def __init__(
-        self,
-        agents: Sequence[Any],
-        router: Router | None = None,
-        *,
-        judge: TurnJudge | None = None,
-        success_reward: float | None = 1.0,
-    ) -> None:
-        self.router = router or Router([agent.name for agent in agents])
-        self.turns = TurnBook(self.router, judge=judge, success_reward=success_reward)
+    def __init__(self, agents: Sequence[Any], router: Router | None = None, **options: Any) -> None:
+        super().__init__(router or [agent.name for agent in agents], **options)
         self.handoffs = [handoff(agent, is_enabled=partial(self._enabled, agent.name)) for agent in agents]
         self._names = [agent.name for agent in agents]
         self._run: ContextVar[dict[str, Any] | None] = ContextVar("routed_run", default=None)
@@ -131,7 +107,7 @@ class RoutedHandoffs(RunHooks):  # type: ignore[misc]
         if run is None:
             raise InvalidInputError("run", "is not routed", "run the agent inside `with choice.routed(text):`")
         if "turn" not in run:
-            run["turn"] = self.turns.begin(Task(text=run["text"]), self._names)
+            run["turn"] = self.begin(Task(text=run["text"]), self._names)
         return bool(run["turn"].agent == name)
 
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:

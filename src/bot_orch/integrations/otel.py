@@ -7,7 +7,7 @@ from typing import Any
 
 from bot_orch._version import __version__
 from bot_orch.errors import MissingExtraError
-from bot_orch.integrations.turns import Turn
+from bot_orch.integrations.adapter import Turn
 from bot_orch.types import TERMS, Outcome
 
 try:
@@ -22,7 +22,7 @@ _MOST = 10_000
 
 
 class DecisionSpans:
-    """Watches turns: ``TurnBook(router, watchers=[DecisionSpans()])``, or ``adapter.turns.watchers.append(...)``.
+    """Watches turns: ``Adapter(router, watchers=[DecisionSpans()])``, or ``adapter.watchers.append(...)``.
 
     A span lasts from the decision to the answer, as a child of the span it was decided in. Its attributes have the
     names that the service uses. A reward that comes after the answer is a span ``evaluate`` of its own with a link.
@@ -56,7 +56,7 @@ class DecisionSpans:
         attributes |= {f"bot_orch.terms.{name}": float(columns[name][row]) for name in TERMS if name in columns}
         span = self._tracer.start_span(f"{_OPERATION} {made.agent}", attributes=attributes, start_time=began)
         self._open[made.id] = (span, began)
-        if len(self._open) > _MOST:  # its outcome was never told
+        if len(self._open) > _MOST:  # its outcome was never reported
             self._open.pop(next(iter(self._open)))[0].end()
 
     def awaiting(self, turn: Turn) -> None:
@@ -79,14 +79,14 @@ class DecisionSpans:
             span.set_attribute("bot_orch.decision.id", turn.id)
         else:
             return
-        for name, value in _told(outcome).items():
+        for name, value in _attributes(outcome).items():
             span.set_attribute(name, value)
         if not outcome.event or outcome.reason:
             span.set_status(trace.StatusCode.ERROR, outcome.reason)
         span.end(ended)
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _attributes(outcome: Outcome) -> dict[str, Any]:
     found = {
         "gen_ai.evaluation.score.value": outcome.reward,
         "bot_orch.reward": outcome.reward,

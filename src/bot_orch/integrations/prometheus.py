@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot_orch.errors import MissingExtraError
-from bot_orch.integrations.turns import Turn
+from bot_orch.integrations.adapter import Turn
 from bot_orch.types import Outcome
 
 try:
@@ -19,7 +19,7 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
 class DecisionMetrics:
-    """Watches turns: ``TurnBook(router, watchers=[DecisionMetrics()])``, or ``adapter.turns.watchers.append(...)``.
+    """Watches turns: ``Adapter(router, watchers=[DecisionMetrics()])``, or ``adapter.watchers.append(...)``.
 
     Parameters
     ----------

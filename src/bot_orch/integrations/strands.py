@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.integrations.turns import Turn, TurnBook, TurnJudge, token_cost
+from bot_orch.integrations.adapter import Adapter, Turn
 from bot_orch.router import Router
 from bot_orch.types import Task
 
@@ -29,7 +28,7 @@ class _RoutedInvocation:
     error: BaseException | None = None
 
 
-class LearnedStrategy:
+class LearnedStrategy(Adapter):
     """Chooses among the named candidates of a ``ModelRouter``; one that failed in this round is not asked again.
 
     It is the strategy of the model router and a hook of the agent, one object per agent:
@@ -37,38 +36,14 @@ class LearnedStrategy:
     >>> strategy = LearnedStrategy(Router(["small", "large"]))  # doctest: +SKIP
     >>> agent = Agent(model=ModelRouter(candidates, strategy=strategy), hooks=[strategy])  # doctest: +SKIP
 
-    Parameters
-    ----------
-    router
-        A router, or the names of the candidates; ``Router(names, path="router.sqlite")`` keeps what it learned. The
-        strategies of several agents may share it.
-    judge, success_reward
-        ``judge(task, result)`` returns a reward in [0, 1] for the agent's result, or ``None`` to wait for
-        :meth:`feedback`. Without a judge an invocation that ends well earns ``success_reward``, an exception 0.
-    prices
-        Dollars per million tokens read and written, by name: costs are then part of the outcome.
+    ``judge(task, result)`` rates the agent's result; :meth:`feedback` takes
+    ``result.state["bot_orch"]["decision_id"]``. Parameters are those of :class:`Adapter`; the strategies of several
+    agents may share a router.
     """
 
-    def __init__(
-        self,
-        router: Router | list[str],
-        *,
-        judge: TurnJudge | None = None,
-        success_reward: float | None = 1.0,
-        prices: Mapping[str, tuple[float, float]] | None = None,
-    ) -> None:
-        router = router if isinstance(router, Router) else Router(router)
-        self.turns = TurnBook(router, judge=judge, success_reward=success_reward)
-        self.prices, self._open, self._lock = dict(prices or {}), dict[int, _RoutedInvocation](), Lock()
-
-    @property
-    def router(self) -> Router:
-        """The router, for its history, plots and settings."""
-        return self.turns.router
-
-    def feedback(self, decision_id: str, reward: float) -> None:
-        """Report a reward by ``result.state["bot_orch"]["decision_id"]``."""
-        self.turns.feedback(decision_id, reward)
+    def __init__(self, router: Router | Sequence[str], **options: Any) -> None:
+        super().__init__(router, **options)
+        self._open = dict[int, _RoutedInvocation]()
 
     async def select(self, context: Any, **_: Any) -> Any:
         """For Strands: choose a candidate, or ``None`` when every one has failed."""
@@ -79,13 +54,13 @@ class LearnedStrategy:
         eligible = [name for name in named if name not in _used(context.attempts)]
         if not eligible:
             return None
-        turn = self.turns.begin(Task(text=_text(context.messages)), eligible)
+        turn = self.begin(Task(text=_text(context.messages)), eligible)
         with self._lock:
             self._open[key] = _RoutedInvocation(turn)
         return named[turn.agent]
 
     def register_hooks(self, registry: Any, **_: Any) -> None:
-        """For Strands: be told of the end of model calls and of the invocation."""
+        """For Strands: subscribe to the ends of model calls and of the invocation."""
         registry.add_callback(AfterModelCallEvent, self._after_call)
         registry.add_callback(AfterInvocationEvent, self._after_invocation)
 
@@ -110,10 +85,9 @@ class LearnedStrategy:
             now = self._open.pop(key, None)
         if now is not None:
             turn = now.turn
-            told = {"decision_id": turn.id, "agent": turn.agent, "propensity": turn.propensity}
             if isinstance(result.state, dict):
-                result.state["bot_orch"] = told
-            turn.answered(result, cost_usd=token_cost(self.prices, turn.agent, now.tokens))
+                result.state["bot_orch"] = turn.labels
+            turn.answered(result, tokens=now.tokens)
 
     def _close(self, key: int, error: BaseException | None) -> None:
         with self._lock:

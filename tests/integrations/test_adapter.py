@@ -6,11 +6,11 @@ import pytest
 
 from bot_orch import InvalidInputError, Router, Task
 from bot_orch.errors import UnknownDecisionError
-from bot_orch.integrations.turns import TurnBook, user_text
+from bot_orch.integrations.adapter import Adapter, user_text
 
 
 def turns(**options):
-    return TurnBook(Router(["a", "b"], "ucb1", seed=1), **options)
+    return Adapter(Router(["a", "b"], "ucb1", seed=1), **options)
 
 
 def raised_from(cause):
@@ -101,7 +101,7 @@ def test_a_reward_out_of_range_is_named():
 def test_a_name_given_later():
     own = turns(success_reward=None)
     turn = own.begin(Task())
-    own.name(turn, "call-2")
+    own.add_id(turn, "call-2")
     turn.answered("x")
     own.feedback("call-2", 0.5)
     assert turn.outcome.reward == 0.5

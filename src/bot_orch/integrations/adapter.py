@@ -1,10 +1,11 @@
-"""What every adapter does: decide, measure the time, report the outcome once, find it again for late feedback."""
+"""The base class of adapters: decide, measure the time, report the outcome once, find the call for late feedback."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -16,19 +17,19 @@ from bot_orch.errors import InvalidInputError, UnknownDecisionError
 from bot_orch.router import Router
 from bot_orch.types import Decision, Outcome, Task
 
-__all__ = ["Turn", "TurnBook", "token_cost", "turn_ending", "user_text"]
+__all__ = ["Adapter", "ModelAdapter", "Turn", "TurnWatcher", "turn_ending", "user_text"]
 
 TurnJudge = Callable[[Task, Any], "float | None"]
 
 
 class TurnWatcher(Protocol):
-    """Is told what happens to the turns of a book, to trace, count or score them."""
+    """Receives the events of an adapter's turns, to trace, count or score them."""
 
     def decided(self, turn: Turn) -> None:
         """An agent was chosen; its call begins."""
 
     def awaiting(self, turn: Turn) -> None:
-        """An answer came; its reward will be told later."""
+        """An answer came; its reward will be reported later."""
 
     def observed(self, turn: Turn, outcome: Outcome) -> None:
         """The outcome is in the log."""
@@ -40,8 +41,8 @@ class Turn:
     ``answered`` and ``failed`` report at most one outcome between them; what comes later is ignored.
     """
 
-    def __init__(self, turns: TurnBook, decision: Decision, task: Task) -> None:
-        self._turns, self._task = turns, task
+    def __init__(self, adapter: Adapter, decision: Decision, task: Task) -> None:
+        self._adapter, self._task = adapter, task
         self.decision = decision
         self._started = time.monotonic()
         self._spent: tuple[float, float | None] | None = None
@@ -64,6 +65,11 @@ class Turn:
         return self.decision.propensity
 
     @property
+    def labels(self) -> dict[str, Any]:
+        """What a framework's response carries, so that feedback finds the decision."""
+        return {"decision_id": self.id, "agent": self.agent, "propensity": self.propensity}
+
+    @property
     def ended(self) -> bool:
         """Whether an answer or a failure has been reported."""
         return self._spent is not None
@@ -73,26 +79,32 @@ class Turn:
         answer: Any = None,
         *,
         reward: float | None = None,
+        tokens: tuple[int, int] | None = None,
         cost_usd: float | None = None,
         elapsed_s: float | None = None,
     ) -> None:
-        """Report an answer; its reward is ``reward``, else the judge's, else that of success, else awaited."""
+        """Report an answer; its reward is ``reward``, else the judge's, else that of success, else awaited.
+
+        ``tokens``, read and written, are priced by the adapter's ``prices``, unless ``cost_usd`` is given.
+        """
+        if cost_usd is None and tokens is not None:
+            cost_usd = self._adapter.token_cost(self.agent, tokens)
         if not self._end(elapsed_s, cost_usd):
             return
-        if reward is None and self._turns.judge is not None:
-            reward = self._turns.judge(self._task, answer)
-        elif reward is None and self._turns.success_reward is not None:
+        if reward is None and self._adapter.judge is not None:
+            reward = self._adapter.judge(self._task, answer)
+        elif reward is None and self._adapter.success_reward is not None:
             self._replaceable = True
-            self._complete(self._turns.success_reward, default=True)
+            self._complete(self._adapter.success_reward, default=True)
             return
         if reward is not None:
             self._complete(reward)
             return
-        for watcher in self._turns.watchers:
+        for watcher in self._adapter.watchers:
             watcher.awaiting(self)
 
     def feedback(self, reward: float) -> None:
-        """Report the reward of an answer that was not judged; it takes the place of that of success."""
+        """Report the reward of an answer that was not judged; it replaces the reward of success."""
         if self._spent is None:
             raise InvalidInputError("call", f"{self.id} has no answer yet", "report the answer first")
         if self._replaceable:
@@ -111,14 +123,13 @@ class Turn:
         cost_usd: float | None = None,
         elapsed_s: float | None = None,
     ) -> None:
-        """Report a failure, a timeout or a cancellation, as told by the exception or the ending."""
+        """Report a failure, a timeout or a cancellation, according to the exception or the ending."""
         if not self._end(elapsed_s, cost_usd):
             return
         if ending is None:
             ending = Ending.CRASHED if error is None else turn_ending(error)
         elapsed = 0.0 if self._spent is None else self._spent[0]
-        told = outcome_of(ending, elapsed)
-        self._observe(Outcome(told.event, told.reward, told.elapsed_s, told.reason, cost_usd=cost_usd))
+        self._observe(replace(outcome_of(ending, elapsed), cost_usd=cost_usd))
 
     def _end(self, elapsed_s: float | None, cost_usd: float | None) -> bool:
         if self._spent is not None:
@@ -132,8 +143,8 @@ class Turn:
 
     def _observe(self, outcome: Outcome, *, default: bool = False) -> None:
         self.outcome = outcome
-        self._turns.router.observe(self.id, outcome, default=default)
-        for watcher in self._turns.watchers:
+        self._adapter.router.observe(self.id, outcome, default=default)
+        for watcher in self._adapter.watchers:
             watcher.observed(self, outcome)
 
     def __enter__(self) -> Self:
@@ -144,22 +155,42 @@ class Turn:
             self.failed(error)
 
 
-class TurnBook:
-    """Turns of a router by the caller's own ids, newest first to be kept."""
+class Adapter:
+    """Decides for calls that something else makes, and learns from how they end.
+
+    Adapters of frameworks inherit from it; it can also be used as it is.
+
+    Parameters
+    ----------
+    router
+        A router, or the names of its agents; ``Router(names, path="router.sqlite")`` keeps what it learned.
+    judge, success_reward
+        ``judge(task, answer)`` returns a reward in [0, 1], or ``None`` to wait for :meth:`feedback`. Without a judge an
+        answer earns ``success_reward`` (``None``: wait for :meth:`feedback`), an exception 0.
+    prices
+        Dollars per million tokens read and written, by agent: costs are then part of the outcome.
+    remembered
+        How many calls are remembered for late feedback.
+    watchers
+        Objects that trace, count or score turns.
+    """
 
     def __init__(
         self,
-        router: Router,
+        router: Router | Sequence[str],
         *,
         judge: TurnJudge | None = None,
         success_reward: float | None = 1.0,
+        prices: Mapping[str, tuple[float, float]] | None = None,
         remembered: int = 10_000,
         watchers: Iterable[TurnWatcher] = (),
     ) -> None:
+        super().__init__()
         if success_reward is not None:
             check_number("success_reward", success_reward, "pass a reward in [0, 1], or None to wait for feedback")
-        self.router, self.judge, self.success_reward = router, judge, success_reward
-        self.watchers = list(watchers)
+        self.router = router if isinstance(router, Router) else Router(list(router))
+        self.judge, self.success_reward = judge, success_reward
+        self.prices, self.watchers = dict(prices or {}), list(watchers)
         self._most, self._lock = remembered, Lock()
         self._turns: OrderedDict[str, Turn] = OrderedDict()
 
@@ -176,7 +207,7 @@ class TurnBook:
             watcher.decided(turn)
         return turn
 
-    def name(self, turn: Turn, call_id: str) -> None:
+    def add_id(self, turn: Turn, call_id: str) -> None:
         """Let a turn be found by another id, one that is known only after the decision."""
         with self._lock:
             self._turns[call_id] = turn
@@ -193,9 +224,37 @@ class TurnBook:
             raise UnknownDecisionError(call_id)
         turn.feedback(reward)
 
+    def token_cost(self, agent: str, tokens: tuple[int, int]) -> float | None:
+        """Dollars of tokens read and written, or None if the agent has no price.
+
+        >>> Adapter(["small", "large"], prices={"small": (1.0, 10.0)}).token_cost("small", (1000, 100))
+        0.002
+        """
+        if agent not in self.prices:
+            return None
+        return sum(price * count for price, count in zip(self.prices[agent], tokens, strict=True)) / 1e6
+
+
+class ModelAdapter(Adapter):
+    """An adapter that holds the framework's models by the names of the router's agents.
+
+    Parameters
+    ----------
+    models
+        Models by the names of the router's agents.
+    router
+        By default a new one with these agents.
+    options
+        As of :class:`Adapter`: ``judge``, ``success_reward``, ``prices``, ``remembered``, ``watchers``.
+    """
+
+    def __init__(self, models: Mapping[str, Any], router: Router | None = None, **options: Any) -> None:
+        super().__init__(router or list(models), **options)
+        self.models = dict(models)
+
 
 def turn_ending(error: BaseException) -> Ending:
-    """How a call ended that raised ``error``; clients' own timeouts are told by the names of their classes.
+    """The ending of a call that raised ``error``; clients' own timeouts are recognised by the names of their classes.
 
     A timeout that a framework raised again as an error of its own is found among the causes.
 
@@ -208,17 +267,6 @@ def turn_ending(error: BaseException) -> Ending:
             return Ending.TIMEOUT_TOTAL
         cause = None if cause is None else cause.__cause__
     return ending_of(error)
-
-
-def token_cost(prices: Mapping[str, tuple[float, float]], agent: str, tokens: tuple[int, int]) -> float | None:
-    """Dollars of tokens read and written at ``prices`` per million, or None if the agent has no price.
-
-    >>> token_cost({"small": (1.0, 10.0)}, "small", (1000, 100))
-    0.002
-    """
-    if agent not in prices:
-        return None
-    return sum(price * count for price, count in zip(prices[agent], tokens, strict=True)) / 1e6
 
 
 def user_text(messages: Any) -> str:
