@@ -273,7 +273,7 @@ class Multiplied:
 class Decision:
     """The chosen agent, with all data needed to explain, reproduce and evaluate the choice.
 
-    ``audit`` asks for the truth beside the judge's verdict; ``audit_probability`` is the probability of that.
+    ``audit`` asks for the truth in addition to the judge's verdict; ``audit_probability`` is the probability of that.
     """
 
     id: str
@@ -287,7 +287,7 @@ class Decision:
     state_seq: int
     key: RandomKey
     features: tuple[float, ...] = field(default=(), repr=False)
-    claims: tuple[float, ...] = field(default=(), repr=False)  # one per agent, NaN where it stated none; empty: nobody
+    claims: tuple[float, ...] = field(default=(), repr=False)  # one per agent, NaN if not stated; empty: none stated
     encoder: str = field(default="", repr=False)  # whose numbers end the features
     _: KW_ONLY
     audit: bool = False

@@ -40,7 +40,7 @@ def test_tasks_of_another_number_than_rows():
     for tasks in ([Task(text="x")] * 3, [Task(features=(1.0,))] * 3, [Task()]):
         with pytest.raises(InvalidInputError, match=f"^tasks: are {len(tasks)}, and evaluations have 2 rows; pass one"):
             Orchestrator(["a", "b"]).learn_from(evaluations, tasks=tasks)
-    with pytest.raises(InvalidInputError, match="^features: are given beside tasks"):
+    with pytest.raises(InvalidInputError, match="^features: are given with tasks"):
         Orchestrator(["a", "b"]).learn_from(evaluations, tasks=[Task()] * 2, features=[[1.0], [2.0]])
 
 

@@ -1,5 +1,9 @@
 """Policies against what their papers say, beyond the common conformance suite."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -214,3 +218,52 @@ def test_column_by_column_is_the_same_to_the_last_bit():
         u = rng.random(200)
         assert draw(batch, u).tolist() == [int(draw(p, v)) for p, v in zip(batch, u, strict=True)]
         assert argmax_ties(x.round()).tobytes() == np.array([argmax_ties(row) for row in x.round()]).tobytes()
+
+
+TOY = '''"""Softmax over means."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from bot_orch.numerics.choice import softmax
+from bot_orch.numerics.estimators import Estimator, Mean
+from bot_orch.policies.base import Choice, EstimatorPolicy, no_exploration
+
+
+@dataclass(frozen=True, slots=True)
+class Toy(EstimatorPolicy):
+    """Softmax over means, at temperature 0.1."""
+
+    estimator: Estimator = field(default_factory=Mean)
+    id: ClassVar[str] = "toy"
+
+    def choose(self, state, situation):
+        estimate = self.estimator.estimate(state)
+        p = softmax(10.0 * (estimate - situation.penalty), situation.eligible)
+        return Choice(p, estimate, no_exploration(estimate))
+'''
+USE = """
+import sys
+import bot_orch.policies
+bot_orch.policies.__path__.append(sys.argv[1])  # as if the file lay there
+sys.path.append(sys.argv[2])
+from bot_orch import Orchestrator, Task
+from bot_orch.cli import main
+from bot_orch.policies.registry import make_policy
+from bot_orch.testing.policies import check_policy
+from cases import CASES
+
+print(Orchestrator(["a", "b"], "toy").decide(Task()).policy)
+print(len(check_policy(make_policy("toy"))), CASES["toy"].policy["id"])
+main(["arena", "--list-policies"])
+"""
+
+
+def test_a_policy_is_one_file(tmp_path):
+    """Router, conformance checks, fingerprints and arena take what they need from the class."""
+    (tmp_path / "toy.py").write_text(TOY)
+    cases = Path(__file__).parents[1] / "fingerprints"
+    done = subprocess.run([sys.executable, "-c", USE, tmp_path, cases], capture_output=True, text=True, check=True)
+    decided, checked, *listed = done.stdout.splitlines()
+    assert (decided, checked) == ("toy@1", "12 toy")
+    assert any("toy" in line and "Softmax over means, at temperature 0.1." in line for line in listed)

@@ -4,7 +4,7 @@ from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, C
 from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerState, BreakerView
 from bot_orch.agents.capabilities import Capabilities, Needs
 from bot_orch.agents.endings import MEANING, Ending, Meaning
-from bot_orch.agents.guard import Guard
+from bot_orch.agents.guard import Guard, GuardView
 from bot_orch.agents.kinds.anthropic import AnthropicRunner, AnthropicSettings
 from bot_orch.agents.kinds.human import HumanAnswer, HumanQueue, HumanRunner, HumanSettings
 from bot_orch.agents.kinds.openai import OpenAIRunner, OpenAISettings
@@ -13,7 +13,6 @@ from bot_orch.agents.kinds.simulated import SimulatedRunner, SimulatedSettings
 from bot_orch.agents.kinds.subprocess import SubprocessRunner, SubprocessSettings
 from bot_orch.agents.limits import Limits, Price, Retry
 from bot_orch.agents.registry import KINDS, AgentSettings, make_agent, make_runner
-from bot_orch.agents.views import GuardView
 
 __all__ = [
     "KINDS",

@@ -125,7 +125,7 @@ def _problem(ip: _IPAddress, allow_private: bool) -> str | None:
     for bad, what in (
         (ip.is_link_local, "link-local"),
         (ip.is_multicast, "multicast"),
-        (ip.is_unspecified, "nobody's"),
+        (ip.is_unspecified, "unspecified"),
     ):
         if bad:
             return f"is {what}"

@@ -41,7 +41,7 @@ class Deployment:
         Where it is: requests that ask for a region go to deployments there.
     rpm, tpm
         Requests and tokens that it takes in a minute; ``None`` for no limit. Tokens are estimated before a call,
-        with the limit of its answer if the request sets one, and counted as told after it.
+        with the limit of its answer if the request sets one, and counted as reported after it.
     """
 
     base_url: str
@@ -127,7 +127,7 @@ class DeploymentPool:
         return entry
 
     def end(self, place: int, entry: list[float], tokens: int | None = None) -> None:
-        """The call is over; ``tokens`` as told, if they are known."""
+        """End a call; ``tokens`` as reported, if they are known."""
         self._uses[place].in_flight -= 1
         if tokens is not None:
             entry[1] = float(tokens)
@@ -169,7 +169,7 @@ class DeploymentsRunner:
     """Runner of an agent with several deployments; it is one agent for learning, limits and the circuit breaker.
 
     A call that one deployment fails goes to the next, within the same attempt; a stream only until its first content.
-    ``passed_over`` is told of every call that failed so, with its time; the last failure of all is raised instead.
+    ``passed_over`` is called for every call that failed so, with its time; the last failure of all is raised instead.
     """
 
     def __init__(self, runners: Sequence[AgentRunner], pool: DeploymentPool) -> None:
@@ -183,17 +183,17 @@ class DeploymentsRunner:
         tokens = most_tokens(request)
         while True:
             place = self._next(request, tokens, avoid, failure=failure)
-            entry, told, begun = self._pool.begin(place, tokens), None, time.monotonic()
+            entry, counted, begun = self._pool.begin(place, tokens), None, time.monotonic()
             try:
                 reply = await self._runners[place].call(request)
-                told = reply.usage.input_tokens + reply.usage.output_tokens or None
+                counted = reply.usage.input_tokens + reply.usage.output_tokens or None
                 self._pool.succeeded(place)
                 return reply
             except CallFailure as error:
                 failure = self._after(place, error), time.monotonic() - begun
                 avoid.add(place)
             finally:
-                self._pool.end(place, entry, told)
+                self._pool.end(place, entry, counted)
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """Stream from one deployment after the other, until one has begun its answer."""
@@ -202,13 +202,13 @@ class DeploymentsRunner:
         tokens = most_tokens(request)
         while True:
             place = self._next(request, tokens, avoid, failure=failure)
-            entry, told, begun = self._pool.begin(place, tokens), None, time.monotonic()
+            entry, counted, begun = self._pool.begin(place, tokens), None, time.monotonic()
             held: list[Chunk] | None = []  # until the answer begins, another deployment may take over
             try:
                 async with aclosing(self._runners[place].stream(request)) as chunks:
                     async for chunk in chunks:
                         if chunk.reply is not None:
-                            told = chunk.reply.usage.input_tokens + chunk.reply.usage.output_tokens
+                            counted = chunk.reply.usage.input_tokens + chunk.reply.usage.output_tokens
                             self._pool.succeeded(place)
                         if held is not None and not chunk.begins:
                             held.append(chunk)
@@ -223,7 +223,7 @@ class DeploymentsRunner:
                     raise
                 avoid.add(place)
             finally:
-                self._pool.end(place, entry, told)
+                self._pool.end(place, entry, counted)
 
     async def close(self) -> None:
         """Close all of them."""

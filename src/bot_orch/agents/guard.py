@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
@@ -10,15 +11,33 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 
 from bot_orch.agents.admission import Admission, Refusal
 from bot_orch.agents.base import AgentRunner, Attempt, CallFailure, CallReply, CallRequest, Chunk, Usage
-from bot_orch.agents.breaker import Breaker, BreakerSettings, Clock, Permit
+from bot_orch.agents.breaker import Breaker, BreakerSettings, BreakerView, Clock, Permit
 from bot_orch.agents.capabilities import Capabilities
 from bot_orch.agents.deployments import DeploymentsRunner
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.limits import Limits, Price, Retry
-from bot_orch.agents.views import GuardView, log_failure
 from bot_orch.agents.watch import AttemptTimer
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "GuardView"]
+
+_log = logging.getLogger("bot_orch.agents")
+_EXPECTED = frozenset({Ending.COMPLETED, Ending.CANCELLED_BY_CALLER, Ending.SHUTDOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class GuardView:
+    """Snapshot of one agent. ``reason`` says why it takes no call, ``retry_in_s`` for how long (0: not known)."""
+
+    agent: str
+    breaker: BreakerView
+    in_flight: int
+    _: KW_ONLY
+    concurrency: int
+    waiting: int
+    held_s: float
+    available: bool
+    reason: str
+    retry_in_s: float
 
 
 @dataclass(slots=True)
@@ -297,7 +316,7 @@ class Guard:
             cost_usd=reply.cost_usd,
         )
         run.attempts.append(entry)
-        log_failure(entry)
+        _log_failure(entry)
         if self.observer is not None:
             self.observer(entry)
 
@@ -319,3 +338,18 @@ class Guard:
         if pause is None or run.deadline_at is None:
             return pause
         return pause if asyncio.get_running_loop().time() + pause < run.deadline_at else None
+
+
+def _log_failure(attempt: Attempt) -> None:
+    """Log an attempt that the agent, or the way to it, has failed: which and how, nothing of request and answer."""
+    if attempt.ending in _EXPECTED or not attempt.ending.meaning.attempted:
+        return
+    fields = {
+        "agent": attempt.agent,
+        "decision": attempt.request_id,
+        "attempt": attempt.number,
+        "ending": str(attempt.ending),
+        "status": attempt.status,
+        "elapsed_s": round(attempt.elapsed_s, 3),
+    }
+    _log.warning("attempt failed", extra={"fields": fields})

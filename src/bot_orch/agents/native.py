@@ -83,7 +83,7 @@ _FINISHED = {"max_tokens": "length", "max_output_tokens": "length", "tool_use": 
 
 
 def _ended(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Id of an answer, and why it ended in the words of chat completions; empty where nothing is told.
+    """Id of an answer, and why it ended in the words of chat completions; empty where they are missing.
 
     Examples
     --------
@@ -243,16 +243,16 @@ class _TypedEvents:
         self._letters += len(text)
         return text
 
-    def _count(self, told: Any) -> None:
-        if isinstance(told, Mapping):
-            self._counts |= {name: value for name, value in told.items() if value is not None}
+    def _count(self, usage: Any) -> None:
+        if isinstance(usage, Mapping):
+            self._counts |= {name: value for name, value in usage.items() if value is not None}
 
     @property
     def _usage(self) -> Usage:
-        told = usage_from(self._counts)
+        usage = usage_from(self._counts)
         if self.done and self._counts:
-            return told
-        return Usage(told.input_tokens or self._prompt_tokens, tokens_of(self._letters), estimated=True)
+            return usage
+        return Usage(usage.input_tokens or self._prompt_tokens, tokens_of(self._letters), estimated=True)
 
 
 def _failure(error: Any) -> CallFailure:

@@ -11,7 +11,7 @@ DESCRIPTION = """\
 Check a configuration file and what it names: keys in the environment, endpoints (reachable, key accepted, model known,
 time), a weight of dollars that moves nothing, the clock against those of endpoints and database, free space and the
 time of a write, the database and its lock, the port, and whatever else would keep serve from starting. Nothing is
-changed, and it is safe beside a running service. Every line is ok, a warning or failed, with the remedy. Exit status 1
+changed, and it is safe while the service runs. Every line is ok, a warning or failed, with the remedy. Exit status 1
 if something has failed."""
 EXAMPLES = """\
 examples:

@@ -9,7 +9,7 @@ from pathlib import Path
 from bot_orch.errors import ResultsExistError
 
 DESCRIPTION = """\
-Write a commented, runnable configuration with simulated agents to replace by your own, and beside it its JSON Schema
+Write a commented, runnable configuration with simulated agents to replace by your own, and next to it its JSON Schema
 (bot-orch.schema.json), with which editors complete and check it."""
 EXAMPLES = "example: bot-orch init bot-orch.yaml && bot-orch serve bot-orch.yaml"
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_configuration(path: Path, text: str) -> None:
-    """Write a configuration, and beside it its JSON Schema."""
+    """Write a configuration, and its JSON Schema into the same folder."""
     from bot_orch.files import write_atomically
     from bot_orch.service.operations.schema import SCHEMA_FILE, config_schema
 

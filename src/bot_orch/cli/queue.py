@@ -51,7 +51,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     way = answer.add_mutually_exclusive_group()
     way.add_argument("--accept", metavar="N", help="answer with draft N, from 1")
     way.add_argument("--edit", nargs="+", metavar=("N", "TEXT"), help="TEXT is draft N, edited")
-    way.add_argument("--reject", metavar="REASON", help="reject the task: nobody should answer it")
+    way.add_argument("--reject", metavar="REASON", help="reject the task: it should not be answered")
 
 
 def run(arguments: argparse.Namespace) -> int:

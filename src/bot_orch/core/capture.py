@@ -27,7 +27,7 @@ class CapturedState:
     head
         Format, version and settings.
     state
-        The copied state; nobody changes it.
+        The copied state, which does not change.
     """
 
     head: dict[str, Any]

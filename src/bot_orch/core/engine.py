@@ -44,7 +44,7 @@ ENGINE = "4"
 Parts = dict[str, Arrays]
 
 
-# The values of one round are not frozen: that would take longer than the policy. Nobody changes them.
+# The values of one round are not frozen: that would take longer than the policy. They are not changed.
 
 
 @dataclass(slots=True, eq=False)

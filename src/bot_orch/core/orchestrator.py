@@ -116,7 +116,7 @@ class Orchestrator:
         Rounds after which a decision without an outcome is dropped as silence; None keeps it pending for ever.
     audit_rate
         Share of decisions, drawn at random, that are marked with ``decision.audit``: report the truth about them by
-        ``observe(..., audit=True)`` beside the judge's verdict, and the judge's bias per agent is learned and
+        ``observe(..., audit=True)`` in addition to the judge's verdict, and the judge's bias per agent is learned and
         subtracted from the score.
     on_alarm
         What a drift alarm of an agent's outputs does. ``count`` (the default): nothing else. ``restart``: the agent
@@ -672,7 +672,7 @@ class Orchestrator:
 
     @exclusive
     def reconfigure(self, settings: Settings, agents: Iterable[Agent], *, keep_learned: bool = True) -> None:
-        """Replace settings and agents in place. Pending decisions are kept; learned state too, unless told otherwise.
+        """Replace settings and agents in place. Pending decisions are kept, and learned state by default.
 
         Remaining agents keep their order; new ones are appended. An alignment chosen from the first measure is kept if
         ``settings`` has none.

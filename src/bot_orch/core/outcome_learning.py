@@ -191,7 +191,7 @@ def feedback(
 def _learned(
     engine: Engine, roster: Roster, decision: Decision, *, outcome: Outcome, read: Read, cost_usd: Floats | None
 ) -> Learned:
-    """What an outcome brings beside the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
+    """What an outcome says apart from the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
     if not engine.accounts:
         return Learned(read.raw, cost_usd)
     learned = Learned(

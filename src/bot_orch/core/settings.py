@@ -91,7 +91,7 @@ class Settings:
         if self.guarantee is not None:
             require_type("guarantee", self.guarantee, Guarantee, "pass Guarantee(baseline=..., loss_at_most=...)")
         if self.cost_weight and self.objective.usd:
-            raise InvalidInputError("cost_weight", "is given beside objective.usd", "pass one of them")
+            raise InvalidInputError("cost_weight", "is given together with objective.usd", "pass one of them")
         if len({(each.kind, getattr(each, "agent", "")) for each in self.constraints}) < len(self.constraints):
             raise InvalidInputError("constraints", "holds a kind twice", "pass one of each kind, one capacity an agent")
         if self.units is not None and self.units not in _UNITS:

@@ -37,7 +37,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Estimates for a target, beside what the log itself earned.
+    """Estimates for a target, and the mean reward of the log itself.
 
     ``learned``: from how many decisions, if it learns: the estimates are of so many first rounds, ``logged_first`` is
     what the log earned in its own. ``earlier``: how many were left out, made among other agents.

@@ -115,7 +115,7 @@ class LoggedRounds:
     def scored(self, *, audited: bool = False) -> tuple[list[int], Logged]:
         """Positions of the decisions that have a score, and these decisions; ``audited``: only the revised ones.
 
-        Shadow calls have none: nobody saw their answers.
+        Shadow calls have none: their answers were not delivered.
         """
         known = self.revised if audited else self.rewards.keys()
         keep = [index for index, event in enumerate(self.made) if event.id in known and event.by != "shadow"]
@@ -148,7 +148,7 @@ def collect(log: Log, since_us: int = 0) -> LoggedRounds:
 
 
 def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:
-    """Rewards of the decisions that a router learns as zero without being told a reward: timeouts and failures."""
+    """Rewards of the decisions that a router learns as zero without a reported reward: timeouts and failures."""
     router = Orchestrator.from_json(settings)
     return {key: 0.0 for key, lesson in lessons.items() if counts_as_zero(router, lesson.outcome)}
 

@@ -272,7 +272,7 @@ class Discounted(Estimator):
 
 @dataclass(frozen=True, slots=True)
 class Windowed(Estimator):
-    """Mean per agent over the last ``window`` rounds, whichever agents they chose."""
+    """Mean per agent over the last ``window`` rounds, of all agents together."""
 
     window: int = 200
     id: ClassVar[str] = "windowed"

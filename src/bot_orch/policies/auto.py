@@ -291,7 +291,7 @@ class Auto(Policy):
         return self.scale * float(min(1.0, (SMALL_TEAM / m) ** TEAM_POWER))
 
     def _doubt(self, s: _View, location: Floats, t: int, eligible: Bools | None) -> Floats:
-        """How a floor is spent: normal likelihood of being the best under a variance that grows while nobody looks."""
+        """How a floor is spent: normal likelihood of being the best with a variance that grows in unseen rounds."""
         score = location if eligible is None else np.where(eligible, location, -np.inf)
         best = _max(score, axis=1, keepdims=True)
         variance = 1.0 / np.maximum(s.count, 0.5) + STALE / s.m * np.maximum(t - s.last, 0.0)
@@ -428,7 +428,7 @@ def _features(s: _View, context: Floats | None) -> Floats | None:
 
 
 def _weights(s: _View, forgetting: bool, features: bool, stated: Bools | None) -> Floats:
-    """Weights (B, members); zero for those that take no part in this round, as ``claims`` where nobody states any."""
+    """Weights (B, members); zero for those without a part in this round, such as ``claims`` without a claim."""
     score = s.evidence + PRIOR
     if not features and stated is None and forgetting:  # the usual case
         score[:, _KINDS:] = -np.inf

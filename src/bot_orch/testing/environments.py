@@ -60,7 +60,7 @@ def _knows_no_batch(environment: Environment, settings: Options) -> str:
     together, alone = _play(environment, settings, _SEEDS), _play(environment, settings, _SEEDS[1:2])
     for name, values in together.items():
         same = np.isclose(alone[name][0], values[1], rtol=1e-9, atol=1e-12)  # sums may differ in their last bits
-        assert same, f"{name} of a seed depends on the seeds beside it"
+        assert same, f"{name} of a seed depends on the other seeds"
     return "scores a seed alike in any batch"
 
 

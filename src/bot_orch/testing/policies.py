@@ -104,7 +104,7 @@ def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
         for row, state in enumerate(alone):
             own = pipeline.decide(policy, state, Situation(t, penalty, None, context[row]), u=u[row])
             same = np.allclose(own.propensities, drawn.propensities[row], rtol=0.0, atol=1e-9)
-            assert same, f"{policy.id}: a row decides differently beside rows without a reward (round {t})"
+            assert same, f"{policy.id}: a row decides differently next to rows without a reward (round {t})"
             if np.isnan(reward[row]):
                 kept = all(np.array_equal(array[row], before[name][row]) for name, array in batch.items())
                 assert kept, f"{policy.id}: a row without a reward changed (round {t})"
@@ -134,7 +134,7 @@ def check_claims(policy: Policy, rounds: int = 30) -> None:
             own = Situation(t, penalty[row], None, context[row], claims=stated)
             found = pipeline.decide(policy, state, own, u=u[row])
             same = np.allclose(found.propensities, drawn.propensities[row], rtol=0.0, atol=1e-9)
-            assert same, f"{policy.id}: a row decides differently beside rows with other claims (round {t})"
+            assert same, f"{policy.id}: a row decides differently next to rows with other claims (round {t})"
             pipeline.apply(policy, state, pipeline.bandit_feedback(found, reward[row]))
 
 

@@ -91,8 +91,8 @@ def chat_usage(counts: Mapping[str, Any]) -> dict[str, Any]:
     kept = counts.get("cache_read_input_tokens") or 0
     read = (counts.get("input_tokens") or 0) + kept + (counts.get("cache_creation_input_tokens") or 0)
     written = counts.get("output_tokens") or 0
-    told = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-    return {**told, "prompt_tokens_details": {"cached_tokens": kept}} if kept else told
+    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    return {**usage, "prompt_tokens_details": {"cached_tokens": kept}} if kept else usage
 
 
 def _turns(messages: Iterable[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:

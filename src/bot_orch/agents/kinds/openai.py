@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,12 +19,9 @@ from bot_orch.agents.base import CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.deployments import Deployment, Rotation
 from bot_orch.agents.endings import Ending
 from bot_orch.agents.kinds.streamed import asks_for_counts
-from bot_orch.agents.kinds.variants import as_variant
 from bot_orch.agents.limits import Limits
 from bot_orch.agents.native import PATHS, Accumulator, accumulate, read_reply
 from bot_orch.agents.rejections import ending_of, read_error
-from bot_orch.agents.retry_after import retry_after_s
-from bot_orch.agents.sse import EventReader
 from bot_orch.agents.tokens import prompt_tokens
 from bot_orch.agents.writing import encode
 from bot_orch.errors import InvalidInputError, MissingExtraError
@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 
     from bot_orch.agents.connection import Lookup
 
-__all__ = ["OpenAIRunner", "OpenAISettings"]
+__all__ = ["EventReader", "OpenAIRunner", "OpenAISettings", "as_variant", "retry_after_s"]
 
 _OURS = frozenset({"model", "messages", "stream"})
 _ERROR_BODY_BYTES = 16_384
 _ERROR_BODY_S = 1.0
 _DRAIN_S = 0.05
 _IN_PIECES_BYTES = 500_000  # a larger body is written in pieces, so that it does not block the event loop
+_LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)  # a trailing \r may be half of \r\n: wait for more
+_INSTRUCTIONS = {"responses": "instructions", "messages": "system"}
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
@@ -281,3 +283,101 @@ def _connection() -> Any:
     except ImportError:
         raise MissingExtraError("an agent of kind openai", "service") from None
     return connection
+
+
+class EventReader:
+    r"""Converts a byte stream to the data of complete events; comments and other fields are skipped.
+
+    Examples
+    --------
+    >>> reader = EventReader()
+    >>> reader.feed(b"data: a\ndata: b\r\n\r\n: ping\n\ndata: c"), reader.feed(b"d\n\n")
+    ([b'a\nb'], [b'cd'])
+    """
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []  # pieces of an unfinished line
+        self._data: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Add bytes; returns the data of the events they complete."""
+        self._rest.append(data)
+        if not (b"\n" in data or b"\r" in data or self._rest[0].endswith(b"\r")):
+            return []
+        *lines, rest = _LINE_END.split(b"".join(self._rest))
+        self._rest = [rest]
+        events: list[bytes] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+            elif line == b"data":
+                self._data.append(b"")
+            elif not line and self._data:
+                events.append(b"\n".join(self._data))
+                self._data = []
+        return events
+
+
+def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds from ``retry-after-ms`` or ``Retry-After`` (a number or a date); ``None`` if there is neither.
+
+    Examples
+    --------
+    >>> retry_after_s({"Retry-After": "7"}), retry_after_s({"retry-after-ms": "1500"}), retry_after_s({})
+    (7.0, 1.5, None)
+    >>> retry_after_s({"Retry-After": "Fri, 01 Jan 2027 00:00:30 GMT"}, datetime(2027, 1, 1, tzinfo=UTC))
+    30.0
+    """
+    known = {name.lower(): value.strip() for name, value in headers.items()}
+    milliseconds, seconds = _number(known.get("retry-after-ms", "")), _number(known.get("retry-after", ""))
+    if milliseconds is not None:
+        return milliseconds / 1e3
+    if seconds is not None or "retry-after" not in known:
+        return seconds
+    try:
+        until = parsedate_to_datetime(known["retry-after"])
+    except (ValueError, TypeError, OverflowError):
+        return None
+    until = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
+    return max(0.0, (until - (now or datetime.now(UTC))).total_seconds())
+
+
+def _number(text: str) -> float | None:
+    whole, _, part = text.partition(".")
+    plain = text.isascii() and whole.isdecimal() and (not part or part.isdecimal())
+    return float(text) if plain and len(text) < 12 else None
+
+
+def as_variant(request: CallRequest, system: str, params: Mapping[str, Any]) -> CallRequest:
+    """The request as the variant asks it: its prefix first, its parameters before those of the caller.
+
+    Examples
+    --------
+    >>> asked = CallRequest("r-1", text="2 + 2?", params={"temperature": 1.0, "seed": 7})
+    >>> variant = as_variant(asked, "Be brief.", {"temperature": 0.2})
+    >>> variant.chat()[0], dict(variant.params)
+    ({'role': 'system', 'content': 'Be brief.'}, {'temperature': 0.2, 'seed': 7})
+    """
+    if not system and not params:
+        return request
+    messages = _with_prefix(request.chat(), system) if system else request.chat()
+    document = request.document
+    if document is not None:
+        document = {**document, **params}
+        field = _INSTRUCTIONS.get(request.endpoint)
+        if field is not None and system:
+            document[field] = _joined(system, document.get(field))
+    return replace(request, messages=tuple(messages), params={**request.params, **params}, document=document)
+
+
+def _with_prefix(messages: tuple[Mapping[str, Any], ...], system: str) -> list[Mapping[str, Any]]:
+    first = messages[0]
+    if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
+        return [{**first, "content": _joined(system, first["content"])}, *messages[1:]]
+    return [{"role": "system", "content": system}, *messages]
+
+
+def _joined(system: str, own: Any) -> Any:
+    if isinstance(own, list):
+        return [{"type": "text", "text": system}, *own]
+    return f"{system}\n\n{own}" if isinstance(own, str) and own else system

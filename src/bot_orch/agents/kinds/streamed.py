@@ -56,7 +56,7 @@ class StreamedAnswer:
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far: as told, else estimated; every piece with content is one token or more."""
+        """Tokens so far: as reported, else estimated; every piece with content is one token or more."""
         written = max(self._pieces, tokens_of(self._letters))
         return self._told or Usage(self._prompt_tokens, written, estimated=True)
 

@@ -1,4 +1,4 @@
-"""Guaranteed exploration for the reference ``accepted``: without outputs of the others nobody can be compared.
+"""Guaranteed exploration for the reference ``accepted``: a comparison needs outputs of the other agents.
 
 A cheat that wins the judge from the first rounds on takes all traffic of a policy that does not explore by itself. The
 others then never reach the ten accepted outputs that make a reference, and the cheat is never compared with anything.

@@ -6,7 +6,7 @@ asking: it counts as the share rho of a lesson of zero (``information`` in :mod:
 mean of the lessons then tends to the value of asking, and no precision is claimed that silence does not give. Policies
 take whole lessons: shares add up per agent, and whenever the sum reaches 1 one lesson of zero is due.
 
-Where times cannot tell (no completion has a time yet, nobody reported at all, the request was not taken), silence
+Where times cannot tell (no completion has a time yet, there was no report, the request was not taken), silence
 counts as far as the agent is silent more often than the others: rho = 1 - (share of the others) / (its own share). For
 an agent that has never completed, the larger of the two counts.
 
@@ -46,7 +46,7 @@ __all__ = [
 #: ``reward``: a lesson as given. ``zero``: a lesson of zero. ``silence``: a share of one. ``time``: no reward yet.
 OutcomeMeaning = Literal["reward", "zero", "silence", "time"]
 
-#: Reasons of silence whose time says nothing about the agent: nobody reported, or the request was not taken.
+#: Reasons of silence whose time says nothing about the agent: no report, or a request that was not taken.
 UNTIMED_REASONS = frozenset({"horizon", "not_applicable"})
 
 _PSEUDO_OUTCOMES = 3.0
@@ -84,7 +84,7 @@ class OutcomeEffect(NamedTuple):
     lesson
         Lesson for the policy; None for none.
     share
-        What it added to the sum of shares, beside the lesson.
+        What it added to the sum of shares, apart from the lesson.
     exit
         Which exit was counted.
     default
@@ -124,7 +124,7 @@ class Completion:
 
     @property
     def schema(self) -> Schema:
-        """Exits by cause and bin, rewards by bin, untimed completions, silences beside all outcomes, the open share.
+        """Exits by cause and bin, rewards by bin, untimed completions, silences and all outcomes, the open share.
 
         ``reports``: answers with a default reward, reports in place of it, their sum, lessons of failures and of
         silent answers, the open share of silent answers.
@@ -307,14 +307,14 @@ def _fade(state: Arrays, agent: int) -> None:
 
 
 def _counted(state: Arrays, agent: int, said: float) -> tuple[float | None, float]:
-    """Add a share to those of an agent; the lesson if one is due, and the change of the sum beside it."""
+    """Add a share to those of an agent; returns the lesson if one is due, and the change of the sum."""
     before = float(state["share"][agent])
     due, state["share"][agent] = _added(before, said)
     return (0.0 if due else None), float(state["share"][agent]) - before
 
 
 def _added(before: float, share: float) -> tuple[bool, float]:
-    """Whether a sum of shares with another one gives a lesson, and the sum beside it."""
+    """Whether a sum of shares with another one gives a lesson, and the remaining sum."""
     after = max(-1.0, before + round(share / _STEP) * _STEP)
     return after >= 1.0, after - (after >= 1.0)
 

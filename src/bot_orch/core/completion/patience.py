@@ -69,7 +69,8 @@ def patience_share(
 def completed_shares(state: Arrays, agent: int, deadline_s: float) -> Floats:
     """Shares of an agent's completions within ``SHARES`` and within ``1 - SHARES`` of the deadline, ``(2, K)``.
 
-    Four pseudo-outcomes of the curve of all agents count beside the agent's own, and in that four of a log-uniform one.
+    The agent's own outcomes are smoothed with four pseudo-outcomes of the curve of all agents, and that curve with four
+    of a log-uniform one.
     """
     exits, reward = state["exits"], state["reward"]
     pool = exits.sum(axis=0, dtype=np.float64), reward.sum(axis=0, dtype=np.float64)

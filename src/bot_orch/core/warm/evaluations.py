@@ -121,7 +121,7 @@ def as_evaluations(
         return source.among(agents)
     if tasks is not None:
         if features is not None:
-            raise InvalidInputError("features", "are given beside tasks, which have their own", "pass one of them")
+            raise InvalidInputError("features", "are given with tasks, which have their own", "pass one of them")
         given, known = as_evaluations(source, agents, weight=weight), _features_of(tasks)
         if len(tasks) != len(given):
             problem = f"are {len(tasks)}, and evaluations have {len(given)} rows"

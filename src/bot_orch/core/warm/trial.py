@@ -1,4 +1,4 @@
-"""A policy that starts from evaluations, beside the same policy that did not, for as long as either may be right."""
+"""A trial of evaluations: two copies of a policy run, with and without them, until one is shown to be better."""
 
 from __future__ import annotations
 

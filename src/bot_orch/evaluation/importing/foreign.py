@@ -169,7 +169,7 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class Reader:
-    """What reading a file found beside the rows: columns that were not read, and notes for the user."""
+    """What was found in a file besides the rows: columns that were not read, and notes for the user."""
 
     ignored: dict[str, None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ TABLE_COLUMNS = (
     *("time", "time_us", "elapsed_s", "completed", "reason", "cost_usd"),
 )
 _PREFIXES = ("feature_", "propensity_")
-#: What our own export writes beside.
+#: Further columns of our own export.
 _KNOWN = ("policy", "lambda", "session", "feedbacks", "revisions", "audit_probability", "audited")
 
 

@@ -50,7 +50,7 @@ class Lateness(Scores):
         if check_number("lateness.target_s", self.target_s, "pass seconds, more than zero") <= 0.0:
             raise InvalidInputError("lateness.target_s", f"is {self.target_s}", "pass seconds, more than zero")
         if self.low != 0.0:
-            raise InvalidInputError("lateness.low", f"is {self.low}", "leave it at 0: nobody is rewarded for haste")
+            raise InvalidInputError("lateness.low", f"is {self.low}", "leave it at 0: finishing early earns nothing")
 
     @property
     def on_time(self) -> Samples:
