@@ -1,4 +1,4 @@
-"""Parts of the reference that are made from the code: commands, routes and metrics.
+"""Parts of pages that are made from the code: commands, routes, metrics, endings, parameters.
 
 A page says ``<!-- generated: NAME -->`` where such a part belongs.
 """
@@ -6,7 +6,10 @@ A page says ``<!-- generated: NAME -->`` where such a part belongs.
 import argparse
 import re
 
+from bot_orch.agents import MEANING
+from bot_orch.agents.rejections import CODES
 from bot_orch.cli.main import build_parser
+from bot_orch.lab.environments.synthetic.settings import declared
 from bot_orch.service.api.routes import API_ROUTES
 from bot_orch.service.operations.catalogue import CATALOGUE
 
@@ -45,4 +48,42 @@ def metrics() -> str:
     return "\n".join(["| Metric | Type | What it counts |", "| --- | --- | --- |", *rows])
 
 
-PARTS = {"commands": commands, "routes": routes, "metrics": metrics}
+def endings() -> str:
+    """Render the table of endings of a call."""
+    rows = [
+        f"| `{ending}` | {meaning.what} | {meaning.cause.name.lower() if meaning.attempted else 'nothing'} "
+        f"| {'yes' if meaning.trips else ''} | {'yes' if meaning.retryable else ''} |"
+        for ending, meaning in MEANING.items()
+    ]
+    return "\n".join(
+        ["| ending | what happened | learned | trips | retried |", "| --- | --- | --- | --- | --- |", *rows]
+    )
+
+
+def rejections() -> str:
+    """Render the codes from which a rejection that depends on the agent is read."""
+    reasons = dict.fromkeys(CODES.values())
+    rows = [f"| {why} | {', '.join(f'`{code}`' for code in CODES if CODES[code] == why)} |" for why in reasons]
+    return "\n".join(["| why | `code` or `type` |", "| --- | --- |", *rows])
+
+
+def parameters() -> str:
+    """Render the parameters of the synthetic environments."""
+    rows = [f"| {p.environment} | `{p.name}` | {shown(p.value)} | {p.source} | {p.why} |" for p in declared()]
+    head = ["| environment | parameter | value | source | why |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows])
+
+
+def shown(value: object) -> str:
+    """Format a parameter: numbers in short, laws and tuples as they are."""
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "/")
+
+
+PARTS = {
+    "commands": commands,
+    "endings": endings,
+    "metrics": metrics,
+    "parameters": parameters,
+    "rejections": rejections,
+    "routes": routes,
+}

@@ -1,7 +1,6 @@
 """Synthetic environments: closed forms, exact distances, references, and that seeds do not depend on the batch."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -236,11 +235,3 @@ def test_geometry_only_gives_units_to_the_draws():
     wide = realise(replace(setting, radius=2 * setting.radius), parts)
     np.testing.assert_array_equal(wide.drawn.latent, parts.latent)
     assert wide.stream.alignment.mean() > realise(setting, parts).stream.alignment.mean()
-
-
-def test_the_docs_page_shows_the_declared_values():
-    page = (Path(__file__).parents[2] / "docs" / "concepts" / "synthetic.md").read_text()
-    for line in declared():
-        assert f"`{line.name}`" in page, line.name
-        if isinstance(line.value, float):
-            assert f"| {line.value:g} " in page, line

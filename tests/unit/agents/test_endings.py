@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import bot_orch.agents as agents
 from bot_orch.agents import KINDS, MEANING, Attempt, CallFailure, CallRequest, Ending, Guard, SimulatedRunner
 from bot_orch.agents import SimulatedSettings as Sim
 from bot_orch.agents.base import AgentRunner
-from bot_orch.agents.rejections import CODES, OWN_FAULT, PHRASES
+from bot_orch.agents.rejections import CODES, PHRASES
 from bot_orch.survival.causes import REASONS, Cause, cause_of
 
 PAGE = (Path(__file__).parents[3] / "docs/concepts/agents.md").read_text()
@@ -76,22 +75,8 @@ def test_request_as_text_and_as_chat():
     assert CallRequest("r", messages=({"role": "user", "content": parts},)).plain() == "what?\n[image_url]\nnow"
 
 
-@pytest.mark.parametrize("ending", Ending)
-def test_page_has_a_true_row_for_every_ending(ending):
-    meaning = ending.meaning
-    row = re.search(rf"^\| `{ending}` \|.*$", PAGE, re.MULTILINE)
-    assert row, f"docs/concepts/agents.md lacks {ending}"
-    cells = [cell.strip() for cell in row.group().strip("|").split("|")]
-    learned = "nothing" if not meaning.attempted else meaning.cause.name.lower()
-    assert cells[2:5] == [learned, "yes" if meaning.trips else "", "yes" if meaning.retryable else ""]
-
-
-def test_page_lists_what_a_rejection_is_read_from():
-    section = PAGE.split("## Rejections")[1].split("\n## ")[0]
-    for code, why in CODES.items():
-        row = re.search(rf"^\| {why} \|.*$", section, re.MULTILINE)
-        assert row and f"`{code}`" in row.group(), code
-    assert set(CODES.values()) == set(PHRASES) and all(f"`{code}`" in section for code in OWN_FAULT)
+def test_reasons_of_codes_and_phrases_agree():
+    assert set(CODES.values()) == set(PHRASES)
 
 
 def test_page_names_every_kind():
