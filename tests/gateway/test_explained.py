@@ -8,7 +8,7 @@ import openai
 import pytest
 from remote import GOOD, HELLO
 
-from bot_orch.log.packing.names import long_name
+from bot_orch.log.ids import long_name
 from bot_orch.service.logs import JsonFormatter
 
 DOWN = {"status": 500, "error": {"message": "down: What is the weather like in Rome?"}}
@@ -72,7 +72,7 @@ def test_a_decision_is_on_disk_before_the_client_hears_of_it(endpoint, serve, ag
     except openai.APIStatusError as error:
         heard = error.response.headers
     with sqlite3.connect(f"file:{service.config.database}?mode=ro", uri=True) as file:
-        refs = [long_name(ref) for (ref,) in file.execute("SELECT ref FROM packed")]
+        refs = [long_name(ref) for (ref,) in file.execute("SELECT ref FROM events")]
     file.close()
     assert heard["x-bot-orch-decision-id"] in refs
 

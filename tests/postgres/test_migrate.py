@@ -94,12 +94,12 @@ def test_what_cannot_be_copied_is_said(old, database, tmp_path, capsys):
 def test_a_copy_that_differs_is_found(old, pg, database, capsys):
     path, _ = old
     connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER packed_are_not_changed")
+    connection.execute("DROP TRIGGER events_are_not_changed")
     with closing(open_log(path)) as log:
-        row = next(row for row in log.read(40) if row.kind == "decision@2")
+        row = next(row for row in log.read(40) if row.kind == "decision@1")
     changed = row.body.replace(b"quick", b"QUICK").replace(b"careful", b"quick").replace(b"QUICK", b"careful")
     assert changed != row.body
-    connection.execute("UPDATE packed SET kind = ?, body = ? WHERE seq = ?", (row.kind, changed, row.seq))
+    connection.execute("UPDATE events SET kind = ?, body = ? WHERE seq = ?", (row.kind, changed, row.seq))
     connection.commit()
     connection.close()
     assert main(["migrate", str(path), database, "--quiet"]) in (1, 2)

@@ -77,7 +77,7 @@ def test_a_key_is_used_once_across_processes(processes, log):
             thread.join()
     assert all(answer.status == 200 for _, answer in answers), answers
     assert len({(key, answer.json()["id"]) for key, answer in answers}) == 5
-    assert sum(row.kind == "decision@2" for row in log.read()) == 5
+    assert sum(row.kind == "decision@1" for row in log.read()) == 5
     other = services[1].post("/v1/decisions", {"task": {"id": "x"}}, headers={"idempotency-key": "k0"})
     assert other.status == 422
 
@@ -127,12 +127,12 @@ def test_background_rounds_of_an_owner_that_left_go_on_elsewhere(processes, log)
     text = BASE.replace("median_s: 0.0", "median_s: 1.5").replace("seed: 5", "seed: 5, success_reward: 1.0")
     first, second = processes(text), processes(text)
     running = [first.post("/v1/tasks", {"task": {"text": "x"}, "background": True}).json()["id"] for _ in range(3)]
-    until(lambda: sum(row.kind == "decision@2" for row in log.read()) == 3)
+    until(lambda: sum(row.kind == "decision@1" for row in log.read()) == 3)
     first.stop()
     for task_id in running:
         until(lambda task_id=task_id: second.get(f"/v1/tasks/{task_id}").json().get("status") == "completed")
     kinds = Counter(row.kind for row in log.read())
-    assert kinds["task-ended@1"] == 3 and kinds["decision@2"] == 3, "the same decisions, gone on with"
+    assert kinds["task-ended@1"] == 3 and kinds["decision@1"] == 3, "the same decisions, gone on with"
     assert replay(log).ok
 
 

@@ -4,7 +4,7 @@ from service_running import until
 from test_retention import check, grown, started
 
 from bot_orch.clock import ManualClock
-from bot_orch.log.packing.rows import BLOCK
+from bot_orch.log.archive.copying import BLOCK
 
 
 def test_two_processes_archive_once(database, tmp_path, capsys):

@@ -40,7 +40,7 @@ def test_claims_go_with_a_decision_and_into_the_log(start, tmp_path):
     assert found["agent"] in ("quick", "careful")
     service.stop()
     log = open_log(tmp_path / "log.sqlite")
-    event = next(row.event() for row in log.read() if row.kind == "decision@2")
+    event = next(row.event() for row in log.read() if row.kind == "decision@1")
     assert event.column("claim").tolist()[event.agents.index("quick")] == 0.75
     assert replay(log).ok
     log.close()
@@ -60,7 +60,7 @@ def test_the_text_of_a_task_is_context_and_only_its_numbers_are_logged(start, tm
     state = service.get("/v1/admin/state").json()
     service.stop()
     log = open_log(tmp_path / "log.sqlite")
-    first, second, third = (row for row in log.read() if row.kind == "decision@2")
+    first, second, third = (row for row in log.read() if row.kind == "decision@1")
     assert {each.event().encoder for each in (first, second, third)} == {"words@1:64#70"}
     assert first.event().seen()[1:] == (0.0,) * 70 and second.event().seen() == third.event().seen()
     single = np.asarray(HashedWords()("Who painted the chapel?"), dtype=np.float32)
@@ -81,7 +81,7 @@ def test_a_missing_feature_is_null(start, tmp_path):
     assert service.get(f"/v1/decisions/{made['id']}").status == 200
     service.stop()
     log = open_log(tmp_path / "log.sqlite")
-    first, second, third = (row.event().seen()[0] for row in log.read() if row.kind == "decision@2")
+    first, second, third = (row.event().seen()[0] for row in log.read() if row.kind == "decision@1")
     assert np.isnan([first, third]).all() and second == 0.5 and replay(log).ok
     log.close()
 

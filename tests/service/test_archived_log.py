@@ -4,14 +4,14 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
+from bot_orch.log.archive import copying
 from bot_orch.log.archive.moving import archive
-from bot_orch.log.packing import rows as packing
 
 
 @pytest.fixture
 def old(start, tmp_path, monkeypatch):
     """A service that goes on after its log was archived, and decisions: settled, pending, and of now."""
-    monkeypatch.setattr(packing, "BLOCK", 16)
+    monkeypatch.setattr(copying, "BLOCK", 16)
     clock = ManualClock()
     service = start(clock=clock)
     made = [service.post("/v1/decisions", headers={"idempotency-key": f"k{i}"}).json()["id"] for i in range(20)]

@@ -116,7 +116,7 @@ def test_a_call_that_fails_gives_back_what_was_set_aside(start):
         assert service.post("/v1/chat/completions", CHAT).status == 502
         service.get("/v1/admin/state")  # everything is on disk
         rows = service.call(lambda: list(service.runtime.writer.log.read()))
-        assert any(row.kind == "decision@2" and row.event().reserved_usd == 0.1 for row in rows)
+        assert any(row.kind == "decision@1" and row.event().reserved_usd == 0.1 for row in rows)
         assert service.call(lambda: len(service.runtime.ledger.reserved)) == 0
 
 

@@ -95,7 +95,7 @@ def test_prompts_and_secrets_are_not_logged(start, caplog):
     assert service.post("/v1/chat/completions", body, headers={"Authorization": "Bearer my-secret"}).status == 502
     assert service.post("/v1/tasks", {"task": {"text": "my-private-prompt"}}).status == 200
     assert "my-private-prompt" not in caplog.text and "my-secret" not in caplog.text
-    decisions = [row.body for row in service.runtime.writer.log.read() if row.kind == "decision@2"]
+    decisions = [row.body for row in service.runtime.writer.log.read() if row.kind == "decision@1"]
     assert decisions and not any(b"my-private-prompt" in body for body in decisions)
 
 

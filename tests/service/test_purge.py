@@ -123,7 +123,7 @@ def test_the_log_is_append_only_again(path):
     assert main(["purge", str(path), "--older-than", "0s"]) == 0
     connection = sqlite3.connect(path)
     with pytest.raises(sqlite3.DatabaseError, match="append-only"):
-        connection.execute("UPDATE packed SET body = x''")
+        connection.execute("UPDATE events SET body = x''")
     connection.close()
 
 

@@ -13,12 +13,12 @@ from service_running import BASE, Running, until
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
 from bot_orch.errors import InvalidInputError, MissingExtraError
+from bot_orch.log.archive.copying import BLOCK
 from bot_orch.log.archive.moving import archive
 from bot_orch.log.archive.record import ArchiveRecord, archived
 from bot_orch.log.archive.segments import name_of
 from bot_orch.log.events import Noted, encode_event, kind_of
 from bot_orch.log.log import Row
-from bot_orch.log.packing.rows import BLOCK
 from bot_orch.log.stores.open import open_log
 from bot_orch.service.config import parse_config
 from bot_orch.service.config.checks import find_spec

@@ -8,6 +8,7 @@ import pytest
 from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.agents.endings import Ending
 from bot_orch.core.completion import Completion, OutcomeEffect
+from bot_orch.core.engine import ENGINE
 from bot_orch.core.reward import BoundedReward
 from bot_orch.evaluation.rounds import collect
 from bot_orch.log.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
@@ -128,7 +129,7 @@ def test_a_timeout_scores_zero_in_an_evaluation_and_silence_does_not_score():
         MemoryLog(),
         ["timeout", "deadline", "timeout"],
     )
-    events = [(Configured(router.to_json()), "")]
+    events = [(Configured(router.to_json(), ENGINE), "")]
     for number, reason in enumerate(reasons):
         made = router.decide(Task(f"t{number}"))
         events.append((record_decision(made.id, made, record_task(Task(f"t{number}"))), made.id))

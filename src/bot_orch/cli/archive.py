@@ -34,8 +34,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from bot_orch.clock import SystemClock
+    from bot_orch.log.archive.copying import BLOCK
     from bot_orch.log.archive.moving import archive
-    from bot_orch.log.packing.rows import BLOCK
     from bot_orch.log.purging import seconds_of
 
     before_us = SystemClock().now_us() - round(seconds_of(arguments.older_than, "--older-than") * 1e6)

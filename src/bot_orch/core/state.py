@@ -30,8 +30,7 @@ __all__ = [
 ]
 
 FORMAT = "bot-orch-state"
-VERSION = 2
-_OLDER = (1,)
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,20 +176,12 @@ def parse(text: str) -> dict[str, Any]:
         raise StateFormatError(f"state: not JSON ({error}); restore the file from a backup") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StateFormatError(f"state.format: not a {FORMAT} document; pass a file written by save()")
-    if document.get("version") not in (VERSION, *_OLDER):
+    if document.get("version") != VERSION:
         raise StateFormatError(
             f"state.version: is {document.get('version')}, this release reads {VERSION}; load it with the release "
             "that wrote it"
         )
-    return _upgraded(document) if document["version"] == 1 else document
-
-
-def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
-    """Upgrade version 1, where the floor was per agent and a fixed lambda multiplied distances in native units."""
-    settings, n = document["settings"], len(document["state"]["agents"])
-    settings["floor"] = min(1.0, settings["floor"] * n)
-    settings["units"] = None if settings["lambda"] == "auto" else "native"
-    return {**document, "version": VERSION}
+    return document
 
 
 def agent_to_dict(agent: Agent) -> dict[str, Any]:

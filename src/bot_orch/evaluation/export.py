@@ -17,11 +17,11 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.evaluation.zeros import counts_as_zero
 from bot_orch.files import write_atomically
-from bot_orch.log.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, FeedbackGiven
+from bot_orch.log.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, Event, FeedbackGiven
 from bot_orch.log.ids import outside, tenant_of
 from bot_orch.log.log import Log
 
-__all__ = ["COLUMNS", "decision_rows", "event_rows", "export"]
+__all__ = ["COLUMNS", "decision_rows", "event_rows", "export", "plain"]
 
 COLUMNS = (
     "decision_id",
@@ -82,7 +82,7 @@ def decision_rows(log: Log) -> Iterator[dict[str, Any]]:
 def event_rows(log: Log) -> Iterator[dict[str, Any]]:
     """Every event as plain values."""
     for row in log.read():
-        yield {"seq": row.seq, "time_us": row.time_us, "kind": row.kind} | _plain(row.event())
+        yield {"seq": row.seq, "time_us": row.time_us, "kind": row.kind} | plain(row.event())
 
 
 def export(log: Log, path: Path, *, form: str | None = None, events: bool = False, tenant: str | None = None) -> int:
@@ -147,13 +147,23 @@ def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
     line["revisions"] = line.get("revisions", 0) + (event.effect in ("revision", "late"))
 
 
-def _plain(event: Any) -> dict[str, Any]:
-    values: dict[str, Any] = msgspec.to_builtins(event)
+def plain(event: Event) -> dict[str, Any]:
+    """An event as JSON values, with its fields and numbers by name."""
+    values: dict[str, Any] = _fields(event)
     if isinstance(event, DecisionMade):
-        values["numbers"] = [null_for_nan(row) for row in event.table().tolist()]
-        values["columns"] = list(event.columns)
+        values["numbers"] = {name: null_for_nan(column.tolist()) for name, column in event.columns().items()}
         values["features"] = null_for_nan(event.seen())
+        values["claims"] = null_for_nan(event.claim_values())
     return values
+
+
+def _fields(value: Any) -> Any:
+    """A struct as a dict, which names its fields, other than in the log."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _fields(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, tuple):
+        return [_fields(each) for each in value]
+    return msgspec.to_builtins(value)
 
 
 def _jsonl(lines: list[dict[str, Any]]) -> bytes:

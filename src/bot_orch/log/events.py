@@ -1,15 +1,15 @@
-"""What the log holds: one small struct per kind of event, tagged, versioned, written as MessagePack.
+"""What the log holds: one small struct per kind of event, written as MessagePack.
 
-A field may be added with a default; a field is never renamed, removed or given another meaning. A change that breaks
-this gets a new tag, and the fold keeps reading the old one.
+An event is stored as an array: its tag, then its fields in order. A field may be added at the end, with a default;
+a field is never moved, removed or given another meaning. A change that breaks this gets a new kind and a new tag, and
+the fold keeps reading the old one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, get_args
 
 import msgspec
 import numpy as np
@@ -20,14 +20,13 @@ from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import COLUMNS, REASONS, TERMS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
+from bot_orch.types import TERMS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
 
 __all__ = [
-    "CLAIM",
-    "FIRST_ENGINE",
     "IMPORTED",
     "RESTARTED",
     "SETTLING",
+    "AnswerRecord",
     "AttemptEnded",
     "Censored",
     "Configured",
@@ -43,30 +42,35 @@ __all__ = [
     "as_recorded",
     "decode_event",
     "encode_event",
+    "event_type",
     "kind_of",
     "measure_of",
     "record_decision",
     "record_evaluations",
     "record_task",
+    "stored_column",
 ]
 
 
+_NUMBERS = ("propensity", *TERMS)
 _decision, _terms, _random_key = builder(Decision), builder(Terms), builder(RandomKey)
 
 #: Effects of a report that ends its decision.
 SETTLING = frozenset({"learned", "noted"})
 #: Topic of the note that a drift alarm has started an agent afresh; it is for readers, the fold does so by itself.
 RESTARTED = "agent.restarted"
-#: The engine of logs that do not name one.
-FIRST_ENGINE = "1"
 #: The engine of decisions that another router made.
 IMPORTED = "imported"
-#: The column of a decision that holds the agents' claims.
-CLAIM = "claim"
 
 
-class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    pass
+class _Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A default of a number is a whole one: it takes a byte, and is read as a float.
+
+    ``about`` is the field that is left out of the body where it is the row's ref.
+    """
+
+    kind: ClassVar[str]
+    about: ClassVar[str] = ""
 
 
 def measure_of(document: dict[str, Any]) -> Measure:
@@ -81,7 +85,7 @@ def measure_of(document: dict[str, Any]) -> Measure:
         ) from error
 
 
-class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=False, gc=False):
+class TaskRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a policy may read of a task. The text is not kept, as it may be private; its numbers are."""
 
     id: str = ""
@@ -100,68 +104,92 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True, array_like=Fal
         return Task(self.id, self.kind, None, seen, reference, profiles, claims=self.claims or {})
 
 
-class Configured(_Event, tag="configured@1", frozen=True):
+class Configured(_Event, tag=1, frozen=True):
     """Settings took effect. The first event of a log; later ones change settings and agents in place.
 
     ``document`` is what :meth:`bot_orch.Orchestrator.to_json` wrote for a fresh orchestrator with these settings;
     ``engine`` is the version of the engine that decides from here on.
     """
 
+    kind: ClassVar[str] = "configured@1"
+
     document: str
+    engine: str
     keep_learned: bool = True
-    engine: str = FIRST_ENGINE
 
 
-class DecisionMade(_Event, tag="decision@2", frozen=True):
+class AnswerRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was known of an answer when a step was decided: its agent, its decision, and its covariates by name."""
+
+    agent: str
+    decision_id: str = ""
+    covariates: dict[str, float] = {}
+
+
+class DecisionMade(_Event, tag=2, frozen=True):
     """An agent was chosen.
 
-    ``numbers`` holds one row of M little-endian doubles for each of ``columns``. ``features`` holds the numbers that
-    the choice was made on, of the type ``feature_type``; single precision where that loses nothing. Columns and fields
-    are added, the format stays. A decision on which agents made claims has a column ``claim``, NaN for those that made
-    none. ``round`` is the first decision of a round in which this agent took over. ``audit`` marks the decision for an
-    audit, drawn with ``audit_probability``. ``token`` names the caller, ``reserved_usd`` is set aside from a budget
-    until the outcome is known, or ``briefly``. ``tags`` are for reports of spending. ``caps`` are the
-    largest propensities that agents on trial could have.
+    ``numbers`` holds the propensities and the terms of the score, in the order of :data:`bot_orch.types.COLUMNS` and
+    then the bias if there are audits: M little-endian doubles each, or no bytes where all are zero. ``features`` holds
+    the numbers that the choice was made on, of the type ``feature_type``; single precision where that loses nothing.
+    ``claims`` holds those of the agents, NaN for one that made none. ``audit`` marks the decision for an audit, drawn
+    with ``audit_probability``. ``token`` names the caller, ``reserved_usd`` is set aside from a budget until the
+    outcome is known, or ``briefly``. ``tags`` are for reports of spending. ``caps`` are the largest propensities that
+    agents on trial could have.
+
+    A decision is a step of a round: ``round`` is the id of its first decision, empty for that one, and ``step`` counts
+    from 0. ``action`` is what the step does: ``ask`` the agent, ``accept`` its answer, or ``combine`` the answers;
+    ``answers`` are those that the round had by then.
     """
+
+    kind: ClassVar[str] = "decision@1"
+    about: ClassVar[str] = "id"
 
     id: str
     task: TaskRecord
     agent: str
     agents: tuple[str, ...]
-    numbers: bytes
+    numbers: tuple[bytes, ...]
     policy: str
     lambda_: float
     state_seq: int
     stream: int
     counter: int
     engine: str
-    columns: tuple[str, ...] = COLUMNS
     features: bytes = b""
     feature_type: str = "<f4"
     encoder: str = ""
+    claims: bytes = b""
     eligible: tuple[str, ...] | None = None
     excluded: dict[str, str] | None = None
     session: str | None = None
     task_ref: str | None = None
     by: str = "policy"
-    router: str = ""
     token: str = ""
-    round: str = ""
     audit: bool = False
-    audit_probability: float = 0.0
+    audit_probability: float = 0
     multipliers: tuple[tuple[str, float, str], ...] = ()
     reserved_usd: float | None = None
     briefly: bool = False
     tags: tuple[str, ...] = ()
     caps: dict[str, float] | None = None
+    round: str = ""
+    step: int = 0
+    action: str = "ask"
+    answers: tuple[AnswerRecord, ...] = ()
 
-    def table(self) -> Floats:
-        """``numbers`` as an array, one row per column."""
-        return np.frombuffer(self.numbers, dtype="<f8").reshape(len(self.columns), len(self.agents))
+    def columns(self) -> dict[str, Floats]:
+        """The numbers by name, an entry per agent, as :meth:`bot_orch.types.Decision.columns` has them."""
+        return dict(zip(_NUMBERS, map(self._values, self.numbers), strict=False))
 
     def column(self, name: str) -> Floats:
         """One column, an entry per agent."""
-        found: Floats = self.table()[self.columns.index(name)]
+        return self._values(self.numbers[_NUMBERS.index(name)])
+
+    def _values(self, stored: bytes) -> Floats:
+        found = np.frombuffer(stored, dtype="<f8") if stored else np.zeros(len(self.agents))
+        if len(found) != len(self.agents):
+            raise ValueError(f"{len(found)} numbers for {len(self.agents)} agents")
         return found
 
     @property
@@ -169,33 +197,31 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
         """The probability with which the chosen agent was drawn."""
         return float(self.column("propensity")[self.agents.index(self.agent)])
 
-    def _numbers(self) -> Iterable[str]:
-        """The columns of a decision's own numbers, in order."""
-        return (name for name in ("propensity", *TERMS) if name in self.columns)
-
     def seen(self) -> tuple[float, ...]:
         """The features that the choice was made on."""
         if not self.features:
             return self.task.features
         return tuple(np.frombuffer(self.features, dtype=self.feature_type).astype(float).tolist())
 
-    def claims(self) -> tuple[float, ...]:
+    def claim_values(self) -> tuple[float, ...]:
         """The claims that the choice was made on, one per agent; empty if there were none."""
-        return tuple(self.column(CLAIM).tolist()) if CLAIM in self.columns else ()
+        return tuple(self._values(self.claims).tolist()) if self.claims else ()
 
     def given(self) -> Task:
         """The task as it was decided on."""
-        task, claims = self.task.task(self.seen() if self.features else None), self.claims()
+        task = self.task.task(self.seen() if self.features else None)
         task = replace(task, encoded=self.encoder) if self.encoder else task
-        stated = {name: claim for name, claim in zip(self.agents, claims, strict=False) if not math.isnan(claim)}
-        return replace(task, claims=stated) if stated else task
+        claims = {
+            name: claim for name, claim in zip(self.agents, self.claim_values(), strict=False) if not math.isnan(claim)
+        }
+        return replace(task, claims=claims) if claims else task
 
     def decision(self, prefix: str = "") -> Decision:
         """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id.
 
         That begins with ``prefix``; without one with the key of the random stream.
         """
-        p, *terms = self.table() if self.columns == COLUMNS else map(self.column, self._numbers())
+        p, *terms = map(self._values, self.numbers)
         return _decision(
             f"{prefix or f'{self.stream:016x}'}-{self.counter:012x}",
             self.task.id,
@@ -208,7 +234,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
             self.state_seq,
             _random_key(self.stream, self.counter),
             self.seen(),
-            self.claims(),
+            self.claim_values(),
             self.encoder,
             self.audit,
             self.audit_probability,
@@ -216,31 +242,7 @@ class DecisionMade(_Event, tag="decision@2", frozen=True):
         )
 
 
-class _DecisionMade1(_Event, tag="decision@1", frozen=True):
-    """The format of engine 1: six unnamed rows, features in the task."""
-
-    id: str
-    task: TaskRecord
-    agent: str
-    agents: tuple[str, ...]
-    numbers: bytes
-    policy: str
-    lambda_: float
-    state_seq: int
-    stream: int
-    counter: int
-    eligible: tuple[str, ...] | None = None
-    excluded: dict[str, str] | None = None
-    session: str | None = None
-    task_ref: str | None = None
-    by: str = "policy"
-
-    def upgraded(self) -> DecisionMade:
-        """The same event in the current format."""
-        return DecisionMade(engine=FIRST_ENGINE, **{name: getattr(self, name) for name in self.__struct_fields__})
-
-
-class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
+class FeedbackGiven(_Event, tag=3, frozen=True):
     """An outcome of a decision was reported.
 
     ``effect`` is how it counts: ``learned``; ``noted`` (the decision ends without a reward; silence counts for what it
@@ -256,6 +258,9 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     reports; how far it is learned depends on the share of answers with reports.
     """
 
+    kind: ClassVar[str] = "feedback@1"
+    about: ClassVar[str] = "decision_id"
+
     id: str
     decision_id: str
     effect: str
@@ -264,25 +269,26 @@ class FeedbackGiven(_Event, tag="feedback@1", frozen=True):
     completed: bool = True
     reason: str | None = None
     output: dict[str, Any] | None = None
-    cost_usd: float = 0.0
+    cost_usd: float = 0
     audit: bool = False
     priced: bool = False
     judge: str = ""
     agent: str = ""
-    rate: float = 1.0
+    rate: float = 1
     default: bool = False
 
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
         cost_usd = self.cost_usd if self.priced or self.cost_usd else None
-        known = self.completed or not self.reason or self.reason.strip().lower() in REASONS
-        reason = self.reason if known else "cancelled"  # earlier releases took any, with this meaning
-        return Outcome(self.completed, self.reward, self.elapsed_s, reason, output, cost_usd)
+        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, cost_usd)
 
 
-class Censored(_Event, tag="censored@1", frozen=True):
+class Censored(_Event, tag=4, frozen=True):
     """No outcome of a decision arrived within ``elapsed_s``; waiting ended because of ``reason``."""
+
+    kind: ClassVar[str] = "censored@1"
+    about: ClassVar[str] = "decision_id"
 
     decision_id: str
     elapsed_s: float
@@ -295,19 +301,21 @@ class Censored(_Event, tag="censored@1", frozen=True):
         return Outcome.censored(elapsed_s=self.elapsed_s, reason="horizon")
 
 
-class EvaluationsGiven(_Event, tag="evaluations@1", frozen=True):
+class EvaluationsGiven(_Event, tag=5, frozen=True):
     """Evaluations were taught to the policy: a warm start.
 
     ``rewards`` holds rows of little-endian doubles, one per agent, NaN where missing; ``features`` rows of ``width``
     numbers; ``weight`` one number per row. ``encoder`` is the version of the one whose numbers end the features.
     """
 
+    kind: ClassVar[str] = "evaluations@1"
+
     agents: tuple[str, ...]
     rewards: bytes
     weight: bytes
     features: bytes = b""
     width: int = 0
-    most: float = 1000.0
+    most: float = 1000
     encoder: str = ""
 
     def evaluations(self) -> Evaluations:
@@ -318,8 +326,10 @@ class EvaluationsGiven(_Event, tag="evaluations@1", frozen=True):
         return Evaluations(self.agents, rewards, features, weight=weight, encoded=self.encoder)
 
 
-class TaskSubmitted(_Event, tag="task@1", frozen=True):
+class TaskSubmitted(_Event, tag=6, frozen=True):
     """A whole round was asked for, by ``token``. ``input`` is kept because a task must survive a restart."""
+
+    kind: ClassVar[str] = "task@1"
 
     id: str
     task: TaskRecord
@@ -329,8 +339,11 @@ class TaskSubmitted(_Event, tag="task@1", frozen=True):
     token: str = ""
 
 
-class AttemptEnded(_Event, tag="attempt@1", frozen=True):
+class AttemptEnded(_Event, tag=7, frozen=True):
     """One attempt at one agent ended. Tokens are ``estimated`` where a stream was cut before the agent told them."""
+
+    kind: ClassVar[str] = "attempt@1"
+    about: ClassVar[str] = "decision_id"
 
     decision_id: str
     task_id: str
@@ -340,14 +353,16 @@ class AttemptEnded(_Event, tag="attempt@1", frozen=True):
     elapsed_s: float
     first_byte_s: float | None = None
     status: int | None = None
-    cost_usd: float = 0.0
+    cost_usd: float = 0
     input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
 
 
-class TaskEnded(_Event, tag="task-ended@1", frozen=True):
+class TaskEnded(_Event, tag=8, frozen=True):
     """A round is over: ``completed`` with an output, or ``failed`` with the last ending."""
+
+    kind: ClassVar[str] = "task-ended@1"
 
     id: str
     status: str
@@ -358,15 +373,19 @@ class TaskEnded(_Event, tag="task-ended@1", frozen=True):
     decisions: tuple[str, ...] = ()
 
 
-class Controlled(_Event, tag="control@1", frozen=True):
+class Controlled(_Event, tag=9, frozen=True):
     """An operator sent everything to one agent, or stopped doing so."""
+
+    kind: ClassVar[str] = "control@1"
 
     kill_switch: str | None
     by: str = ""
 
 
-class Noted(_Event, tag="note@1", frozen=True):
+class Noted(_Event, tag=10, frozen=True):
     """Something a part of the service wants to remember (a claim, a lease, a draft); nothing is learned from it."""
+
+    kind: ClassVar[str] = "note@1"
 
     topic: str
     ref: str
@@ -387,15 +406,18 @@ Event = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event | _DecisionMade1] = msgspec.msgpack.Decoder(Event | _DecisionMade1)
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+_TYPES: dict[str, type[Event]] = {each.kind: each for each in get_args(Event)}
 
 
-def encode_event(event: Event) -> bytes:
-    """MessagePack, with the tag."""
+def encode_event(event: Event, ref: str = "") -> bytes:
+    """MessagePack, with the tag, for a row about ``ref``; the id is left out if it is the same."""
+    if ref and event.about and getattr(event, event.about) == ref:
+        event = msgspec.structs.replace(event, **{event.about: ""})
     return _encoder.encode(event)
 
 
-def decode_event(body: bytes) -> Event:
+def decode_event(body: bytes, ref: str = "") -> Event:
     """The inverse of :func:`encode_event`.
 
     Examples
@@ -405,15 +427,22 @@ def decode_event(body: bytes) -> Event:
     """
     try:
         event = _decoder.decode(body)
-        return event.upgraded() if isinstance(event, _DecisionMade1) else event
-    except (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        if ref and event.about and not getattr(event, event.about):
+            msgspec.structs.force_setattr(event, event.about, ref)  # nobody else has it yet
+        return event
+    except (msgspec.DecodeError, ValueError, TypeError) as error:
         remedy = "it is damaged (restore a backup), or a newer release wrote it"
         raise StateFormatError(f"log: an event cannot be read ({error}); {remedy}") from error
 
 
 def kind_of(event: Event) -> str:
-    """The event's tag, such as ``decision@2``."""
-    return str(event.__struct_config__.tag)
+    """The kind of an event, with the version of its format, such as ``decision@1``."""
+    return event.kind
+
+
+def event_type(kind: str) -> type[Event]:
+    """The type of the events of a kind."""
+    return _TYPES[kind]
 
 
 def record_task(task: Task) -> TaskRecord:
@@ -433,6 +462,9 @@ def record_decision(
     session: str | None = None,
     task_ref: str | None = None,
     round_id: str = "",
+    step: int = 0,
+    action: str = "ask",
+    answers: tuple[AnswerRecord, ...] = (),
     by: str = "policy",
     token: str = "",
     reserved_usd: float | None = None,
@@ -444,38 +476,46 @@ def record_decision(
     single = np.asarray(decision.features, dtype="<f4")
     exact = bool(np.array_equal(single.astype(float), np.asarray(decision.features, dtype=float), equal_nan=True))
     features = single if exact else np.asarray(decision.features, dtype="<f8")
-    columns = decision.columns() | ({CLAIM: np.array(decision.claims)} if decision.claims else {})
     return DecisionMade(
         decision_id,
         msgspec.structs.replace(task, features=(), claims=None) if task.features or task.claims else task,
         decision.agent,
         decision.agents,
-        b"".join([column.astype("<f8", copy=False).tobytes() for column in columns.values()]),
+        tuple(stored_column(column) for column in decision.columns().values()),
         decision.policy,
         decision.lambda_,
         decision.state_seq,
         decision.key.stream,
         decision.key.counter,
         ENGINE,
-        COLUMNS if len(columns) == len(COLUMNS) else tuple(columns),  # the default is not written
         features=features.tobytes(),
         feature_type="<f4" if exact else "<f8",
         encoder=decision.encoder,
+        claims=np.array(decision.claims, dtype="<f8").tobytes(),
         eligible=eligible,
         excluded=excluded or None,
         session=session,
         task_ref=task_ref,
         round=round_id,
+        step=step,
+        action=action,
+        answers=answers,
         by=by,
         token=token,
         audit=decision.audit,
-        audit_probability=decision.audit_probability,
+        audit_probability=decision.audit_probability or 0,
         multipliers=_written(decision.multipliers) if decision.multipliers else (),
         reserved_usd=reserved_usd,
         briefly=briefly,
         tags=tags,
         caps=caps or None,
     )
+
+
+def stored_column(column: Floats) -> bytes:
+    """Little-endian doubles; nothing where all are zero, bit for bit."""
+    body: bytes = column.astype("<f8", copy=False).tobytes()
+    return body if any(body) else b""
 
 
 def _written(multipliers: tuple[Multiplied, ...]) -> tuple[tuple[str, float, str], ...]:

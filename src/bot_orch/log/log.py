@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from bot_orch.errors import BotOrchError, StateFormatError
@@ -40,28 +39,20 @@ class Row(NamedTuple):
     def event(self) -> Event:
         """The event itself; an error names the row."""
         try:
-            return decode_event(self.body)
+            return decode_event(self.body, self.ref)
         except StateFormatError as error:
             raise StateFormatError(f"log: row {self.seq}: {str(error).removeprefix('log: ')}") from error
 
     def holds(self, type_: type[Event]) -> bool:
-        """Whether the event is of this type, in any version of its format; the body is not decoded.
+        """Whether the event is of this type; the body is not decoded.
 
         Examples
         --------
-        >>> from bot_orch.log.events import DecisionMade, TaskEnded, TaskSubmitted
-        >>> Row(1, 1, "decision@1", "d", b"").holds(DecisionMade)
-        True
+        >>> from bot_orch.log.events import TaskEnded, TaskSubmitted
         >>> [Row(2, 2, "task-ended@1", "t", b"").holds(each) for each in (TaskSubmitted, TaskEnded)]
         [False, True]
         """
-        return self.kind.partition("@")[0] == _family(type_)
-
-
-@cache
-def _family(type_: type[Event]) -> str:
-    """The tag of an event's type without the version."""
-    return str(type_.__struct_config__.tag).partition("@")[0]
+        return self.kind == type_.kind
 
 
 class SnapshotPiece(NamedTuple):

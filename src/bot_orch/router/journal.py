@@ -173,7 +173,7 @@ class Journal:
     def _write(self, event: Event, ref: str, made: Decision | None = None) -> None:
         """Append and apply an event, then commit; after an error nothing has changed, in the file or in memory."""
         seq, time_us = self._ledger.seq + 1, self._stamp()
-        row = Row(seq, time_us, kind_of(event), ref, encode_event(event))
+        row = Row(seq, time_us, kind_of(event), ref, encode_event(event, ref))
 
         def change() -> None:
             self._log.append([row], self._due_snapshot())

@@ -9,6 +9,7 @@ import pytest
 
 from bot_orch import Orchestrator, Task
 from bot_orch.clock import ManualClock
+from bot_orch.core.engine import ENGINE
 from bot_orch.log.events import Configured, FeedbackGiven, TaskRecord, encode_event, kind_of, record_decision
 from bot_orch.log.ids import time_ordered_id
 from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
@@ -37,7 +38,7 @@ async def false_acknowledgements(writer_type):
     writer = writer_type(log, ManualClock())
     writer.start()
     router = Orchestrator(["a", "b"])
-    await writer.stage(writer.stamp(), Configured(router.to_json()), "").durable()
+    await writer.stage(writer.stamp(), Configured(router.to_json(), ENGINE), "").durable()
     false = 0
     for number in range(5):
         try:
@@ -81,7 +82,7 @@ def written(ledger_type, rounds=30):
         ledger.apply(ledger.seq + 1, clock.now_us(), event, made)
         log.append([Row(ledger.seq, clock.now_us(), kind_of(event), ref, encode_event(event))])
 
-    put(Configured(Orchestrator(["a", "b", "c"], "bot", seed=1).to_json()), "")
+    put(Configured(Orchestrator(["a", "b", "c"], "bot", seed=1).to_json(), ENGINE), "")
     for number in range(rounds):
         made = ledger.router.prepare(Task(str(number)))
         event = ledger_type.record(time_ordered_id(clock.now_us()), made, TaskRecord(str(number)))

@@ -9,6 +9,7 @@ import pytest
 
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.cli import main
+from bot_orch.core.engine import ENGINE
 from bot_orch.evaluation.evaluate import collect, evaluate_log
 from bot_orch.evaluation.export import decision_rows, export
 from bot_orch.evaluation.importing.foreign import ImportOptions
@@ -44,7 +45,7 @@ def own_log(n=300):
     def write(event, ref=""):
         rows.append(Row(len(rows) + 1, 1000 + len(rows), kind_of(event), ref, encode_event(event)))
 
-    write(Configured(router.to_json()))
+    write(Configured(router.to_json(), ENGINE))
     for number in range(n):
         task = Task(f"t{number}", "q", features=(float(rng.integers(0, 2)), 0.25))
         made = router.decide(task)

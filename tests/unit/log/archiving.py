@@ -8,7 +8,6 @@ from scribing import Scribe
 
 from bot_orch import Orchestrator
 from bot_orch.log.archive import copying, moving, segments
-from bot_orch.log.packing import rows as packing
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.archive import PostgresRemoval
 from bot_orch.log.stores.sqlite.log import SqliteLog
@@ -28,7 +27,7 @@ STEPS = (
 
 def small_blocks(put=setattr):
     """Cut logs every few rows."""
-    put(packing, "BLOCK", BLOCK)
+    put(copying, "BLOCK", BLOCK)
     put(copying, "_BLOCKS", 2)
     put(moving, "_BATCH", 50)
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bot_orch import Orchestrator, Outcome, Task
+from bot_orch.core.engine import ENGINE
 from bot_orch.log.events import Configured, FeedbackGiven, encode_event, kind_of, record_decision, record_task
 from bot_orch.log.log import Row
 from bot_orch.log.stores.memory import MemoryLog
@@ -44,7 +45,7 @@ def write_log(world, n, *, policy="random", lambda_=0.0, least=0.0, audit=1.0, s
     """A log of ``n`` rounds: judged at once, audited with probability ``audit``; ``least``: of every propensity."""
     router = Orchestrator(AGENTS, policy, lambda_=lambda_, floor=least * len(AGENTS), seed=seed)
     writer = Writer()
-    writer.put(Configured(router.to_json()))
+    writer.put(Configured(router.to_json(), ENGINE))
     for number in range(n):
         task = Task(f"t{number}", reference=GOOD)
         made = router.decide(task)

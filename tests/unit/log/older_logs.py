@@ -1,55 +1,31 @@
-"""Logs as an older engine would have left them: rows of today written down in the format of ``decision@1``."""
-
-import contextlib
-import sqlite3
+"""Logs as another engine would have left them."""
 
 import msgspec
 
-from bot_orch.log import events
-from bot_orch.log.events import FIRST_ENGINE, Configured, DecisionMade
+from bot_orch.log.events import Configured, DecisionMade, encode_event
 from bot_orch.log.stores.memory import MemoryLog
-from bot_orch.log.stores.sqlite.log import SqliteLog
 
-
-def in_first_format(event):
-    """(kind, body) of an event as engine 1 wrote it."""
-    if isinstance(event, Configured):
-        event = msgspec.structs.replace(event, engine=FIRST_ENGINE)
-    if isinstance(event, DecisionMade):
-        old = events._DecisionMade1
-        kept = {name: getattr(event, name) for name in old.__struct_fields__}
-        event = old(**{**kept, "task": msgspec.structs.replace(event.task, features=event.seen())})
-    return events.kind_of(event), events._encoder.encode(event)
+OLDER = "0"
 
 
 def older(log):
-    """A copy of a log in the older format, without its snapshot."""
+    """A copy of a log whose engine was another one, without its snapshot."""
     made = MemoryLog()
     for row in log.read():
-        kind, body = in_first_format(row.event())
-        made.append([row._replace(kind=kind, body=body)])
+        event = row.event()
+        if isinstance(event, Configured | DecisionMade):
+            row = row._replace(body=encode_event(msgspec.structs.replace(event, engine=OLDER)))
+        made.append([row])
     made.commit()
     return made
 
 
-def make_older(path):
-    """The same in a file of SQLite that nobody has open."""
-    with contextlib.closing(SqliteLog(path, read_only=True)) as log:
-        rows = [(row.seq, *in_first_format(row.event())) for row in log.read()]
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TRIGGER packed_are_not_changed")
-        for seq, kind, body in rows:
-            connection.execute("UPDATE packed SET kind = ?, body = ? WHERE seq = ?", (kind, body, seq))
-
-
 def changed(log, seq, **fields):
-    """A copy of a log in which one row was altered; its format stays."""
+    """A copy of a log in which one row was altered."""
     made = MemoryLog()
     for row in log.read():
         if row.seq == seq:
-            event = msgspec.structs.replace(row.event(), **fields)
-            kind, body = in_first_format(event) if row.kind == "decision@1" else (row.kind, events.encode_event(event))
-            row = row._replace(kind=kind, body=body)
+            row = row._replace(body=encode_event(msgspec.structs.replace(row.event(), **fields)))
         made.append([row])
     made.commit()
     return made

@@ -163,7 +163,7 @@ def test_removing_before_the_file_is_complete_is_caught(tmp_path, monkeypatch):
 
     def too_soon(folder, rows, before):
         with contextlib.closing(sqlite3.connect(path)) as connection:
-            connection.executescript("DROP TRIGGER packed_are_not_removed; DELETE FROM packed WHERE seq <= 64")
+            connection.executescript("DROP TRIGGER events_are_not_removed; DELETE FROM events WHERE seq <= 64")
         return real(folder, rows, before)
 
     monkeypatch.setattr(copying, "write_segment", too_soon)
@@ -186,7 +186,7 @@ def test_rows_that_are_not_archived_cannot_be_removed(database, folder):
     archive(database, folder, before_us)
     if "://" not in database:
         with contextlib.closing(sqlite3.connect(database)) as connection, pytest.raises(sqlite3.Error, match="append"):
-            connection.execute("DELETE FROM packed WHERE seq > 0")
+            connection.execute("DELETE FROM events WHERE seq > 0")
         return
     import psycopg
 

@@ -171,7 +171,7 @@ def test_a_task_that_waits_keeps_its_claims():
 
 def test_export_writes_null_where_nobody_claims(tmp_path):
     scribe = scribe_of_claims(4)
-    lines = [line for line in event_rows(scribe.log) if line["kind"] == "decision@2"]
+    lines = [line for line in event_rows(scribe.log) if line["kind"] == "decision@1"]
     assert lines[1]["columns"][-1] == "claim" and lines[1]["numbers"][-1][2] is None
     assert export(scribe.log, tmp_path / "log.jsonl", events=True) == scribe.ledger.seq
 

@@ -6,6 +6,7 @@ import pytest
 
 from bot_orch import Orchestrator
 from bot_orch.cli import main
+from bot_orch.core.engine import ENGINE
 from bot_orch.errors import StateFormatError
 from bot_orch.log import Configured, MemoryLog, Row, SqliteLog, encode_event, fold, kind_of
 from bot_orch.log.events import FeedbackGiven
@@ -13,7 +14,7 @@ from bot_orch.log.events import FeedbackGiven
 
 def test_a_damaged_row_is_named_by_its_number():
     log = MemoryLog()
-    configured = Configured(Orchestrator(["a", "b"]).to_json())
+    configured = Configured(Orchestrator(["a", "b"]).to_json(), ENGINE)
     log.append(
         [Row(1, 1, kind_of(configured), "", encode_event(configured)), Row(2, 2, "feedback@1", "x", b"\x93damaged")]
     )

@@ -1,19 +1,17 @@
-"""What is written down of a decision: named columns, the engine, features; older rows read as newer ones."""
+"""What is written down of a decision: numbers by name, the engine, features, the place in a round."""
 
 import json
 
 import msgspec
 import numpy as np
 import pytest
-from older_logs import in_first_format, older
 from scribing import Scribe
 
 from bot_orch import InvalidInputError, Orchestrator, Task
 from bot_orch.core.engine import ENGINE
 from bot_orch.evaluation.export import decision_rows, event_rows, export
 from bot_orch.log.events import (
-    FIRST_ENGINE,
-    DecisionMade,
+    AnswerRecord,
     TaskRecord,
     as_recorded,
     decode_event,
@@ -21,6 +19,7 @@ from bot_orch.log.events import (
     kind_of,
     record_decision,
     record_task,
+    stored_column,
 )
 from bot_orch.log.verification import replay
 from bot_orch.transport import Labels
@@ -48,13 +47,13 @@ def written(task, **fields):
 
 def test_a_decision_is_read_as_it_was_made():
     made, event, read = written(as_recorded(TASK), eligible=("a", "b"), excluded={"c": "open"}, session="s", by="pin")
-    assert read == event and kind_of(read) == "decision@2" and same(read.decision(), made)
-    assert (read.engine, read.columns) == (ENGINE, COLUMNS) and read.column("cost").shape == (3,)
+    assert read == event and kind_of(read) == "decision@1" and same(read.decision(), made)
+    assert read.engine == ENGINE and tuple(read.columns()) == COLUMNS and read.column("cost").shape == (3,)
     assert (read.eligible, read.excluded, read.session, read.by) == (("a", "b"), {"c": "open"}, "s", "pin")
     given = read.given()
     assert (given.id, given.kind, given.features) == ("t", "kind", made.features)
     assert given.reference.to_dict() == TASK.reference.to_dict()
-    assert (read.router, read.token, read.round, read.encoder) == ("", "", "", "")
+    assert (read.token, read.round, read.encoder, read.action, read.step) == ("", "", "", "ask", 0)
 
 
 def test_features_are_four_bytes_each_where_that_loses_nothing():
@@ -79,41 +78,42 @@ def test_numbers_beyond_single_precision_are_refused(value):
     assert caught.value.field == "task.features"
 
 
-def test_columns_and_fields_of_a_later_release_are_readable():
+def test_a_step_of_a_round_is_read_as_it_was_written():
+    answers = (AnswerRecord("a", "d-1", {"claim": 0.9, "distance": 0.25}), AnswerRecord("b"))
+    _, event, read = written(TASK, round_id="d-1", step=2, action="combine", answers=answers)
+    assert read == event and (read.round, read.step, read.action, read.answers) == ("d-1", 2, "combine", answers)
+
+
+def test_zeros_take_no_bytes_and_other_bits_do():
+    made, event, read = written(Task("t"))
+    assert len(event.numbers) == 6 and event.numbers[3] == b"" and event.numbers[0]
+    negative = made.terms.distance * -1.0  # -0.0 is another number
+    assert stored_column(negative) != b"" and same(read.decision(), made)
+
+
+def test_a_field_of_a_later_release_is_passed_over():
     made, event, _ = written(as_recorded(TASK))
-    more = np.vstack([event.table(), [7.0, 8.0, 9.0]]).tobytes()
-    later = msgspec.structs.replace(event, columns=("survival", *COLUMNS[::-1]), numbers=b"")
-    table = np.frombuffer(more, dtype="<f8").reshape(7, 3)[::-1]  # in another order, too
-    later = msgspec.structs.replace(later, numbers=table.tobytes())
-    body = msgspec.msgpack.encode({**msgspec.msgpack.decode(encode_event(later)), "hedged": True})
-    read = decode_event(body)
-    assert same(read.decision(), made) and read.column("survival").tolist() == [7.0, 8.0, 9.0]
-    assert read.propensity == made.propensity and read.table().shape == (7, 3)
+    body = msgspec.msgpack.encode([*msgspec.msgpack.decode(encode_event(event)), True])
+    assert same(decode_event(body).decision(), made)
 
 
-def test_a_decision_of_the_first_format_is_upgraded():
-    made, event, _ = written(TASK, session="s")
-    kind, body = in_first_format(event)
-    read = decode_event(body)
-    assert kind == "decision@1" and isinstance(read, DecisionMade)
-    assert (read.engine, read.columns, read.features) == (FIRST_ENGINE, COLUMNS, b"") and read.session == "s"
-    assert same(read.decision(), made) and read.seen() == read.given().features == (0.1, -2.5)
+def test_the_id_is_in_the_row_or_in_the_body(log):
+    _, event, _ = written(TASK)
+    short, whole = encode_event(event, "d"), encode_event(event, "another")
+    assert len(short) < len(whole) and decode_event(short, "d") == decode_event(whole, "another") == event
+    assert decode_event(short).id == "", "only the row knows"
 
 
-def test_both_formats_are_exported_with_names(scribe, tmp_path):
+def test_events_are_exported_with_names(scribe, tmp_path):
     for number in range(6):
         decision_id, _ = scribe.decide(Task(f"t{number}", features=(0.5, number / 3)))
         scribe.feedback(decision_id, 1.0)
     scribe.log.commit()
-    before = older(scribe.log)
-    assert list(decision_rows(before)) == list(decision_rows(scribe.log))
-    new, old = (next(line for line in event_rows(log) if "numbers" in line) for log in (scribe.log, before))
-    assert (new["kind"], old["kind"]) == ("decision@2", "decision@1")
-    assert (new["engine"], old["engine"]) == (ENGINE, FIRST_ENGINE)
-    for line in (new, old):
-        assert tuple(line["columns"]) == COLUMNS and np.shape(line["numbers"]) == (6, 3)
-        assert line["features"] == [0.5, 0.0]
-    assert export(before, tmp_path / "old.jsonl") == 6
+    line = next(line for line in event_rows(scribe.log) if "numbers" in line)
+    assert line["kind"] == "decision@1" and line["engine"] == ENGINE and line["task"]["id"] == "t0"
+    assert tuple(line["numbers"]) == COLUMNS and np.shape(list(line["numbers"].values())) == (6, 3)
+    assert line["features"] == [0.5, 0.0]
+    assert export(scribe.log, tmp_path / "old.jsonl") == 6 == len(list(decision_rows(scribe.log)))
     first = json.loads((tmp_path / "old.jsonl").read_text().splitlines()[1])
     assert first["features"] == [0.5, 1 / 3] and set(first["propensities"]) == {"a", "b", "c"}
 

@@ -15,6 +15,7 @@ from audited_logs import AGENTS, GOOD, World, Writer, true_value, write_log
 from bot_orch import Agent, InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.cli import main
 from bot_orch.core.alignment import Alignment, Reference
+from bot_orch.core.engine import ENGINE
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.evaluation.evaluate import evaluate_log
 from bot_orch.evaluation.lambda_choice import choose, pick_lambda
@@ -99,7 +100,7 @@ def test_tasks_with_features_and_references_of_their_own():
     matrix = gaming_matrix(GamingSettings(tasks=800, agents=3), seed=1)
     make = {each: partial(Orchestrator, matrix.agents, "bot", lambda_=each, floor=0.45) for each in (0.0, "auto")}
     writer, router = Writer(), make[0.0](n_features=4)
-    writer.put(Configured(router.to_json()))
+    writer.put(Configured(router.to_json(), ENGINE))
     play(router, matrix, range(800), writer.put)
     writer.log.commit()
     found = pick_lambda(writer.log, "bot", ["auto"], paths=2)
@@ -193,7 +194,7 @@ def routers():
 def busy_log(router, n=120):
     """Profiles, some ineligible agents, outcomes that are late, early, censored or missing, with output and time."""
     rng, writer, waiting = np.random.default_rng(3), Writer(), []
-    writer.put(Configured(router.to_json()))
+    writer.put(Configured(router.to_json(), ENGINE))
     for number in range(n):
         profiles = {"b": Labels([0.5, 0.5])} if number % 7 == 0 else {}
         task = Task(f"t{number}", features=(rng.normal(),), reference=Labels([0.9, 0.1]), profiles=profiles)
@@ -253,8 +254,8 @@ def test_adopted_decisions_are_distributed_as_the_target_draws_them():
 
 def test_first_outcomes_teach_and_last_rewards_score():
     writer, router = Writer(), Orchestrator(["a", "b"], "bot", lambda_=2.0)
-    writer.put(Configured(Orchestrator(["b", "x"], "bot").to_json()))
-    writer.put(Configured(router.to_json()))
+    writer.put(Configured(Orchestrator(["b", "x"], "bot").to_json(), ENGINE))
+    writer.put(Configured(router.to_json(), ENGINE))
     ids = []
     for number in range(4):
         made = router.decide(Task(f"t{number}"))
@@ -272,7 +273,7 @@ def test_first_outcomes_teach_and_last_rewards_score():
     assert rounds.lessons[ids[0]].outcome.reward == 0.9 and rounds.lessons[ids[0]].outcome.output is not None
     assert rounds.lessons[ids[1]].outcome.event is False and rounds.lessons[ids[3]].before == 4
     assert rounds.revised == {ids[0]} and rounds.configured().lambda_ == 2.0
-    writer.put(Configured(Orchestrator(["a", "b", "c"], "bot").to_json()))
+    writer.put(Configured(Orchestrator(["a", "b", "c"], "bot").to_json(), ENGINE))
     writer.log.commit()
     assert collect(writer.log).configured().lambda_ == 2.0  # nobody has decided with the third agent yet
 
@@ -281,7 +282,7 @@ def test_decisions_among_other_agents_are_left_out_and_counted():
     writer = Writer()
     for agents, n in (("ab", 5), ("abc", 60)):
         router = Orchestrator(list(agents), "random", seed=n)
-        writer.put(Configured(router.to_json()))
+        writer.put(Configured(router.to_json(), ENGINE))
         for number in range(n):
             made = router.decide(Task(f"{agents}{number}"))
             writer.put(record_decision(made.id, made, record_task(Task(f"t{number}"))), made.id)

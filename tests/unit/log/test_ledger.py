@@ -78,7 +78,7 @@ def test_early_feedback_waits_for_its_decision(scribe):
 def test_a_changed_decision_is_found(scribe):
     busy(scribe)
     rows = list(scribe.log.read())
-    victim = next(i for i, each in enumerate(rows) if each.kind == "decision@2" and i > 20)
+    victim = next(i for i, each in enumerate(rows) if each.kind == "decision@1" and i > 20)
     event = rows[victim].event()
     other = next(name for name in event.agents if name != event.agent)
     rows[victim] = rows[victim]._replace(body=encode_event(msgspec.structs.replace(event, agent=other)))
@@ -142,7 +142,7 @@ def test_the_file_can_be_read_while_it_is_written(scribe, tmp_path):
     busy(scribe, 5)
     if (path := getattr(scribe.log, "path", None)) is not None:
         other = sqlite3.connect(path)
-        assert other.execute("SELECT COUNT(*) FROM packed").fetchone()[0] == scribe.ledger.seq
+        assert other.execute("SELECT COUNT(*) FROM events").fetchone()[0] == scribe.ledger.seq
         other.close()
 
 

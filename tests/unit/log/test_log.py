@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bot_orch.errors import InvalidInputError, StateFormatError
+from bot_orch.log import stores
 from bot_orch.log.log import LogConflictError, LogInUseError, Row, Snapshot
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.stores.open import open_log
-from bot_orch.log.stores.sqlfiles import migrations, queries
+from bot_orch.log.stores.sqlfiles import queries, schema
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
 
@@ -124,7 +125,7 @@ def test_sqlite_is_append_only_and_synced(tmp_path):
     log.commit()
     assert log._writer.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert log._writer.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-    for statement in ("UPDATE packed SET kind = 'x'", "DELETE FROM packed"):
+    for statement in ("UPDATE events SET kind = 'x'", "DELETE FROM events"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             log._writer.execute(statement)
     log.close()
@@ -149,16 +150,11 @@ def test_what_is_not_a_log_is_refused(tmp_path):
         open_log(other)
 
 
-def test_sql_is_in_files():
-    assert len(migrations("sqlite")) >= 1
-    used = {"insert_event", "insert_key", "insert_snapshot", "drop_old_snapshots", "probe", "read", "about", "row"}
-    used |= {"find", "last", "snapshot", "guards_of_updates", "drop_snapshots", "no_packed_rows"}
-    used |= {"keys", "old_keys", "no_packed_names"}
-    used |= {f"{what}_of_{table}" for what in ("drop_guard", "update_body") for table in ("event", "packed")}
-    used |= {"bodies_of_snapshots", "insert_piece", "names_of_pieces", "piece", "drop_piece", "drop_pieces"}
-    used |= {"no_archives", "archived", "base", "note_archive", "keys_between"}
-    used |= {"drop_events", "drop_packed"}
-    assert used == set(queries("sqlite"))
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_every_query_of_the_files_is_used(backend):
+    folder = Path(stores.__file__).parent / backend
+    code = "".join(path.read_text() for path in folder.glob("*.py"))
+    assert schema(backend) and [name for name in queries(backend) if f'"{name}"' not in code] == []
 
 
 def shared_logs(numbers=itertools.count()):  # noqa: B008  every example gets a schema of its own

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
+from bot_orch.arrays import Floats
 from bot_orch.evaluation.importing.foreign import ImportPlace
 from bot_orch.evaluation.importing.tables import json_records
-from bot_orch.log.events import DecisionMade, Event, encode_event, kind_of
+from bot_orch.log.events import (
+    AnswerRecord,
+    DecisionMade,
+    Event,
+    TaskRecord,
+    encode_event,
+    event_type,
+    kind_of,
+    stored_column,
+)
 from bot_orch.log.log import Row
 from bot_orch.types import COLUMNS
 
 __all__ = ["event_rows_of"]
 
+S = TypeVar("S", bound=msgspec.Struct)
 _REMEDY = "pass a file that 'bot-orch export --events' of this release wrote"
 
 
@@ -27,7 +38,7 @@ def event_rows_of(path: Path) -> list[Row]:
         event = _event(place, record)
         time_us = place.number("time_us", record.get("time_us"), low=0.0, high=1e17)
         ref = getattr(event, "decision_id", None) or getattr(event, "id", None) or getattr(event, "ref", None) or ""
-        rows.append(Row(len(rows) + 1, int(time_us or 0), kind_of(event), ref, encode_event(event)))
+        rows.append(Row(len(rows) + 1, int(time_us or 0), kind_of(event), ref, encode_event(event, ref)))
     return rows
 
 
@@ -37,24 +48,45 @@ def _event(place: ImportPlace, record: Mapping[str, Any]) -> Event:
     if not isinstance(kind, str) or "@" not in kind:
         raise place.error("kind", "names no event", _REMEDY)
     try:
-        if kind.startswith("decision@"):
+        if kind == DecisionMade.kind:
             return _decision(values)
-        event: Event = msgspec.convert(values | {"type": kind}, Event)
-    except (msgspec.ValidationError, ValueError, TypeError, LookupError, OverflowError) as error:
+        event: Event = _struct(event_type(kind), values)
+    except (msgspec.ValidationError, ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:
         raise place.error(kind, f"is no such event ({' '.join(str(error).split())[:120]})", _REMEDY) from None
     return event
 
 
 def _decision(values: dict[str, Any]) -> DecisionMade:
-    """Numbers and features back to bytes."""
-    table = np.array([[np.nan if cell is None else cell for cell in row] for row in values["numbers"]], dtype="<f8")
+    """Numbers, features and claims back to bytes."""
     kind = values.get("feature_type", "<f4")
     if kind not in ("<f4", "<f8"):
         raise ValueError(f"feature_type {kind}")
-    features = np.array(values.get("features", ()), dtype=kind)
-    given = values | {"numbers": b"", "features": b"", "type": "decision@2"}
-    made = msgspec.convert(given, DecisionMade)
-    if table.shape != (len(made.columns), len(made.agents)):
-        raise ValueError("numbers have another shape than columns and agents")
-    columns = COLUMNS if made.columns == COLUMNS else made.columns  # the default itself is not written
-    return msgspec.structs.replace(made, numbers=table.tobytes(), features=features.tobytes(), columns=columns)
+    numbers = [_array(values["numbers"][name]) for name in COLUMNS]
+    numbers += [_array(values["numbers"]["bias"])] if "bias" in values["numbers"] else []
+    features, claims = (_array(values.get(name, ())) for name in ("features", "claims"))
+    stored = {"numbers": tuple(map(stored_column, numbers)), "claims": claims.tobytes()}
+    made = _struct(DecisionMade, {**values, "numbers": [], "features": "", "claims": ""})
+    if any(len(each) != len(made.agents) for each in numbers) or len(claims) not in (0, len(made.agents)):
+        raise ValueError("there must be one number per agent")
+    return msgspec.structs.replace(made, features=features.astype(kind).tobytes(), **stored)
+
+
+def _array(values: Iterable[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype="<f8")
+
+
+def _struct(type_: type[S], values: Mapping[str, Any]) -> S:
+    """A struct from its fields by name."""
+    given = {}
+    for each in msgspec.structs.fields(type_):
+        if each.name in values:
+            given[each.name] = _value(each.name, values[each.name], each.type)
+    return type_(**given)
+
+
+def _value(name: str, value: Any, type_: Any) -> Any:
+    if name == "task":
+        return _struct(TaskRecord, value)
+    if name == "answers":
+        return tuple(_struct(AnswerRecord, each) for each in value)
+    return msgspec.convert(value, type_)

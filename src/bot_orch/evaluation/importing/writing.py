@@ -25,6 +25,7 @@ from bot_orch.log.events import (
     TaskRecord,
     encode_event,
     kind_of,
+    stored_column,
 )
 from bot_orch.log.log import Log, Row
 from bot_orch.types import COLUMNS, Outcome, Task
@@ -122,7 +123,7 @@ def _rows(decisions: list[Foreign], agents: tuple[str, ...], options: ImportOpti
 
     def add(event: Event, ref: str, time_us: int) -> None:
         later = max(time_us, rows[-1].time_us + 1 if rows else 1)
-        rows.append(Row(len(rows) + 1, later, kind_of(event), ref, encode_event(event)))
+        rows.append(Row(len(rows) + 1, later, kind_of(event), ref, encode_event(event, ref)))
 
     add(Configured(Orchestrator(agents, ids="derived").to_json(), engine=IMPORTED), "", (decisions[0].time_us or 1) - 1)
     vectors, ids, known = _vectors(decisions), _ids(decisions), 0
@@ -193,15 +194,13 @@ def _made(
         task = Task(each.task_id or id_, each.kind, None, features)
     except InvalidInputError as error:
         raise each.place.error(error.field, error.problem, error.remedy) from None
-    table = np.zeros((len(COLUMNS), len(agents)))
-    table[0] = p
     eligible = each.eligible or tuple(name for name, value in zip(agents, p.tolist(), strict=True) if value > 0.0)
     return DecisionMade(
         id_,
         TaskRecord(task.id, task.kind),
         each.agent,
         agents,
-        table.astype("<f8").tobytes(),
+        (stored_column(p), *(b"",) * (len(COLUMNS) - 1)),
         "imported",
         0.0,
         number,

@@ -13,15 +13,15 @@ from bot_orch.log.archive.record import ArchiveRecord, archived, base_of
 from bot_orch.log.archive.segments import NOTHING_BEFORE, chained, parquet, read_rows, sync_folder, write_segment
 from bot_orch.log.ledger import Ledger, fold
 from bot_orch.log.log import Row
-from bot_orch.log.packing import rows as packing
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from bot_orch.log.texts import open_tickets
 from bot_orch.log.times import first_since
 
-__all__ = ["Copied", "StoredLog", "copy_out", "cut_of", "read_state"]
+__all__ = ["BLOCK", "Copied", "StoredLog", "copy_out", "cut_of", "read_state"]
 
 StoredLog = SqliteLog | PostgresLog
+BLOCK = 4096  # events move in blocks
 _BLOCKS = 8  # per segment
 _STATE = "state.bin"
 
@@ -61,7 +61,7 @@ def copy_out(
     _check_rest(log, folder, spans, done.seq)
     while done.seq < cut:
         first, digest, time_us = done.seq + 1, done.digest, 0
-        last = spans.get(first) or min(first - 1 + _BLOCKS * packing.BLOCK, cut)
+        last = spans.get(first) or min(first - 1 + _BLOCKS * BLOCK, cut)
         rows = list(_with_keys(log, done.seq, last))
         if first in spans:
             _check_same(archive, first, last, chained(digest, rows))
@@ -91,11 +91,11 @@ def cut_of(log: StoredLog, before_us: int) -> tuple[int, str]:
     """The last event to archive, and what keeps later ones, if something does."""
     last = log.last()[0]
     old = min(first_since(log, before_us) - 1, last - 1)
-    if old < packing.BLOCK:
+    if old < BLOCK:
         return 0, ""
     held, why = _held(log)
     cut = min(old, held - 1)
-    return cut // packing.BLOCK * packing.BLOCK, why if held <= old else ""
+    return cut // BLOCK * BLOCK, why if held <= old else ""
 
 
 def _held(log: StoredLog) -> tuple[int, str]:

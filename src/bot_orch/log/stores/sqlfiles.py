@@ -1,24 +1,22 @@
-"""SQL lives in ``.sql`` files: numbered migrations per backend, and one file of named queries."""
+"""SQL lives in ``.sql`` files: a schema per backend, and a file of named queries."""
 
 from __future__ import annotations
 
 import re
 from importlib.resources import files
 
-__all__ = ["migrations", "queries"]
+__all__ = ["queries", "schema"]
 
 
-def migrations(backend: str) -> list[str]:
-    """Scripts in order; the n-th brings a schema from version n - 1 to n.
+def schema(backend: str) -> str:
+    """The script that makes the tables.
 
     Examples
     --------
-    >>> migrations("sqlite")[0].startswith("-- Append-only")
+    >>> schema("sqlite").startswith("-- Append-only")
     True
     """
-    folder = files("bot_orch.log.stores") / "sql"
-    names = sorted(entry.name for entry in folder.iterdir() if re.fullmatch(rf"{backend}_\d{{4}}\.sql", entry.name))
-    return [(folder / name).read_text() for name in names]
+    return (files("bot_orch.log.stores") / "sql" / f"{backend}_schema.sql").read_text()
 
 
 def queries(backend: str) -> dict[str, str]:

@@ -164,7 +164,8 @@ def decision_view(request: Request, event: DecisionMade) -> DecisionView:
     """A decision as the caller sees it."""
     p = event.column("propensity").tolist()
     none = [0.0] * len(event.agents)
-    columns = (event.column(name).tolist() if name in event.columns else none for name in TERMS)
+    known = event.columns()
+    columns = (known[name].tolist() if name in known else none for name in TERMS)
     terms = zip(event.agents, *columns, strict=True)
     return DecisionView(
         id=request.outside(event.id),

@@ -189,7 +189,7 @@ class Timeline:
         p, distance, alignment, cost = map(event.column, ("propensity", "distance", "alignment", "cost"))
         column, routed = event.agents.index(event.agent), event.by != _SHADOW
         p_chosen = float(p[column])
-        penalty = alignment + cost + (event.column("bias") if "bias" in event.columns else 0.0)
+        penalty = alignment + cost + (event.column("bias") if "bias" in event.columns() else 0.0)
         if event.agents != self.agents:
             p, distance, penalty = (self._arranged(event.agents, each) for each in (p, distance, penalty))
         self.lambda_, self.policy = event.lambda_, event.policy

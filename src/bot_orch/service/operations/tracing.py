@@ -115,7 +115,7 @@ class RoundTrace:
             "bot_orch.agent": event.agent,
             "bot_orch.propensity": event.propensity,
         }
-        numbers = dict(zip(event.columns, event.table(), strict=True))
+        numbers = event.columns()
         told |= {f"bot_orch.terms.{name}": float(numbers[name][row]) for name in TERMS if name in numbers}
         self._decided[event.id] = told
         if not self._over:

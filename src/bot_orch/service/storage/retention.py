@@ -13,12 +13,11 @@ from pathlib import Path
 import msgspec
 
 from bot_orch.errors import BotOrchError, InvalidInputError
-from bot_orch.log.archive.copying import read_state
+from bot_orch.log.archive import copying
 from bot_orch.log.archive.folder import ArchiveFolder
 from bot_orch.log.archive.job import BUSY, ArchiveJob, JobDone
 from bot_orch.log.archive.record import ArchiveRecord, archived, archived_us
 from bot_orch.log.log import Log
-from bot_orch.log.packing import rows as packing
 from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.sqlite.log import SqliteLog
@@ -107,7 +106,7 @@ class Retention:
             moved = 0 if done is None else done.events
             if done is not None and done.seq and isinstance(log, SqliteLog):
                 record = ArchiveRecord(done.seq, done.time_us, done.folder, done.digest)
-                base = await asyncio.to_thread(read_state, folder, record.digest)
+                base = await asyncio.to_thread(copying.read_state, folder, record.digest)
                 await self._writer.on_log(partial(log.note_archive, record, base))
             if done is not None and done.held_by:
                 _log.warning("later events are not archived", extra={"fields": {"because_of": done.held_by}})
@@ -180,5 +179,5 @@ def place_of(record: ArchiveRecord | None, wanted: Path) -> Path:
 def _is_due(log: Log, *, before_us: int) -> bool:
     """Whether a whole block of events is old."""
     record = archived(log)
-    row = log.row((0 if record is None else record.seq) + packing.BLOCK)
+    row = log.row((0 if record is None else record.seq) + copying.BLOCK)
     return row is not None and row.time_us < before_us

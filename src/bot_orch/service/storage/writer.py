@@ -132,7 +132,7 @@ class Writer:
         digest: bytes | None = None,
     ) -> Group:
         """Fold an event and queue its row for commit; await ``Group.durable`` before acknowledging it."""
-        ledger, body = self.ledger, encode_event(event)  # an event that cannot be encoded must not be folded
+        ledger, body = self.ledger, encode_event(event, ref)  # an event that cannot be encoded must not be folded
         ledger.apply(ledger.seq + 1, time_us, event, made)
         group, row = self._open(), Row(ledger.seq, time_us, kind_of(event), ref, body, key, digest)
         group.add(row)

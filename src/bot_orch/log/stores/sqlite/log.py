@@ -12,11 +12,10 @@ from typing import Any
 
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.log.archive.record import ArchiveRecord
+from bot_orch.log.ids import long_name, short_name
 from bot_orch.log.log import LogConflictError, PieceKeeper, Row, Snapshot
-from bot_orch.log.packing.names import long_name, short_name
-from bot_orch.log.packing.rows import Packer, Unpacker
 from bot_orch.log.snapshots.manifest import digests_of
-from bot_orch.log.stores.sqlfiles import migrations, queries
+from bot_orch.log.stores.sqlfiles import queries, schema
 from bot_orch.log.stores.sqlite.lock import Hold, hold
 
 __all__ = ["Connect", "SqliteLog"]
@@ -26,13 +25,7 @@ Connect = Callable[[str], Any]
 
 _BATCH = 1000
 _LAST = 2**63 - 1
-_FIRST_WITH_ARCHIVES = 4
-# The numbers of kinds are stored: a new kind goes to the end.
-_KINDS = (
-    *("configured@1", "decision@1", "decision@2", "decision@3", "feedback@1", "feedback@2", "censored@1"),
-    *("evaluations@1", "task@1", "attempt@1", "task-ended@1", "control@1", "note@1"),
-)
-_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+_VERSION = 1
 _Q = queries("sqlite")
 
 
@@ -83,9 +76,8 @@ class SqliteLog:
                 self._writer = opener(str(self.path))
                 self._prepare(synchronous)
             self._reader: Any = (watch if read_only and opener is connect else opener)(str(self.path))
-            _show_old(self._reader, self.path)
+            _check_version(self._reader, self.path)
             self._reader.execute("PRAGMA query_only = ON")
-            self._old_keys = bool(self._reader.execute(_Q["old_keys"]).fetchone()[0])
             self._hold.check()
         except BaseException as error:
             self.close()
@@ -95,7 +87,6 @@ class SqliteLog:
         # Readers may be in several threads; the connection takes one at a time.
         self._reading = threading.Lock()
         self._in_group = False
-        self._packer, self._unpacker = Packer(), Unpacker(self._stored)
 
     def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -107,7 +98,7 @@ class SqliteLog:
         for offset, row in enumerate(rows):
             if row.seq != self._next + offset:
                 raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
-        w.executemany(_Q["insert_event"], [_stored(self._packer.pack(row)) for row in rows])
+        w.executemany(_Q["insert_event"], [(*row[:3], short_name(row.ref), row.body) for row in rows])
         keyed = [(short_name(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
         if keyed:
             self._insert_keys(keyed)
@@ -116,17 +107,12 @@ class SqliteLog:
         self._next += len(rows)
 
     def _insert_keys(self, keyed: Sequence[tuple[bytes | str, int, bytes]]) -> None:
-        w = self._writer
         try:
-            w.executemany(_Q["insert_key"], keyed)
+            self._writer.executemany(_Q["insert_key"], keyed)
         except Exception as error:
             if "UNIQUE" in str(error):
                 raise LogConflictError("log: a key is taken; read the log again") from error
             raise
-        if self._old_keys:
-            for key, seq, _ in keyed:
-                if len(w.execute(_Q["find"], (key, long_name(key))).fetchall()) > 1:
-                    raise LogConflictError(f"log: the key of row {seq} is taken; read the log again")
 
     def commit(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -137,7 +123,6 @@ class SqliteLog:
     def rollback(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
         self._in_group = False
-        self._packer.forget()
         if _in_transaction(self._writer):
             self._writer.execute("ROLLBACK")
 
@@ -154,12 +139,10 @@ class SqliteLog:
         w.execute("PRAGMA secure_delete = ON").fetchall()
         w.execute("BEGIN IMMEDIATE")
         try:
-            guards = w.execute(_Q["guards_of_updates"]).fetchall()
-            for table in ("event", "packed"):
-                w.execute(_Q[f"drop_guard_of_{table}"])
-                w.executemany(_Q[f"update_body_of_{table}"], [(body, seq) for seq, body in bodies])
-            for (guard,) in guards:
-                w.execute(guard)
+            (guard,) = w.execute(_Q["guard"]).fetchone()
+            w.execute(_Q["drop_guard"])
+            w.executemany(_Q["update_body"], [(body, seq) for seq, body in bodies])
+            w.execute(guard)
             w.execute(_Q["drop_snapshots"])
             w.execute(_Q["drop_pieces"])
             if snapshot is not None:
@@ -179,7 +162,7 @@ class SqliteLog:
 
     def about(self, ref: str) -> list[Row]:
         """See :class:`bot_orch.log.log.Log`."""
-        return self._rows("about", short_name(ref), ref)
+        return self._rows("about", short_name(ref))
 
     def row(self, seq: int) -> Row | None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -188,13 +171,12 @@ class SqliteLog:
     def find(self, key: str) -> tuple[int, bytes] | None:
         """See :class:`bot_orch.log.log.Log`."""
         with self._reading:
-            found = self._reader.execute(_Q["find"], (short_name(key), key)).fetchone()
+            found = self._reader.execute(_Q["find"], (short_name(key),)).fetchone()
         return None if found is None else (int(found[0]), bytes(found[1]))
 
     def keys(self) -> Iterator[tuple[int, str, bytes]]:
         """(seq, key, digest) of every row with a key, in order; on a connection of its own."""
         with closing(watch(str(self.path))) as connection:
-            _show_old(connection, self.path)
             for key, seq, digest in connection.execute(_Q["keys"]):
                 yield int(seq), long_name(key), bytes(digest)
 
@@ -222,9 +204,7 @@ class SqliteLog:
 
     def drop_archived(self, upto: int, most: int) -> int:
         """Remove rows up to a number that are in an archive, at most so many; returns how many."""
-        dropped = 0
-        for table in ("events", "packed"):
-            dropped += max(self._writer.execute(_Q[f"drop_{table}"], (upto, most - dropped)).rowcount, 0)
+        dropped = max(int(self._writer.execute(_Q["drop_events"], (upto, most)).rowcount), 0)
         self._writer.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
         return dropped
 
@@ -264,15 +244,9 @@ class SqliteLog:
         self._hold.release()
 
     def _rows(self, query: str, *arguments: Any) -> list[Row]:
-        return [self._unpacker.unpack(row) for row in self._packed(query, *arguments)]
-
-    def _packed(self, query: str, *arguments: Any) -> list[Row]:
         with self._reading:
             found = self._reader.execute(_Q[query], arguments).fetchall()
-        return [_restored(each) for each in found]
-
-    def _stored(self, seq: int) -> Row | None:
-        return next(iter(self._packed("row", seq)), None)
+        return [Row(seq, time_us, kind, long_name(ref), body) for seq, time_us, kind, ref, body in found]
 
     def _put_snapshot(self, snapshot: Snapshot) -> None:
         """Add a snapshot, drop those before the last but one, and all pieces that none needs."""
@@ -298,12 +272,11 @@ class SqliteLog:
         w.execute("PRAGMA journal_mode = WAL").fetchall()
         w.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
         w.execute("PRAGMA cache_size = -16000").fetchall()
-        version = int(w.execute("PRAGMA user_version").fetchone()[0])
-        for number, script in enumerate(migrations("sqlite")[version:], version + 1):
+        if int(w.execute("PRAGMA user_version").fetchone()[0]) == 0:
             w.execute("BEGIN IMMEDIATE")
-            for statement in _statements(script):
+            for statement in _statements(schema("sqlite")):
                 w.execute(statement)
-            w.execute(f"PRAGMA user_version = {number}").fetchall()
+            w.execute(f"PRAGMA user_version = {_VERSION}").fetchall()
             w.execute("COMMIT")
         _sync_directory(self.path.parent)
 
@@ -317,36 +290,15 @@ def _statements(script: str) -> Iterator[str]:
             pending = ""
 
 
-def _stored(row: Row) -> tuple[int, int, int | str, bytes | str, bytes]:
-    return row.seq, row.time_us, _NUMBER.get(row.kind, row.kind), short_name(row.ref), row.body
-
-
-def _restored(found: tuple[int, int, int | str, bytes | str, bytes]) -> Row:
-    seq, time_us, kind, ref, body = found
-    return Row(seq, time_us, _KINDS[kind] if isinstance(kind, int) else kind, long_name(ref), body)
-
-
-def _show_old(connection: Any, path: Path) -> None:
-    """Let a file that was not upgraded yet, as we only look at it, look as if it was."""
-    version = _check_version(connection, path)
-    if version == 1:
-        connection.execute(_Q["no_packed_rows"])
-        connection.execute(_Q["no_packed_names"])
-    if version < _FIRST_WITH_ARCHIVES:
-        connection.execute(_Q["no_archives"])
-
-
-def _check_version(connection: Any, path: Path) -> int:
+def _check_version(connection: Any, path: Path) -> None:
     try:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.DatabaseError as error:
         raise StateFormatError(f"log: {path} is not a log ({error}); pass a file written by the service") from error
-    newest = len(migrations("sqlite"))
     if version == 0:
         raise StateFormatError(f"log: {path} is not a log (it holds none); pass a file written by the service")
-    if version > newest:
-        raise StateFormatError(f"log: {path} has version {version}, this release reads 1 to {newest}; upgrade")
-    return version
+    if version != _VERSION:
+        raise StateFormatError(f"log: {path} has version {version}, this release reads {_VERSION}; upgrade")
 
 
 def _in_transaction(connection: Any) -> bool:
