@@ -64,10 +64,7 @@ IMPORTED = "imported"
 
 
 class _Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A default of a number is a whole one: it takes a byte, and is read as a float.
-
-    ``about`` is the field that is left out of the body where it is the row's ref.
-    """
+    """``about`` is the field that is left out of the body where it is the row's ref."""
 
     kind: ClassVar[str]
     about: ClassVar[str] = ""
@@ -114,7 +111,7 @@ class Configured(_Event, tag=1, frozen=True):
     kind: ClassVar[str] = "configured@1"
 
     document: str
-    engine: str
+    engine: str = ENGINE
     keep_learned: bool = True
 
 
@@ -167,7 +164,7 @@ class DecisionMade(_Event, tag=2, frozen=True):
     by: str = "policy"
     token: str = ""
     audit: bool = False
-    audit_probability: float = 0
+    audit_probability: float = 0.0
     multipliers: tuple[tuple[str, float, str], ...] = ()
     reserved_usd: float | None = None
     briefly: bool = False
@@ -269,12 +266,12 @@ class FeedbackGiven(_Event, tag=3, frozen=True):
     completed: bool = True
     reason: str | None = None
     output: dict[str, Any] | None = None
-    cost_usd: float = 0
+    cost_usd: float = 0.0
     audit: bool = False
     priced: bool = False
     judge: str = ""
     agent: str = ""
-    rate: float = 1
+    rate: float = 1.0
     default: bool = False
 
     def outcome(self) -> Outcome:
@@ -315,7 +312,7 @@ class EvaluationsGiven(_Event, tag=5, frozen=True):
     weight: bytes
     features: bytes = b""
     width: int = 0
-    most: float = 1000
+    most: float = 1000.0
     encoder: str = ""
 
     def evaluations(self) -> Evaluations:
@@ -353,7 +350,7 @@ class AttemptEnded(_Event, tag=7, frozen=True):
     elapsed_s: float
     first_byte_s: float | None = None
     status: int | None = None
-    cost_usd: float = 0
+    cost_usd: float = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
@@ -503,7 +500,7 @@ def record_decision(
         by=by,
         token=token,
         audit=decision.audit,
-        audit_probability=decision.audit_probability or 0,
+        audit_probability=decision.audit_probability,
         multipliers=_written(decision.multipliers) if decision.multipliers else (),
         reserved_usd=reserved_usd,
         briefly=briefly,

@@ -5,6 +5,8 @@ import sqlite3
 import sys
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 
 from bot_orch import Orchestrator, Task
@@ -122,9 +124,7 @@ class WrongPropensities(Honest):
     @staticmethod
     def record(decision_id, made, task):
         event = record_decision(decision_id, made, task)
-        table = event.table().copy()
-        table[0] = 1 / 3
-        return type(event)(**{**{f: getattr(event, f) for f in event.__struct_fields__}, "numbers": table.tobytes()})
+        return msgspec.structs.replace(event, numbers=(np.full(3, 1 / 3).tobytes(), *event.numbers[1:]))
 
 
 def test_an_honest_ledger_replays():

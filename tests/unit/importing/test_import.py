@@ -43,7 +43,7 @@ def own_log(n=300):
     rows = []
 
     def write(event, ref=""):
-        rows.append(Row(len(rows) + 1, 1000 + len(rows), kind_of(event), ref, encode_event(event)))
+        rows.append(Row(len(rows) + 1, 1000 + len(rows), kind_of(event), ref, encode_event(event, ref)))
 
     write(Configured(router.to_json(), ENGINE))
     for number in range(n):

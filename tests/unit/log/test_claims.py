@@ -110,7 +110,7 @@ def test_nothing_is_written_of_claims_where_there_are_none():
     made = router().prepare(Task("t", profiles={"cnn": Samples([1.0])}))
     assert "claims" not in made.to_dict()
     event = record_decision("d", made, TaskRecord("t"))
-    assert event.columns is COLUMNS and b"columns" not in encode_event(event) and b"claim" not in encode_event(event)
+    assert event.claims == b"" and event.task.claims is None
 
 
 def scribe_of_claims(rounds=60):
@@ -146,9 +146,8 @@ def test_a_changed_claim_is_found():
     for row in scribe.log.read():
         event = row.event()
         if isinstance(event, DecisionMade) and event.id == "d5":
-            table = event.table().copy()
-            table[event.columns.index("claim"), 0] = 0.123
-            event = msgspec.structs.replace(event, numbers=table.tobytes())
+            claims = np.array([0.123, *event.claim_values()[1:]])
+            event = msgspec.structs.replace(event, claims=claims.tobytes())
         changed.append([type(row)(row.seq, row.time_us, row.kind, row.ref, encode_event(event), row.key, row.digest)])
     changed.commit()
     assert [each.decision_id for each in replay(changed).mismatches][:1] == ["d5"]
@@ -158,8 +157,8 @@ def test_a_recorded_decision_keeps_claims_in_one_column():
     task = Task("t", claims={"cnn": 0.9})
     made = router().prepare(task)
     event = decode_event(encode_event(record_decision("d", made, record_task(task))))
-    assert event.columns == (*COLUMNS, "claim") and event.task.claims is None
-    assert event.column("claim").tolist()[0] == 0.9 and dict(event.given().claims) == {"cnn": 0.9}
+    assert tuple(event.columns()) == COLUMNS and event.task.claims is None
+    assert event.claim_values()[0] == 0.9 and dict(event.given().claims) == {"cnn": 0.9}
     read = event.decision().claims
     assert read[0] == 0.9 and np.isnan(read[1:]).all()
 
@@ -172,7 +171,7 @@ def test_a_task_that_waits_keeps_its_claims():
 def test_export_writes_null_where_nobody_claims(tmp_path):
     scribe = scribe_of_claims(4)
     lines = [line for line in event_rows(scribe.log) if line["kind"] == "decision@1"]
-    assert lines[1]["columns"][-1] == "claim" and lines[1]["numbers"][-1][2] is None
+    assert lines[1]["claims"][2] is None
     assert export(scribe.log, tmp_path / "log.jsonl", events=True) == scribe.ledger.seq
 
 

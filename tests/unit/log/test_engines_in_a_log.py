@@ -156,8 +156,7 @@ def test_a_snapshot_of_another_engine_is_passed_over(both, spoil):
 
 def test_engines_may_take_turns(both):
     """Two releases side by side: stretches are told apart."""
-    rows = list(both.read())
-    made = [row.seq for row in rows if row.kind == "decision@1"]
+    made = [seq for seq, _ in decisions(both, ENGINE)]
     log = changed(changed(changed(both, made[3], engine="9"), made[4], engine="9"), made[9], engine="8")
     found = replay(log)
     assert found.ok and [(s.engine, s.decisions) for s in found.stretches] == [("0", 30), ("9", 2), ("8", 1)]

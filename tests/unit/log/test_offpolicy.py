@@ -179,7 +179,7 @@ def test_export(scribe, tmp_path):
     assert export(scribe.log, tmp_path / "x.jsonl", events=True) == scribe.ledger.seq
     lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
     assert lines[1]["kind"] == "decision@1" and len(lines[1]["numbers"]) == 6
-    assert tuple(lines[1]["columns"]) == ("propensity", "estimate", "exploration", "distance", "alignment", "cost")
+    assert tuple(lines[1]["numbers"]) == ("propensity", "estimate", "exploration", "distance", "alignment", "cost")
     with pytest.raises(InvalidInputError, match="choose one of"):
         export(scribe.log, tmp_path / "x.xlsx")
     with pytest.raises(InvalidInputError, match="jsonl"):
