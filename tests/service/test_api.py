@@ -41,7 +41,7 @@ def test_claims_go_with_a_decision_and_into_the_log(start, tmp_path):
     service.stop()
     log = open_log(tmp_path / "log.sqlite")
     event = next(row.event() for row in log.read() if row.kind == "decision@1")
-    assert event.column("claim").tolist()[event.agents.index("quick")] == 0.75
+    assert event.claim_values()[event.agents.index("quick")] == 0.75
     assert replay(log).ok
     log.close()
 
