@@ -25,7 +25,7 @@ __all__ = [
     "Agent",
     "Decision",
     "Measure",
-    "Multiplied",
+    "Multiplier",
     "Outcome",
     "RandomKey",
     "Task",
@@ -261,7 +261,7 @@ COLUMNS = ("propensity", *(name for name in TERMS if name != "bias"))
 
 
 @dataclass(frozen=True, slots=True)
-class Multiplied:
+class Multiplier:
     """The multiplier of a constraint in a decision: reward per unit (a dollar, a task, a late outcome)."""
 
     constraint: str
@@ -292,7 +292,7 @@ class Decision:
     _: KW_ONLY
     audit: bool = False
     audit_probability: float = 0.0
-    multipliers: tuple[Multiplied, ...] = ()
+    multipliers: tuple[Multiplier, ...] = ()
 
     def __repr__(self) -> str:
         return (

@@ -13,7 +13,7 @@ from audited_logs import AGENTS, World, write_log
 
 from bot_orch.evaluation import lambda_choice
 from bot_orch.evaluation.lambda_choice import pick_lambda
-from bot_orch.evaluation.offpolicy import Difference, Logged, difference
+from bot_orch.evaluation.offpolicy import Difference, LogSample, difference
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.shadow import shadow
 from bot_orch.rng import uniform
@@ -43,7 +43,11 @@ def skewed(seed, n=300):
     p = np.where(x[:, None], [0.7, 0.3], [0.1, 0.9])
     agent = (rng.random(n) > p[:, 0]).astype(int)
     reward = (rng.random(n) < means[np.arange(n), agent]).astype(float)
-    return Logged(agent, reward, p, features=np.zeros((n, 0))), np.tile([0.9, 0.1], (n, 1)), np.tile([0.1, 0.9], (n, 1))
+    return (
+        LogSample(agent, reward, p, features=np.zeros((n, 0))),
+        np.tile([0.9, 0.1], (n, 1)),
+        np.tile([0.1, 0.9], (n, 1)),
+    )
 
 
 def false_changes(compare):
@@ -53,7 +57,7 @@ def false_changes(compare):
 def unweighted(logged, target, baseline):
     """As if the log had drawn evenly."""
     even = np.full_like(logged.propensities, 0.5)
-    return difference(Logged(logged.agent, logged.reward, even, features=logged.features), target, baseline)
+    return difference(LogSample(logged.agent, logged.reward, even, features=logged.features), target, baseline)
 
 
 def on_policy_noise(logged, target, baseline):

@@ -17,7 +17,7 @@ M, D = 3, 2
 
 def feedback(t, agent, reward, x=None, claims=None, m=M):
     made = Situation(t, np.zeros(m), context=x, claims=claims)
-    drawn = pipeline.Drawn(np.array(agent), np.full(m, 1 / m), None, made)
+    drawn = pipeline.Draw(np.array(agent), np.full(m, 1 / m), None, made)
     return pipeline.bandit_feedback(drawn, np.array(reward))
 
 

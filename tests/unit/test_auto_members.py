@@ -81,7 +81,7 @@ def test_a_reward_that_replaces_a_zero_counts_as_if_it_had_come_at_once():
     for t in range(1, 121):
         x, agent, reward = rng.normal(size=2), np.array(rng.integers(3)), rng.random()
         made = Situation(t, np.zeros(3), context=x, claims=rng.random(3))
-        drawn = pipeline.Drawn(agent, np.full(3, 1 / 3), policy.choose(once, made), made)
+        drawn = pipeline.Draw(agent, np.full(3, 1 / 3), policy.choose(once, made), made)
         at_once, zero = (pipeline.bandit_feedback(drawn, np.array(each)) for each in (reward, 0.0))
         policy.update(once, at_once)
         policy.update(late, zero if t == 60 else at_once)

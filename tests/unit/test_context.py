@@ -34,7 +34,7 @@ def learn(policy, raws, m=2, seed=2):
 
 def tell(policy, state, t, agent, reward, raw):
     m = len(state["context_id"])
-    drawn = pipeline.Drawn(np.array(agent), np.full(m, 1 / m), None, Situation(t, np.zeros(m), context=raw))
+    drawn = pipeline.Draw(np.array(agent), np.full(m, 1 / m), None, Situation(t, np.zeros(m), context=raw))
     pipeline.apply(policy, state, pipeline.bandit_feedback(drawn, np.array(reward)))
 
 
@@ -185,7 +185,7 @@ def test_a_reward_that_was_replaced_counts_at_the_next_fit():
     policy, x = WithContext(Auto(forgetting=False), numbers=3), rows(32)
     late, once = learn(policy, x[:20]), learn(policy, x[:20])
     made = Situation(21, np.zeros(2), context=x[20])
-    drawn = pipeline.Drawn(np.array(1), np.full(2, 0.5), None, made)
+    drawn = pipeline.Draw(np.array(1), np.full(2, 0.5), None, made)
     zero, one = (pipeline.bandit_feedback(drawn, np.array(reward)) for reward in (0.0, 1.0))
     pipeline.apply(policy, late, zero)
     pipeline.apply(policy, once, one)

@@ -11,7 +11,7 @@ from bot_orch.arrays import allocate
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, GivenDistances, Reference, Watch
 from bot_orch.core.constraints.prices import Prices
-from bot_orch.core.engine import Engine, Learned, Observation
+from bot_orch.core.engine import Details, Engine, Observation
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.core.settings import Settings
 from bot_orch.policies.registry import make_policy
@@ -69,7 +69,7 @@ def run(settings, pick):
         lambda_ = np.broadcast_to(found.lambda_, batch)[..., None]
         kept.append(np.concatenate([found.drawn.propensities, found.alignment, lambda_], axis=-1))
         feedback = pipeline.bandit_feedback(found.drawn, reward[t])
-        engine.learn(parts, NAMES, feedback, learned=Learned(output[t][None], usd[t]))
+        engine.learn(parts, NAMES, feedback, learned=Details(output[t][None], usd[t]))
     return np.stack(kept), parts
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from bot_orch import Agent, InvalidInputError, Objective, Outcome, Router, Task
 from bot_orch.cli.main import main
-from bot_orch.evaluation.offpolicy import Logged
+from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.savings import ServedRequests, compare, mix_of_same_cost, served_requests
 from bot_orch.log.stores.open import open_whole
@@ -21,7 +21,7 @@ def requests(n, p, rng, *, wrong=None):
     agent = (rng.random(n)[:, None] > np.cumsum(p)).sum(axis=1)
     usd = USD[agent] * size
     reward = (rng.random(n) < REWARD[agent] - 0.1 * np.tanh(features[:, 0])).astype(float)
-    logged = Logged(agent, reward, np.tile(p if wrong is None else wrong, (n, 1)), features=features)
+    logged = LogSample(agent, reward, np.tile(p if wrong is None else wrong, (n, 1)), features=features)
     seconds = np.full(n, np.nan)
     values = {"usd": usd, "reward": reward, "seconds": seconds}
     paid = USD[:, None] * size  # what each agent would have cost

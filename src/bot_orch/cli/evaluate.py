@@ -129,8 +129,7 @@ def _compared(found: Evaluation) -> list[str]:
 
 
 def _logged(log: Log, confidence: float) -> str:
-    from bot_orch.evaluation.evaluate import collect
-    from bot_orch.evaluation.logged import logged_means
+    from bot_orch.evaluation.evaluate import collect, logged_means
 
     rounds = collect(log)
     found = logged_means(rounds, confidence=confidence)

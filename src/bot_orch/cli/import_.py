@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bot_orch.errors import InvalidInputError, ResultsExistError
 
 if TYPE_CHECKING:
-    from bot_orch.evaluation.importing.writing import Imported
+    from bot_orch.evaluation.importing.writing import ImportSummary
 
 _SOURCES = ("csv", "jsonl", "litellm", "langfuse", "vw", "events")
 DESCRIPTION = """\
@@ -79,7 +79,7 @@ def _columns(pairs: list[str]) -> dict[str, str]:
     return found
 
 
-def _report(found: Imported, log: Path) -> str:
+def _report(found: ImportSummary, log: Path) -> str:
     counts = f"{found.rewards} with a reward, {found.propensities} with a propensity"
     lines = [f"{found.decisions} decisions in {log} ({counts}); agents: {', '.join(found.agents)}"]
     if found.ignored:

@@ -36,7 +36,7 @@ from bot_orch.policies.base import Choice, Feedback, Policy, Situation
 from bot_orch.policies.uniform import Uniform
 from bot_orch.types import Measure, Task
 
-__all__ = ["ENGINE", "Engine", "Learned", "Observation", "Prepared"]
+__all__ = ["ENGINE", "Details", "Engine", "Observation", "Proposal"]
 
 #: Version of the decision logic: it changes whenever the same events would give different decisions. Logs record it.
 ENGINE = "4"
@@ -93,13 +93,13 @@ class Observation:
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
+class Proposal:
     """A decision per batch element before it is committed: agent, propensities and score terms.
 
     ``multipliers`` are those of the constraints, ``batch + (K,)``; their penalties are part of ``cost``.
     """
 
-    drawn: pipeline.Drawn
+    drawn: pipeline.Draw
     distance: Floats
     alignment: Floats
     cost: Floats
@@ -109,7 +109,7 @@ class Prepared:
 
 
 @dataclass(slots=True, eq=False)
-class Learned:
+class Details:
     """Outcome data other than the reward, one entry per batch element; NaN where missing.
 
     Parameters
@@ -145,7 +145,7 @@ class Learned:
     completed: Bools | None = None
     estimate: Floats | None = None
     price: Floats | None = None
-    earlier: Learned | None = None
+    earlier: Details | None = None
     first_token_s: Floats | None = None
     usage_known: bool = False
 
@@ -301,7 +301,7 @@ class Engine:
             found.alignment.check(name, measure)
         return found
 
-    def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
+    def prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Proposal:
         """Choose an agent per batch element without side effects; ``u`` in [0, 1) is the only source of randomness."""
         found = self._prepare(parts, o, u)
         guarantee = self.settings.guarantee
@@ -311,7 +311,7 @@ class Engine:
         p, agent = mixed_draw(p, u)
         return replace(found, drawn=replace(found.drawn, agent=agent, propensities=p))
 
-    def _prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Prepared:
+    def _prepare(self, parts: Parts, o: Observation, u: npt.ArrayLike) -> Proposal:
         cost = self._cost(parts, o) if self.accounts else o.cost
         distance, alignment, lambda_ = self._aligned(parts, o)
         priced = None if (o.free and cost is o.cost) or not np.count_nonzero(cost) else cost
@@ -325,14 +325,14 @@ class Engine:
             situation = Situation(o.t, penalty, o.eligible, o.context, o.pending, priced, o.claims)
             mix = self._mixing(parts, lambda_) if self._mixes else None
             drawn = pipeline.decide(policy, parts["policy"], situation, u=u, floor=floor, mix=mix, price=price)
-            return Prepared(drawn, distance, alignment, cost, lambda_, bias)
+            return Proposal(drawn, distance, alignment, cost, lambda_, bias)
         plan = self._plan(self.pacing, parts, o)
         situation = Situation(o.t, penalty + plan.penalty, plan.eligible, o.context, o.pending, priced, o.claims)
         drawn, per_usd = paced(policy, parts["policy"], situation, plan=plan, u=u, price=price)
         paid = np.asarray(cost + plan.penalty)
         if per_usd is not None and plan.quality is not None:
             paid = np.asarray(paid + per_usd[..., None] * plan.quality.dollars)
-        return Prepared(drawn, distance, alignment, paid, lambda_, bias, self.pacing.natural(plan, per_usd))
+        return Proposal(drawn, distance, alignment, paid, lambda_, bias, self.pacing.natural(plan, per_usd))
 
     def commit(
         self,
@@ -374,7 +374,7 @@ class Engine:
         names: Sequence[str],
         feedback: Feedback,
         *,
-        learned: Learned,
+        learned: Details,
         replaces: tuple[Feedback, float] | None = None,
     ) -> bool:
         """Update the state with the outcomes of one round; returns whether an alarm started an agent afresh.
@@ -436,9 +436,9 @@ class Engine:
     def see_outputs(self, parts: Parts, names: Sequence[str], agent: Ints, *, raw: Floats, t: int) -> bool:
         """Learn outputs of round ``t`` (from 1) before their rewards; returns whether an agent was started afresh."""
         nothing = np.full(np.shape(agent), np.nan)
-        return self._see(parts, names, agent, reward=nothing, t=t, learned=Learned(raw))
+        return self._see(parts, names, agent, reward=nothing, t=t, learned=Details(raw))
 
-    def see_usage(self, parts: Parts, agent: Ints, learned: Learned, *, context: Floats | None) -> None:
+    def see_usage(self, parts: Parts, agent: Ints, learned: Details, *, context: Floats | None) -> None:
         """Learn dollars and times before the outcomes are known; limits are charged with the outcomes."""
         if self.pacing is not None:
             self.pacing.see_late(parts, agent, self._usage(None, learned).late)
@@ -461,7 +461,7 @@ class Engine:
         self.audits.compare(parts["audits"], agent, judge=np.where(fresh, judge, np.nan), truth=truth)
 
     def _see(
-        self, parts: Parts, names: Sequence[str], agent: Ints, *, reward: Floats, t: int, learned: Learned
+        self, parts: Parts, names: Sequence[str], agent: Ints, *, reward: Floats, t: int, learned: Details
     ) -> bool:
         if self.alignment is None or learned.raw is None:
             return False
@@ -535,7 +535,7 @@ class Engine:
         return pacing.plan(parts, means, eligible=o.eligible, pending=o.pending, floor=self.settings.floor)
 
     def _learn_usage(
-        self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Learned, earlier: Feedback | None
+        self, parts: Parts, names: Sequence[str], feedback: Feedback, *, learned: Details, earlier: Feedback | None
     ) -> None:
         """Dollars and seconds of outcomes: what constraints charge, then what is learned for the next decision.
 
@@ -556,7 +556,7 @@ class Engine:
         if not learned.usage_known:
             self._learn_means(parts, agent, learned, context=context)
 
-    def _learn_means(self, parts: Parts, agent: Ints, learned: Learned, *, context: Floats | None) -> None:
+    def _learn_means(self, parts: Parts, agent: Ints, learned: Details, *, context: Floats | None) -> None:
         """Expected dollars and seconds of the next decision."""
         if "prices" in parts and learned.cost_usd is not None:
             self.prices.see(parts["prices"], agent, learned.cost_usd, context=self._dense(context), price=learned.price)
@@ -574,7 +574,7 @@ class Engine:
         """Features as the price model reads them."""
         return None if context is None else dense(context, self.settings)
 
-    def _usage(self, feedback: Feedback | None, learned: Learned) -> Used:
+    def _usage(self, feedback: Feedback | None, learned: Details) -> Used:
         """What outcomes used of the limits; unknown without feedback, dollars or time."""
         unknown = np.array(np.nan)
         reward = unknown if feedback is None else _earned(feedback)

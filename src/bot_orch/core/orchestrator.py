@@ -23,7 +23,7 @@ from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.completion.silences import Silence
 from bot_orch.core.constraints import Constraint, Objective, as_constraints
 from bot_orch.core.context import kind_of, without_context
-from bot_orch.core.engine import ENGINE, Engine, Learned, Observation
+from bot_orch.core.engine import ENGINE, Details, Engine, Observation
 from bot_orch.core.exclusive import exclusive
 from bot_orch.core.guarantee import Certificate, Guarantee
 from bot_orch.core.restarts import OnAlarm
@@ -51,7 +51,7 @@ from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
 from bot_orch.rng import derive_key, random_prefix, stream_of, uniform
-from bot_orch.types import Agent, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.types import Agent, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
@@ -431,9 +431,9 @@ class Orchestrator:
             () if found.multipliers is None else self._multipliers(found.multipliers),
         )
 
-    def _multipliers(self, values: Floats) -> tuple[Multiplied, ...]:
+    def _multipliers(self, values: Floats) -> tuple[Multiplier, ...]:
         wanted = zip(self.settings.constraints, values.tolist(), strict=True)
-        return tuple(Multiplied(each.name, value, each.unit) for each, value in wanted)
+        return tuple(Multiplier(each.name, value, each.unit) for each, value in wanted)
 
     @exclusive
     def commit(self, decision: Decision, task: Task, eligible: Collection[str] | None = None) -> None:
@@ -520,7 +520,7 @@ class Orchestrator:
         model.learn(state.parts["reward"], index, outcome)
         self._tally.rewarded(decision.agent, reward)
         shown = shown or (earlier is not None and earlier.shown)
-        read = outcome_learning.Read(reward, raw, earlier)
+        read = outcome_learning.Reading(reward, raw, earlier)
         if shown or audit or provisional or default or used is not None:
             read.shown, read.audit, read.used = shown, audit, used
             read.provisional, read.default = (provisional or default) and not audit, default and not audit
@@ -596,7 +596,7 @@ class Orchestrator:
 
     def _expire(self, decision: Decision) -> None:
         used = self._state.used.get(decision.id)
-        read = outcome_learning.Read(shown=decision.id in self._state.shown, used=used)
+        read = outcome_learning.Reading(shown=decision.id in self._state.shown, used=used)
         self._settle(decision)
         gone = outcome_learning.FORGOTTEN if used is None else used.added_to(outcome_learning.FORGOTTEN)
         outcome_learning.learn(self._engine, self._state, self._roster, decision=decision, outcome=gone, read=read)
@@ -614,7 +614,7 @@ class Orchestrator:
         index = self._roster.index.get(decision.agent)
         if index is not None:
             feedback = outcome_learning.feedback(self._engine, self._roster, decision, reward=values, everybody=True)
-            self._engine.learn(self._state.parts, names, feedback, learned=Learned())
+            self._engine.learn(self._state.parts, names, feedback, learned=Details())
 
     @exclusive
     def learn_from(

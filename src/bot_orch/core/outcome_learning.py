@@ -13,7 +13,7 @@ from bot_orch.arrays import Floats
 from bot_orch.core import pipeline
 from bot_orch.core.completion.model import FAILED
 from bot_orch.core.completion.silences import PROVISIONAL, Silence, remember
-from bot_orch.core.engine import Engine, Learned
+from bot_orch.core.engine import Details, Engine
 from bot_orch.core.roster import Roster
 from bot_orch.core.settings import Settings
 from bot_orch.core.state import MeasuredUsage, State
@@ -22,16 +22,16 @@ from bot_orch.numerics.choice import indices
 from bot_orch.policies.base import Feedback
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["FORGOTTEN", "Read", "feedback", "is_fresh", "is_verdict", "learn", "overdue", "see_usage"]
+__all__ = ["FORGOTTEN", "Reading", "feedback", "is_fresh", "is_verdict", "learn", "overdue", "see_usage"]
 
 #: The outcome of a decision of which nothing was heard, for an unknown time.
 FORGOTTEN = Outcome(False, None, None, "horizon")
-_NOTHING = Learned()
+_NOTHING = Details()
 _WITHDRAWN = 32  # lessons that one report takes back at most
 
 
 @dataclass(slots=True, eq=False)
-class Read:
+class Reading:
     """What was read of an outcome: reward, outputs to compare; and the silence that it replaces.
 
     ``used``: dollars and times that were learned before. ``shown``: the outputs were learned before. ``audit``: the
@@ -57,7 +57,7 @@ def overdue(pending: Mapping[str, Decision], counter: int) -> list[Decision]:
 
 
 def learn(
-    engine: Engine, state: State, roster: Roster, *, decision: Decision, outcome: Outcome, read: Read | None = None
+    engine: Engine, state: State, roster: Roster, *, decision: Decision, outcome: Outcome, read: Reading | None = None
 ) -> bool:
     """Turn an outcome into a lesson and learn it; a decision whose reward is missing or provisional is remembered.
 
@@ -66,7 +66,7 @@ def learn(
     index = roster.index.get(decision.agent)
     if index is None:
         return False  # the agent was removed
-    read = read or Read()
+    read = read or Reading()
     earlier, part = read.earlier, state.parts["completion"]
     undone = None
     if earlier is not None and is_fresh(engine, state, index, decision=decision):
@@ -135,7 +135,7 @@ def see_usage(engine: Engine, state: State, roster: Roster, *, decision: Decisio
     index = roster.index.get(decision.agent)
     if index is None or not is_fresh(engine, state, index, decision=decision):
         return
-    learned = Learned(
+    learned = Details(
         cost_usd=_time(used.cost_usd),
         elapsed_s=_time(used.elapsed_s),
         completed=np.array(True),
@@ -189,12 +189,12 @@ def feedback(
 
 
 def _learned(
-    engine: Engine, roster: Roster, decision: Decision, *, outcome: Outcome, read: Read, cost_usd: Floats | None
-) -> Learned:
+    engine: Engine, roster: Roster, decision: Decision, *, outcome: Outcome, read: Reading, cost_usd: Floats | None
+) -> Details:
     """What an outcome says apart from the reward; ``cost_usd`` is None if it was counted with the earlier silence."""
     if not engine.accounts:
-        return Learned(read.raw, cost_usd)
-    learned = Learned(
+        return Details(read.raw, cost_usd)
+    learned = Details(
         read.raw,
         cost_usd,
         elapsed_s=_time(outcome.elapsed_s),
@@ -207,7 +207,7 @@ def _learned(
         learned = replace(learned, estimate=roster.place(decision, decision.terms.estimate))
     if read.earlier is None:
         return learned
-    before = Learned(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.taken.exit.completed))
+    before = Details(elapsed_s=_time(read.earlier.elapsed_s), completed=np.array(read.earlier.taken.exit.completed))
     return replace(learned, earlier=before)
 
 

@@ -14,13 +14,13 @@ from bot_orch.arrays import Arrays, Bools, Floats, Ints, row_views
 from bot_orch.numerics.choice import cheapest_of_ties, mixed_draw
 from bot_orch.policies.base import Choice, Feedback, Policy, Situation, one_hot
 
-__all__ = ["Drawn", "apply", "bandit_feedback", "chosen", "decide", "feedback", "full_feedback", "only", "with_reward"]
+__all__ = ["Draw", "apply", "bandit_feedback", "chosen", "decide", "feedback", "full_feedback", "only", "with_reward"]
 
 _DIRECTED = 0.75  # part of the floor that a policy may direct
 
 
 @dataclass(slots=True)
-class Drawn:
+class Draw:
     """The drawn agent per row, with the propensities and the situation."""
 
     agent: Ints
@@ -38,7 +38,7 @@ def decide(
     floor: float = 0.0,
     mix: Callable[..., Floats] | None = None,
     price: Floats | None = None,
-) -> Drawn:
+) -> Draw:
     """Compute propensities, mix in the share ``floor`` of exploration, draw. ``u`` in [0, 1) is the only randomness.
 
     Three quarters of the floor go where the policy is in doubt, if it says where; the rest is spread evenly. ``mix``
@@ -51,7 +51,7 @@ def decide(
         found = ((1.0 - floor) * found + (floor - even) * choice.doubt) / (1.0 - even)
         floor = even
     p, agent = mixed_draw(found, u, floor, eligible=situation.eligible)
-    return Drawn(agent, p, choice, situation)
+    return Draw(agent, p, choice, situation)
 
 
 def chosen(policy: Policy, state: Arrays, situation: Situation, *, price: Floats | None) -> Choice:
@@ -125,13 +125,13 @@ def only(given: Feedback, rows: Bools) -> Feedback:
     return replace(given, observed=given.observed & np.asarray(rows)[..., None], earned=None)
 
 
-def bandit_feedback(drawn: Drawn, reward: Floats) -> Feedback:
+def bandit_feedback(drawn: Draw, reward: Floats) -> Feedback:
     """Bandit feedback: only the chosen agent's reward is observed. ``reward`` has shape ``batch``."""
     s, p, seen = drawn.situation, drawn.propensities, np.asarray(reward)
     return feedback(s.t, drawn.agent, seen, propensities=p, penalty=s.penalty, context=s.context, claims=s.claims)
 
 
-def full_feedback(drawn: Drawn, rewards: Floats) -> Feedback:
+def full_feedback(drawn: Draw, rewards: Floats) -> Feedback:
     """Full feedback: every agent's reward is observed, as in the paper's theory. ``rewards`` is ``batch + (M,)``."""
     s, p = drawn.situation, drawn.propensities
     return feedback(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Arrays
 from bot_orch.errors import StateFormatError
 from bot_orch.records import builder
-from bot_orch.types import Decision, Multiplied, RandomKey, Terms
+from bot_orch.types import Decision, Multiplier, RandomKey, Terms
 
 __all__ = ["arrays_from_rows", "arrays_to_rows", "decision_reader", "decision_to_row"]
 
@@ -79,7 +79,7 @@ def decision_reader() -> Callable[[Sequence[Any]], Decision]:
             encoder,
             audit,
             audit_probability,
-            tuple(Multiplied(*each) for each in multipliers),
+            tuple(Multiplier(*each) for each in multipliers),
         )
 
     return read

@@ -14,7 +14,7 @@ from bot_orch.checks import check_number
 from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
 from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import Agent, Decision, Multiplied, Outcome, RandomKey, Terms
+from bot_orch.types import Agent, Decision, Multiplier, Outcome, RandomKey, Terms
 
 __all__ = [
     "FORMAT",
@@ -217,5 +217,5 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         encoder=document.get("encoder", ""),
         audit=document.get("audit", False),
         audit_probability=document.get("audit_probability", 0.0),
-        multipliers=tuple(Multiplied(*each) for each in document.get("multipliers", ())),
+        multipliers=tuple(Multiplier(*each) for each in document.get("multipliers", ())),
     )

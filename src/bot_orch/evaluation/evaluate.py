@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.offpolicy import Estimate, Logged, evaluate
+from bot_orch.evaluation.offpolicy import Estimate, LogSample, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds, collect
 from bot_orch.evaluation.shadow import Lambda, follow, shadow
 from bot_orch.log.log import Log
@@ -19,12 +21,14 @@ from bot_orch.policies.base import Policy
 __all__ = [
     "PATHS",
     "Evaluation",
+    "LoggedMean",
     "LoggedRounds",
     "Progress",
     "TargetPropensities",
     "collect",
     "evaluate_log",
     "learning_target",
+    "logged_means",
     "mean_of_first",
     "scores",
 ]
@@ -108,13 +112,13 @@ def evaluate_log(
     )
 
 
-def mean_of_first(keep: list[int], logged: Logged, rounds: int | None) -> float | None:
+def mean_of_first(keep: list[int], logged: LogSample, rounds: int | None) -> float | None:
     """Mean reward that the log itself earned in so many first rounds; None if none of them has a score."""
     scored = bisect_left(keep, rounds or 0)
     return float(logged.reward[:scored].mean()) if scored else None
 
 
-def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], Logged]:
+def scores(rounds: LoggedRounds, *, max_missing: float = 0.5, audited: bool = False) -> tuple[list[int], LogSample]:
     """Positions of decisions with a score, and these decisions; refuses if too few have one."""
     keep, logged = rounds.scored(audited=audited)
     unknown = int(np.isnan(logged.propensities).any(axis=1).sum())
@@ -175,3 +179,39 @@ def _target(rounds: LoggedRounds, target: str, paths: int) -> TargetPropensities
         uniform[allowed] = [float(each == name) for each in rounds.agents]
         return TargetPropensities(uniform[None])
     return learning_target(rounds, target, paths=paths)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMean:
+    """Mean reward of the decisions for one agent; of all decisions, if ``agent`` is ``all``."""
+
+    agent: str
+    decisions: int
+    mean: float
+    _: KW_ONLY
+    low: float
+    high: float
+
+
+def logged_means(rounds: LoggedRounds, *, confidence: float = 0.95) -> list[LoggedMean]:
+    """On-policy means of all decisions and of each agent's own; agents without a reward are left out.
+
+    The mean of all is what the log's own policy earned. The mean of an agent is that of the tasks which were sent to
+    it: it is no estimate of what the agent would earn on the others.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise InvalidInputError("confidence", f"is {confidence}", "pass a number between 0 and 1")
+    _, logged = rounds.scored()
+    if not len(logged):
+        raise InvalidInputError("log", "no decision has a reward", "send feedback, or import with --reward")
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    groups = {"all": np.ones(len(logged), dtype=bool)}
+    groups |= {name: logged.agent == number for number, name in enumerate(rounds.agents)}
+    found = []
+    for name, mine in groups.items():
+        rewards = logged.reward[mine]
+        if len(rewards):
+            mean = float(rewards.mean())
+            error = float(rewards.std(ddof=1)) / math.sqrt(len(rewards)) if len(rewards) > 1 else math.inf
+            found.append(LoggedMean(name, len(rewards), mean, low=mean - z * error, high=mean + z * error))
+    return found

@@ -15,7 +15,7 @@ import msgspec
 from bot_orch.arrays import null_for_nan
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import InvalidInputError, MissingExtraError
-from bot_orch.evaluation.zeros import counts_as_zero
+from bot_orch.evaluation.rounds import counts_as_zero
 from bot_orch.files import write_atomically
 from bot_orch.log.events import SETTLING, AttemptEnded, Censored, Configured, DecisionMade, Event, FeedbackGiven
 from bot_orch.log.ids import outside, tenant_of

@@ -22,7 +22,7 @@ from bot_orch.evaluation.evaluate import (
     mean_of_first,
     scores,
 )
-from bot_orch.evaluation.offpolicy import Difference, Estimate, Logged, ThinSupportError, difference, evaluate
+from bot_orch.evaluation.offpolicy import Difference, Estimate, LogSample, ThinSupportError, difference, evaluate
 from bot_orch.evaluation.rounds import LoggedRounds
 from bot_orch.evaluation.shadow import Lambda, shadow
 from bot_orch.log.log import Log
@@ -158,7 +158,7 @@ def pick_lambda(
 
 
 def choose(
-    logged: Logged,
+    logged: LogSample,
     targets: Mapping[Lambda, Floats],
     configured: Lambda,
     *,
@@ -182,7 +182,7 @@ def choose(
     >>> import numpy as np
     >>> n = 400
     >>> agent = np.arange(n) % 2
-    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), features=np.zeros((n, 0)))
+    >>> logged = LogSample(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), features=np.zeros((n, 0)))
     >>> targets = {0.0: np.tile([0.9, 0.1], (n, 1)), 1.0: np.tile([0.1, 0.9], (n, 1))}
     >>> choose(logged, targets, 0.0).recommended
     1.0

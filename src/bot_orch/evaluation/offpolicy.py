@@ -33,7 +33,7 @@ from bot_orch.errors import BotOrchError, InvalidInputError
 __all__ = [
     "Difference",
     "Estimate",
-    "Logged",
+    "LogSample",
     "Support",
     "ThinSupportError",
     "difference",
@@ -52,7 +52,7 @@ class ThinSupportError(BotOrchError):
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LogSample:
     """Decisions with a known reward.
 
     Parameters
@@ -108,7 +108,7 @@ class Support:
 
 
 def evaluate(
-    logged: Logged, target: Floats, *, confidence: float = 0.95, min_effective: float = 50.0
+    logged: LogSample, target: Floats, *, confidence: float = 0.95, min_effective: float = 50.0
 ) -> tuple[Estimate, ...]:
     """IPS, SNIPS, DM and DR of a target policy.
 
@@ -146,7 +146,7 @@ def evaluate(
 
 
 def difference(
-    logged: Logged, target: Floats, baseline: Floats, *, confidence: float = 0.95, among: int = 1
+    logged: LogSample, target: Floats, baseline: Floats, *, confidence: float = 0.95, among: int = 1
 ) -> Difference:
     """By how much ``target`` earns more than ``baseline``: DR, paired row by row, so what both share cancels.
 
@@ -161,7 +161,7 @@ def difference(
     --------
     >>> n = 400
     >>> agent = np.arange(n) % 2
-    >>> logged = Logged(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), features=np.zeros((n, 0)))
+    >>> logged = LogSample(agent, 0.4 + 0.2 * agent, np.full((n, 2), 0.5), features=np.zeros((n, 0)))
     >>> d = difference(logged, np.tile([0.0, 1.0], (n, 1)), np.tile([0.5, 0.5], (n, 1)))
     >>> round(d.value, 3), d.low > 0
     (0.1, True)
@@ -173,7 +173,7 @@ def difference(
     return Difference(value, value - z * se, value + z * se)
 
 
-def support(logged: Logged, target: Floats) -> Support:
+def support(logged: LogSample, target: Floats) -> Support:
     """Effective sample size, the largest row's share of all weight, and target mass where nothing was ever drawn."""
     if len(logged) == 0:
         return Support(0.0, 1.0, 1.0)
@@ -221,7 +221,7 @@ def _over_paths(method: Callable[[Floats], tuple[float, float]], target: Floats)
     return value, math.hypot(se, float(each.std(ddof=1)) / math.sqrt(len(paths)))
 
 
-def _weights(logged: Logged, target: Floats) -> Floats:
+def _weights(logged: LogSample, target: Floats) -> Floats:
     rows = np.arange(len(logged))
     w: Floats = target[rows, logged.agent] / logged.propensities[rows, logged.agent]
     return w
@@ -256,14 +256,14 @@ def _fit(x: Floats, r: Floats, pooled: float) -> tuple[Floats, Floats, float]:
     return beta, inverse @ (x.T @ x) @ inverse, noise
 
 
-def _models(logged: Logged, train: Floats) -> list[tuple[Floats, Floats, float]]:
+def _models(logged: LogSample, train: Floats) -> list[tuple[Floats, Floats, float]]:
     x, m = _design(logged.features), logged.propensities.shape[1]
     pooled = float(logged.reward[train.astype(bool)].mean())
     chosen = [(logged.agent == agent) & train.astype(bool) for agent in range(m)]
     return [_fit(x[rows], logged.reward[rows], pooled) for rows in chosen]
 
 
-def _direct(logged: Logged, target: Floats) -> tuple[float, float]:
+def _direct(logged: LogSample, target: Floats) -> tuple[float, float]:
     models = _models(logged, np.ones(len(logged)))
     x = _design(logged.features)
     per_row = sum(target[:, a] * (x @ beta) for a, (beta, _, _) in enumerate(models))
@@ -274,7 +274,7 @@ def _direct(logged: Logged, target: Floats) -> tuple[float, float]:
     return float(np.mean(per_row)), math.sqrt(variance)
 
 
-def out_of_fold(logged: Logged) -> Floats:
+def out_of_fold(logged: LogSample) -> Floats:
     """q(a) of every row, (n, M), by models that have not seen the row."""
     n, m = logged.propensities.shape
     x, q = _design(logged.features), np.zeros((n, m))
@@ -286,7 +286,7 @@ def out_of_fold(logged: Logged) -> Floats:
     return q
 
 
-def _doubly_robust(logged: Logged, target: Floats, q: Floats) -> Floats:
+def _doubly_robust(logged: LogSample, target: Floats, q: Floats) -> Floats:
     """What every row says about the value, (n,)."""
     residual = logged.reward - q[np.arange(len(logged)), logged.agent]
     rows: Floats = (target * q).sum(axis=1) + _weights(logged, target) * residual

@@ -11,12 +11,12 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.reward import BoundedReward
 from bot_orch.core.state import agent_from_dict
 from bot_orch.core.text import TextFeatures
 from bot_orch.encoders import spread_words
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.offpolicy import Logged
-from bot_orch.evaluation.zeros import counts_as_zero
+from bot_orch.evaluation.offpolicy import LogSample
 from bot_orch.log.events import (
     SETTLING,
     AttemptEnded,
@@ -29,7 +29,7 @@ from bot_orch.log.events import (
 from bot_orch.log.log import Log
 from bot_orch.types import Agent, Outcome, Task
 
-__all__ = ["Lesson", "LoggedRounds", "collect"]
+__all__ = ["Lesson", "LoggedRounds", "collect", "counts_as_zero"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class LoggedRounds:
         names = [(event.eligible or self.agents) for event in self.made]
         return np.array([[float(agent in allowed) for agent in self.agents] for allowed in names])
 
-    def scored(self, *, audited: bool = False) -> tuple[list[int], Logged]:
+    def scored(self, *, audited: bool = False) -> tuple[list[int], LogSample]:
         """Positions of the decisions that have a score, and these decisions; ``audited``: only the revised ones.
 
         Shadow calls have none: their answers were not delivered.
@@ -121,7 +121,7 @@ class LoggedRounds:
         keep = [index for index, event in enumerate(self.made) if event.id in known and event.by != "shadow"]
         return keep, self.decided(keep)
 
-    def decided(self, keep: list[int]) -> Logged:
+    def decided(self, keep: list[int]) -> LogSample:
         """The decisions at these positions, with their rewards, NaN where there is none."""
         events = [self.made[index] for index in keep]
         width = max((len(event.seen()) for event in events), default=0)
@@ -130,7 +130,7 @@ class LoggedRounds:
         features = spread_words(np.nan_to_num(features), words)
         agent = np.array([self.agents.index(event.agent) for event in events], dtype=np.int64)
         reward = np.array([self.rewards.get(event.id, np.nan) for event in events])
-        return Logged(agent, reward, self.propensities()[keep], features=features)
+        return LogSample(agent, reward, self.propensities()[keep], features=features)
 
 
 def collect(log: Log, since_us: int = 0) -> LoggedRounds:
@@ -145,6 +145,22 @@ def collect(log: Log, since_us: int = 0) -> LoggedRounds:
     if not reading.made:
         raise InvalidInputError("log", "holds no decision", "pass the log of a service that has decided something")
     return reading.rounds()
+
+
+def counts_as_zero(router: Orchestrator, outcome: Outcome) -> bool:
+    """Whether a router with these settings learns an outcome without a reward as zero.
+
+    Examples
+    --------
+    >>> router = Orchestrator(["a", "b"])
+    >>> counts_as_zero(router, Outcome.censored(elapsed_s=30.0, reason="timeout"))
+    True
+    >>> counts_as_zero(router, Outcome.censored(elapsed_s=30.0, reason="cancelled"))
+    False
+    """
+    if outcome.reward is not None or not isinstance(router.reward, BoundedReward):
+        return False
+    return router.meaning(outcome) in ("reward", "zero")
 
 
 def _timeouts(lessons: Mapping[str, Lesson], settings: str) -> dict[str, float]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from bot_orch.arrays import Bools, Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.evaluation.offpolicy import Difference, Logged, Support, out_of_fold, quantile, support
+from bot_orch.evaluation.offpolicy import Difference, LogSample, Support, out_of_fold, quantile, support
 from bot_orch.evaluation.rounds import LoggedRounds
 
 __all__ = ["Comparison", "ServedRequests", "compare", "mix_of_same_cost", "served_requests"]
@@ -45,7 +45,7 @@ class ServedRequests:
     """
 
     agents: tuple[str, ...]
-    logged: Logged
+    logged: LogSample
     served: Mapping[str, Floats]
     first: Mapping[str, Floats]
 
@@ -188,8 +188,8 @@ def _shares(agents: tuple[str, ...], target: Floats | str) -> Floats:
     return np.array([float(name == target) for name in agents])
 
 
-def _rows(logged: Logged, rows: Bools) -> Logged:
-    return Logged(logged.agent[rows], logged.reward[rows], logged.propensities[rows], features=logged.features[rows])
+def _rows(logged: LogSample, rows: Bools) -> LogSample:
+    return LogSample(logged.agent[rows], logged.reward[rows], logged.propensities[rows], features=logged.features[rows])
 
 
 def _sum(known: Mapping[str, float], chain: list[str]) -> float:

@@ -33,13 +33,13 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_key, uniform
 
-__all__ = ["Followed", "Lambda", "follow", "shadow", "share"]
+__all__ = ["Lambda", "ShadowRun", "follow", "shadow", "share"]
 
 _LEAST_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class ShadowRun:
     """Probabilities of a shadow, row by row (n, M), and from how many decisions it learned."""
 
     propensities: Floats
@@ -65,7 +65,7 @@ def share(rounds: LoggedRounds) -> float:
     return max(_LEAST_SHARE, float(p[eligible].min()))
 
 
-def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: float | None = None) -> Followed:
+def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: float | None = None) -> ShadowRun:
     """Run a fresh shadow through the log.
 
     Parameters
@@ -88,7 +88,7 @@ def follow(rounds: LoggedRounds, router: Orchestrator, path: int = 0, *, c: floa
         if uniform(key, index) * event.propensity < c * decision.propensities[chosen]:
             router.commit(replace(decision, agent=event.agent), task, event.eligible)
             own[event.id] = decision.id
-    return Followed(table, len(own.keys() & rounds.lessons.keys()))
+    return ShadowRun(table, len(own.keys() & rounds.lessons.keys()))
 
 
 def _due(rounds: LoggedRounds) -> dict[int, list[tuple[str, Lesson]]]:

@@ -20,7 +20,7 @@ from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import TERMS, Decision, Measure, Multiplied, Outcome, RandomKey, Task, Terms
+from bot_orch.types import TERMS, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms
 
 __all__ = [
     "IMPORTED",
@@ -235,7 +235,7 @@ class DecisionMade(_Event, tag=2, frozen=True):
             self.encoder,
             self.audit,
             self.audit_probability,
-            tuple(Multiplied(*each) for each in self.multipliers) if self.multipliers else (),
+            tuple(Multiplier(*each) for each in self.multipliers) if self.multipliers else (),
         )
 
 
@@ -515,7 +515,7 @@ def stored_column(column: Floats) -> bytes:
     return body if any(body) else b""
 
 
-def _written(multipliers: tuple[Multiplied, ...]) -> tuple[tuple[str, float, str], ...]:
+def _written(multipliers: tuple[Multiplier, ...]) -> tuple[tuple[str, float, str], ...]:
     return tuple((each.constraint, each.value, each.unit) for each in multipliers)
 
 

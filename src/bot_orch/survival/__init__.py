@@ -1,6 +1,6 @@
 """Survival models, frailty, Kaplan-Meier and the survival reward."""
 
-from bot_orch.survival.causes import Cause, Observed, cause_of, observe
+from bot_orch.survival.causes import Cause, ObservedTimes, cause_of, observe
 from bot_orch.survival.frailty import FrailtyProcess, GammaFrailty
 from bot_orch.survival.kaplan_meier import (
     LifeTable,
@@ -27,7 +27,7 @@ __all__ = [
     "GammaFrailty",
     "LifeTable",
     "LogNormal",
-    "Observed",
+    "ObservedTimes",
     "OnlineKaplanMeier",
     "StepSurvival",
     "SurvivalModel",

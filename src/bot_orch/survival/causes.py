@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats, Ints
 from bot_orch.types import Outcome
 
-__all__ = ["N_CAUSES", "REASONS", "Cause", "Observed", "cause_of", "observe"]
+__all__ = ["N_CAUSES", "REASONS", "Cause", "ObservedTimes", "cause_of", "observe"]
 
 
 class Cause(IntEnum):
@@ -72,7 +72,7 @@ def cause_of(outcome: Outcome) -> Cause:
     return Cause.CENSORED if cause is Cause.COMPLETED else cause
 
 
-class Observed(NamedTuple):
+class ObservedTimes(NamedTuple):
     """Observed data: the time at which observation ended, and its cause."""
 
     t_s: Floats
@@ -88,7 +88,7 @@ def observe(
     completion_s: npt.ArrayLike,
     cutoff_s: npt.ArrayLike = np.inf,
     failures_s: Mapping[Cause, npt.ArrayLike] | None = None,
-) -> Observed:
+) -> ObservedTimes:
     """The earliest of completion, failures and the administrative cutoff.
 
     Arguments broadcast, say to (rounds, seeds, agents). A completion exactly at the cutoff counts as observed.
@@ -105,4 +105,4 @@ def observe(
         first = np.asarray(failure_s, dtype=float) < t
         cause, t = np.where(first, int(code), cause), np.minimum(t, failure_s)
     cut = np.asarray(cutoff_s, dtype=float) < t
-    return Observed(np.minimum(t, cutoff_s), np.where(cut, int(Cause.CENSORED), cause))
+    return ObservedTimes(np.minimum(t, cutoff_s), np.where(cut, int(Cause.CENSORED), cause))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bot_orch.core import pipeline
-from bot_orch.core.engine import Engine, Learned, Observation
+from bot_orch.core.engine import Details, Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, uniform
@@ -92,7 +92,7 @@ def play(
         while len(queue) > late:
             one, reward, usd, seconds = queue.pop(0)
             waiting[every, one.agent] -= 1.0
-            learned = Learned(
+            learned = Details(
                 None,
                 usd,
                 elapsed_s=seconds,

@@ -12,7 +12,7 @@ from scribing import Scribe
 from bot_orch import InvalidInputError, Orchestrator, Outcome, Task
 from bot_orch.arrays import Field
 from bot_orch.core import pipeline
-from bot_orch.core.engine import Engine, Learned, Observation
+from bot_orch.core.engine import Details, Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.evaluation.export import event_rows, export
 from bot_orch.log.events import DecisionMade, TaskRecord, decode_event, encode_event, record_decision, record_task
@@ -182,5 +182,5 @@ def test_rows_of_a_batch_learn_with_their_own_claims():
     observed = Observation(1, np.zeros((2, 2)), claims=claims, eligible=np.array([[True, False]] * 2))
     drawn = engine.prepare(parts, observed, np.zeros(2)).drawn
     feedback = pipeline.bandit_feedback(drawn, np.array([np.nan, 0.1]))  # one reward is missing: row by row
-    engine.learn(parts, ("a", "b"), feedback, learned=Learned())
+    engine.learn(parts, ("a", "b"), feedback, learned=Details())
     np.testing.assert_allclose(parts["policy"]["boast"], [[0.0, 0.0], [0.2, 0.0]])

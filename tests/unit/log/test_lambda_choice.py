@@ -19,7 +19,7 @@ from bot_orch.core.engine import ENGINE
 from bot_orch.core.reward import SurvivalReward
 from bot_orch.evaluation.evaluate import evaluate_log
 from bot_orch.evaluation.lambda_choice import choose, pick_lambda
-from bot_orch.evaluation.offpolicy import Logged, ThinSupportError, difference
+from bot_orch.evaluation.offpolicy import LogSample, ThinSupportError, difference
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.shadow import follow, shadow, share
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
@@ -37,7 +37,7 @@ def differing(seed, n=300):
     agent = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1)
     reward = (rng.random(n) < means[np.arange(n), agent]).astype(float)
     target, baseline = np.tile([0.1, 0.2, 0.7], (n, 1)), np.tile([0.4, 0.5, 0.1], (n, 1))
-    return Logged(agent, reward, p, features=x), target, baseline, -0.3 * 0.5 - 0.3 * 0.4 + 0.6 * 0.55
+    return LogSample(agent, reward, p, features=x), target, baseline, -0.3 * 0.5 - 0.3 * 0.4 + 0.6 * 0.55
 
 
 def covered(runs, level, distort=lambda logged: logged, among=1):

@@ -17,7 +17,7 @@ from bot_orch.cli import main
 from bot_orch.errors import MissingExtraError
 from bot_orch.evaluation.evaluate import collect, evaluate_log
 from bot_orch.evaluation.export import COLUMNS, export
-from bot_orch.evaluation.offpolicy import Logged, ThinSupportError, evaluate, support
+from bot_orch.evaluation.offpolicy import LogSample, ThinSupportError, evaluate, support
 from bot_orch.log import SqliteLog
 
 
@@ -32,7 +32,7 @@ def world(seed, n=600, m=3):
     agent = (u[:, None] > p.cumsum(axis=1)).sum(axis=1)
     reward = (rng.random(n) < means[np.arange(n), agent]).astype(float)
     target = np.tile([0.2, 0.2, 0.6], (n, 1))
-    return Logged(agent, reward, p, features=x), target, 0.2 * 0.5 + 0.2 * 0.4 + 0.6 * 0.5
+    return LogSample(agent, reward, p, features=x), target, 0.2 * 0.5 + 0.2 * 0.4 + 0.6 * 0.5
 
 
 def coverage(runs, level, distort=lambda logged: logged):
@@ -54,7 +54,9 @@ def test_intervals_cover_at_the_stated_rate(level):
 
 def test_wrong_propensities_are_caught_by_the_coverage_check():
     def distort(logged):
-        return Logged(logged.agent, logged.reward, np.full_like(logged.propensities, 1 / 3), features=logged.features)
+        return LogSample(
+            logged.agent, logged.reward, np.full_like(logged.propensities, 1 / 3), features=logged.features
+        )
 
     rates = coverage(100, 0.95, distort)
     assert rates["IPS"] < 0.85 or rates["SNIPS"] < 0.85
@@ -69,7 +71,7 @@ def test_doubly_robust_is_narrower_than_ips():
 @pytest.mark.parametrize(("factor", "offset"), [(1e-6, 0.0), (1e6, 0.0), (1.0, 1e7)])
 def test_units_and_origin_of_features_do_not_matter(factor, offset):
     logged, target, _ = world(1)
-    moved = Logged(logged.agent, logged.reward, logged.propensities, features=factor * logged.features + offset)
+    moved = LogSample(logged.agent, logged.reward, logged.propensities, features=factor * logged.features + offset)
     for one, other in zip(evaluate(logged, target), evaluate(moved, target), strict=True):
         assert [other.value, other.low, other.high] == pytest.approx([one.value, one.low, one.high], abs=1e-6)
 
@@ -77,7 +79,7 @@ def test_units_and_origin_of_features_do_not_matter(factor, offset):
 def test_a_feature_that_never_changes_says_nothing():
     logged, target, _ = world(1)
     more = np.column_stack([logged.features, np.full(len(logged), 1.7e9)])
-    found = evaluate(Logged(logged.agent, logged.reward, logged.propensities, features=more), target)
+    found = evaluate(LogSample(logged.agent, logged.reward, logged.propensities, features=more), target)
     for one, other in zip(evaluate(logged, target), found, strict=True):
         assert other.value == pytest.approx(one.value)
 
@@ -89,12 +91,12 @@ def test_thin_support_is_refused_with_a_reason():
     hidden = logged.propensities.copy()
     hidden[logged.agent != 2, 2] = 0.0
     with pytest.raises(ThinSupportError, match="probability zero"):
-        evaluate(Logged(logged.agent, logged.reward, hidden, features=logged.features), target)
+        evaluate(LogSample(logged.agent, logged.reward, hidden, features=logged.features), target)
     rare = logged.propensities.copy()
     rare[0] = 1e-6
     with pytest.raises(ThinSupportError, match="carries|are worth"):
-        evaluate(Logged(logged.agent, logged.reward, rare, features=logged.features), target, min_effective=0)
-    empty = Logged(logged.agent[:0], logged.reward[:0], logged.propensities[:0], features=logged.features[:0])
+        evaluate(LogSample(logged.agent, logged.reward, rare, features=logged.features), target, min_effective=0)
+    empty = LogSample(logged.agent[:0], logged.reward[:0], logged.propensities[:0], features=logged.features[:0])
     assert support(empty, target[:0]).effective_n == 0.0
     with pytest.raises(InvalidInputError):
         evaluate(logged, target, confidence=1.0)

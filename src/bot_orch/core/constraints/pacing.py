@@ -24,7 +24,7 @@ from bot_orch.core.constraints.curve import GRID, Multiplier, Step
 from bot_orch.core.constraints.limits import Budget, Capacity, Constraint, Deadline, Quality
 from bot_orch.core.constraints.quality import Frugality, QualityPlan
 from bot_orch.core.constraints.times import Lates
-from bot_orch.core.pipeline import Drawn, chosen
+from bot_orch.core.pipeline import Draw, chosen
 from bot_orch.numerics.choice import argmax_ties, mixed_draw
 from bot_orch.policies.base import Choice, Policy, Situation
 
@@ -361,7 +361,7 @@ def paced(
     plan: PacingPlan,
     u: npt.ArrayLike,
     price: Floats | None = None,
-) -> tuple[Drawn, Floats | None]:
+) -> tuple[Draw, Floats | None]:
     """Like :func:`bot_orch.core.pipeline.decide`, with the plan's guard and floor; propensities are exact.
 
     The second value is the reward that a dollar more would earn, under a constraint of quality.
@@ -380,7 +380,7 @@ def paced(
     if isinstance(floor, np.ndarray):
         p = (1.0 - np.add.reduce(floor, axis=-1, keepdims=True)) * p + floor
     p, agent = mixed_draw(p, u)
-    return Drawn(agent, p, choice, situation), per_usd
+    return Draw(agent, p, choice, situation), per_usd
 
 
 def _multiplier(constraint: Constraint) -> Multiplier:

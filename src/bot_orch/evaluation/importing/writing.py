@@ -30,7 +30,7 @@ from bot_orch.log.events import (
 from bot_orch.log.log import Log, Row
 from bot_orch.types import COLUMNS, Outcome, Task
 
-__all__ = ["SOURCES", "Imported", "import_log"]
+__all__ = ["SOURCES", "ImportSummary", "import_log"]
 
 _Read = Callable[[Path, ImportOptions, Reader], Iterator[Foreign]]
 _READERS: dict[str, _Read] = {
@@ -46,7 +46,7 @@ _MOST_AGENTS, _MOST_FEATURES = 200, 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportSummary:
     """What was imported: how many decisions, of which agents, how many of them with a reward and a propensity."""
 
     decisions: int
@@ -57,7 +57,7 @@ class Imported:
     ignored: tuple[str, ...] = ()
 
 
-def import_log(path: Path, source: str, log: Log, *, options: ImportOptions | None = None) -> Imported:
+def import_log(path: Path, source: str, log: Log, *, options: ImportOptions | None = None) -> ImportSummary:
     """Read a file of another router (or our own events) and append it to an empty log.
 
     Parameters
@@ -87,17 +87,17 @@ def import_log(path: Path, source: str, log: Log, *, options: ImportOptions | No
         agents = _agents(path.name, decisions, given)
         rows, known = _rows(decisions, agents, given)
         rewarded = sum(each.reward is not None for each in decisions)
-        found = Imported(len(decisions), agents, rewarded, propensities=known, ignored=tuple(reader.ignored))
+        found = ImportSummary(len(decisions), agents, rewarded, propensities=known, ignored=tuple(reader.ignored))
     log.append(rows)
     log.commit()
     return found
 
 
-def _own(made: list[DecisionMade], rows: list[Row]) -> Imported:
+def _own(made: list[DecisionMade], rows: list[Row]) -> ImportSummary:
     rewarded = {row.ref for row in rows if isinstance(event := row.event(), FeedbackGiven) and event.reward is not None}
     known = sum(bool(np.isfinite(event.column("propensity")).all()) for event in made)
     agents = made[-1].agents if made else ()
-    return Imported(len(made), agents, len(rewarded & {event.id for event in made}), propensities=known)
+    return ImportSummary(len(made), agents, len(rewarded & {event.id for event in made}), propensities=known)
 
 
 def _in_order(decisions: Iterable[Foreign]) -> list[Foreign]:

@@ -15,7 +15,7 @@ from bot_orch.core import pipeline
 from bot_orch.core.alignment import Alignment, Reference
 from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.constraints import Budget, Constraint
-from bot_orch.core.engine import Engine, Learned, Observation, Prepared
+from bot_orch.core.engine import Details, Engine, Observation, Proposal
 from bot_orch.core.reward import read_rows
 from bot_orch.core.settings import Lambda, Settings
 from bot_orch.core.text import TextFeatures
@@ -123,7 +123,7 @@ class PolicyPlayer(Player):
         self._names = tuple(map(str, range(setup.agents)))
         self._cost, self._waiting, self._rows = np.zeros(shape), np.zeros(shape), np.arange(setup.seeds)
         self._price = None if setup.price is None else np.array(setup.price)
-        self._made: dict[int, Prepared] = {}
+        self._made: dict[int, Proposal] = {}
 
     def choose(self, before: RoundContext, u: Floats) -> Pick:
         """``Engine.prepare``, then ``Engine.commit``."""
@@ -156,7 +156,7 @@ class PolicyPlayer(Player):
         outcomes = after.outcomes()
         reward = read_rows(self.engine.settings.reward, self.parts["reward"], drawn.agent, outcomes=outcomes)
         reward = self.engine.completion.take_rows(self.parts["completion"], drawn.agent, outcomes, reward=reward)
-        learned = Learned(_shown(self.engine.alignment, after, outcomes), after.cost_usd, truth=after.truth)
+        learned = Details(_shown(self.engine.alignment, after, outcomes), after.cost_usd, truth=after.truth)
         if self.engine.accounts:
             completed = np.array([outcome.event for outcome in outcomes])
             learned = replace(

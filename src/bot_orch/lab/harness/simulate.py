@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats, Ints
 from bot_orch.core import pipeline
 from bot_orch.core.alignment import GivenDistances
-from bot_orch.core.engine import Engine, Learned, Observation
+from bot_orch.core.engine import Details, Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.lab.environments.stream import AlignmentSource, GivenAlignment, NoAlignment, Stream
 from bot_orch.policies.base import Policy
@@ -94,15 +94,15 @@ def simulate(
         observed = Observation(t + 1, nothing, context, distance=distance, claims=claims, free=True)
         if feedback == "printed":  # learn every reward of this round before the choice
             first = engine.prepare(parts, observed, np.zeros(stream.seeds)).drawn
-            engine.learn(parts, (), pipeline.full_feedback(first, rewards), learned=Learned())
+            engine.learn(parts, (), pipeline.full_feedback(first, rewards), learned=Details())
         drawn = engine.prepare(parts, observed, uniform(keys, t)).drawn
         agents[t] = drawn.agent
         if kept is not None:
             kept[t] = drawn.propensities
         if feedback == "bandit":
             earned = rewards.ravel().take(first_entries + drawn.agent)
-            engine.learn(parts, (), pipeline.bandit_feedback(drawn, earned), learned=Learned())
+            engine.learn(parts, (), pipeline.bandit_feedback(drawn, earned), learned=Details())
             source.learn(t, drawn.agent, earned)
         elif feedback == "full":
-            engine.learn(parts, (), pipeline.full_feedback(drawn, rewards), learned=Learned())
+            engine.learn(parts, (), pipeline.full_feedback(drawn, rewards), learned=Details())
     return Trace(agents, kept)
