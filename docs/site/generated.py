@@ -9,6 +9,7 @@ import re
 from bot_orch.agents import MEANING
 from bot_orch.agents.rejections import CODES
 from bot_orch.cli.main import build_parser
+from bot_orch.lab.arena.conditions.catalog import CONDITIONS
 from bot_orch.lab.environments.synthetic.settings import declared
 from bot_orch.service.api.routes import API_ROUTES
 from bot_orch.service.operations.catalogue import CATALOGUE
@@ -74,6 +75,12 @@ def parameters() -> str:
     return "\n".join([*head, *rows])
 
 
+def conditions() -> str:
+    """Render the conditions under which the arena replays."""
+    rows = [f"| `{condition.name}` | {condition.about} |" for condition in CONDITIONS.values()]
+    return "\n".join(["| condition | what happens |", "| --- | --- |", *rows])
+
+
 def shown(value: object) -> str:
     """Format a parameter: numbers in short, laws and tuples as they are."""
     return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "/")
@@ -81,6 +88,7 @@ def shown(value: object) -> str:
 
 PARTS = {
     "commands": commands,
+    "conditions": conditions,
     "endings": endings,
     "metrics": metrics,
     "parameters": parameters,
