@@ -97,7 +97,7 @@ def connections(bench: Bench, folder: Path, idle: int, slow: int, seconds: float
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     idle, slow = min(idle, hard - 2000), min(slow, hard // 4)
-    limits = f"connections: {idle + slow + 1000}, idle_s: 600, head_timeout_s: 600, body_timeout_s: 600"
+    limits = f"connections: {idle + slow + 1000}, idle_s: 600, client_timeout_s: 600"
     with serving(folder, limits) as (url, pid):
         before, after, answered = asyncio.run(_hold(url, pid, idle, slow, seconds))
     print(f"{idle} idle and {slow} slow connections: {before / 1024:.0f} MB, after {seconds:g} s {after / 1024:.0f} MB")

@@ -1,4 +1,4 @@
-"""What comes before a body is bounded, whoever sends it: 431 or 414 early, and no memory for the rest."""
+"""What comes before a body is bounded, whoever sends it: 431 early, and no memory for the rest."""
 
 import contextlib
 import http.client
@@ -83,16 +83,14 @@ def test_floods_of_headers_are_cut_off(service, talk, kind):
         sent = flood(talk, *FLOODS[kind])
         said = heard(talk)
     assert sent < 32 * MEGABYTE, "it was taken"
-    assert said[:12] in (
-        b"HTTP/1.1 431",
-        b"HTTP/1.1 400" if kind in ("one endless name", "folded") else b"HTTP/1.1 431",
-    )
+    assert said[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 400")  # what the parser takes for malformed is refused as such
+    assert said[:12] == b"HTTP/1.1 431" or kind in ("one endless name", "folded")
     assert service.get("/health/live").status == 200
 
 
 def test_an_endless_path_is_cut_off(talk):
     sent = flood(talk, b"GET /", b"x" * 65536)
-    assert heard(talk).startswith(b"HTTP/1.1 414") and sent < 32 * MEGABYTE
+    assert heard(talk).startswith(b"HTTP/1.1 431") and sent < 32 * MEGABYTE
 
 
 def test_an_endless_trailer_is_cut_off(talk):
@@ -107,7 +105,7 @@ def test_the_answer_names_the_limit_and_has_the_usual_shape(service, talk):
     head, _, body = heard(talk).partition(b"\r\n\r\n")
     assert b"connection: close" in head and head.startswith(b"HTTP/1.1 431")
     error = json.loads(body)["error"]
-    assert error["code"] == "headers_too_large" and "32768 bytes" in error["message"]
+    assert error["code"] == "head_too_large" and "32768 bytes" in error["message"]
 
 
 @pytest.mark.parametrize(
@@ -115,10 +113,10 @@ def test_the_answer_names_the_limit_and_has_the_usual_shape(service, talk):
     [
         (LINE + b"x: y\r\n" * 99, 200),
         (LINE + b"x: y\r\n" * 100, 431),
-        (LINE + b"x: " + b"y" * (32_768 - 17 - 5) + b"\r\n", 200),
-        (LINE + b"x: " + b"y" * (32_768 - 17 - 4) + b"\r\n", 431),
-        (LINE.replace(b"/live", b"/live?" + b"x" * (8192 - 13)), 200),
-        (LINE.replace(b"/live", b"/live?" + b"x" * (8192 - 12)), 414),
+        (LINE + b"x: " + b"y" * (32_768 - 17 - 12 - 5) + b"\r\n", 200),
+        (LINE + b"x: " + b"y" * (32_768 - 17 - 12 - 4) + b"\r\n", 431),
+        (LINE.replace(b"/live", b"/live?" + b"x" * (32_768 - 17 - 12)), 200),
+        (LINE.replace(b"/live", b"/live?" + b"x" * (32_768 - 17 - 11)), 431),
     ],
 )
 @pytest.mark.parametrize("pieces", [1, 7])
@@ -156,11 +154,10 @@ def test_pipelined_requests_are_answered_in_order(talk):
     assert read(talk, 60) == [200, 200, 404] * 20
 
 
-def test_a_bad_request_behind_good_ones_does_not_spoil_their_answers(talk):
+def test_a_head_too_large_behind_good_requests_does_not_spoil_their_answers(talk):
     post = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
     talk.sendall(post + post + LINE + b"x: y\r\n" * 200 + b"\r\n")
-    said = heard(talk)
-    assert said.count(b"HTTP/1.1 200") == 2 and said.count(b"HTTP/1.1 ") == 2
+    assert read(talk, 3) == [200, 200, 431]
 
 
 def test_small_chunks_with_their_framing_are_not_headers(talk):
@@ -171,7 +168,6 @@ def test_small_chunks_with_their_framing_are_not_headers(talk):
 
 
 def test_limits_can_be_set(start):
-    service = start(BASE + "limits: {{headers: 10, head_bytes: 2048, url_bytes: 512}}\n")
-    for headers, path, status in (({f"x-{n}": "y" for n in range(20)}, "/", 431), ({"x": "y" * 3000}, "/", 431)):
-        assert service.get(path, headers=headers).status == status
-    assert service.get("/" + "x" * 600).status == 414 and service.get("/health/live").status == 200
+    service = start(BASE + "limits: {{head_bytes: 2048}}\n")
+    assert service.get("/", headers={"x": "y" * 3000}).status == service.get("/" + "x" * 2048).status == 431
+    assert service.get("/health/live").status == 200

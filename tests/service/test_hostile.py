@@ -70,7 +70,7 @@ def test_large_chunked_bodies_are_cut_off(service):
 
 
 def test_slow_bodies_time_out(start):
-    service = start(BASE + "limits: {{body_timeout_s: 0.2}}\n")
+    service = start(BASE + "limits: {{client_timeout_s: 0.2}}\n")
     with socket.create_connection(("127.0.0.1", service.port), PATIENCE_S) as s:
         s.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
         assert s.recv(100).startswith(b"HTTP/1.1 408")

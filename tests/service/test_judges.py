@@ -147,9 +147,9 @@ def test_the_rate_is_drawn_from_a_stream_of_its_own(start):
     assert {event.rate for each in wanted for event in reports(service, each)} == {0.5}
 
 
-def test_a_full_queue_drops_and_counts(start):
-    more = "limits: {judgements: 1}"
-    service = start(configured(python("waits", "slow", timeout_s=30), more=more))
+def test_a_full_queue_drops_and_counts(start, monkeypatch):
+    monkeypatch.setattr("bot_orch.service.judging.judge_runner._MOST", 1)
+    service = start(configured(python("waits", "slow", timeout_s=30)))
     fixtures.gate.clear()
     chat(service, "short")
     until(lambda: service.runtime.background and any("judge 1" in name for name in service.runtime.background))

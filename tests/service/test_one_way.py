@@ -55,7 +55,7 @@ def test_large_bodies(service, path):
 
 @pytest.mark.parametrize("path", [API, PAGE])
 def test_slow_bodies(start, path):
-    service = start(BASE + "limits: {{body_timeout_s: 0.1}}\n")
+    service = start(BASE + "limits: {{client_timeout_s: 0.1}}\n")
     head, body = said(service, post(path, 10, b"{"))
     assert head.startswith(b"http/1.1 408") and b"connection: close" in head and b"did not arrive in time" in body
     looks_right(path, head, body)

@@ -59,7 +59,7 @@ def test_every_setting_is_listed_with_its_default():
         ("router: {policy: bot, settings: {eta: x}}", "eta: is of type str; pass a number or a schedule"),
         ("router: {alignment: {geometry: {name: labels, label: 3}}}", "geometry.label: is not a setting of labels"),
         ("database: mysql://host/name", "config.database: has the scheme 'mysql'"),
-        ("limits: {open_tasks: 0}", "config.limits.open_tasks: is 0; set a finite number, 1 or more"),
+        ("limits: {connections: 0}", "config.limits.connections: is 0; set a finite number, from 1 to 1e+06"),
     ],
 )
 def test_mistakes_are_found_before_anything_starts(setting, message):

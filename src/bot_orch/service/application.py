@@ -116,7 +116,7 @@ def make_app(
 
     limits = runtime.config.limits
     gate = Gate(runtime.config.tokens, environment, limits, tenants=runtime.config.tenants)
-    site = Site(runtime, gate, BodyRoom(limits.bodies_bytes))
+    site = Site(runtime, gate, BodyRoom(limits))
     app = asgi_app(_routes(site), lifespan, runtime)
     doors = _Routers(app, site, cluster)
     doors.open()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
-import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from bot_orch.service.runtime import Runtime
 
 __all__ = ["make_server", "one_reason", "serve"]
 
+_NEVER_S = 86_400
 _WAIT_S = 5.0  # for a router that starts or moves
 _AFTER_GRACE_S, _LONGEST_WAIT_S = 2.0, 30.0  # for the next owner, if the last one used its whole grace
 _log = logging.getLogger("bot_orch.service")
@@ -49,8 +49,10 @@ def make_server(
     """
     try:
         import uvicorn
+        from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
         from bot_orch.service.process import ServiceProcess
+        from bot_orch.service.web.connections import Connections
     except ImportError as error:
         raise MissingExtraError("the service", "service") from error
     check_exposed(config)
@@ -67,9 +69,9 @@ def make_server(
         proxy_headers=False,  # nothing depends on the client's address
         date_header=False,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
-        http=_protocol(config),
+        http=Connections(config.limits, AutoHTTPProtocol),  # type: ignore[arg-type]  # called like a class
         ws="none",  # no route takes a WebSocket, and its protocol has none of these limits
-        timeout_keep_alive=math.ceil(config.limits.idle_s),
+        timeout_keep_alive=_NEVER_S,  # connections know their time themselves
         h11_max_incomplete_event_size=config.limits.head_bytes,
     )
     server = ServiceProcess(settings, runtime, worker, cluster=cluster)
@@ -88,15 +90,6 @@ def _make_runtimes(config: Config, worker: Worker | None, **options: Any) -> tup
         return make_runtimes(config, **options), None
     runtime = make_runtimes(config, here=[*config.split()] if worker.owns else (), **options)
     return runtime, WorkerCluster(worker, Forwarder(Directory(worker.number), wait_s=_WAIT_S))
-
-
-def _protocol(config: Config) -> Any:
-    """The fastest installed HTTP protocol of uvicorn with limits on headers."""
-    if importlib.util.find_spec("httptools") is None:
-        return "h11"
-    from bot_orch.service.web.protocol import limited
-
-    return limited(config.limits)
 
 
 def serve(

@@ -16,8 +16,8 @@ from bot_orch.log.log import Row
 from bot_orch.log.stores.sqlite import log as sqlite
 from bot_orch.log.stores.sqlite.lock import _lock_beside
 from bot_orch.log.stores.sqlite.log import SqliteLog
-from bot_orch.service import server
 from bot_orch.service.config import parse_config
+from bot_orch.service.web.connections import Connection
 
 TESTS = Path(__file__).parents[2]
 
@@ -80,7 +80,7 @@ def test_without_limits_a_flood_of_headers_takes_memory(tmp_path, monkeypatch):
     import socket
 
     suite = checks()
-    monkeypatch.setattr(server, "_protocol", lambda config, **_: "httptools")
+    monkeypatch.setattr(Connection, "_is_too_much", lambda _: False)
     running = Running(parse_config(BASE.format(database=tmp_path / "x", port=0)))
     try:
         with (

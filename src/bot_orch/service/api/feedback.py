@@ -25,6 +25,7 @@ from bot_orch.types import check_reason
 
 __all__ = ["create", "learn"]
 
+_EARLY = 10_000  # reports of one tenant that wait for their decision
 _MOST_CREDITED = 1000
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -97,7 +98,7 @@ async def learn(request: Request, body: OutcomeReport) -> tuple[FeedbackView, Gr
     A report without an id is identified by its content: the same content again counts once, another is a revision.
     """
     runtime = request.runtime
-    check_measure(body.output, "output", runtime.config.limits.points)
+    check_measure(body.output, "output")
     digest = digest_of(_encoder.encode(body))
     known_as = body.id or feedback_id(ReportSource.CONTENT, digest.hex())
     key = None if body.id is None else f"{KeySpace.FEEDBACK.of(request.caller.tenant)}:{body.id}"
@@ -222,7 +223,7 @@ def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: 
             "version 7 in lower case, which the decision is then asked for with"
         )
         raise Problem(404, "unknown_decision", message, param="decision_id")
-    if count_of(tenant, runtime.ledger.early) >= runtime.config.limits.early_feedback:
+    if count_of(tenant, runtime.ledger.early) >= _EARLY:
         raise Problem(
             429,
             "too_much_early",

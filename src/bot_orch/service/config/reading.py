@@ -112,7 +112,7 @@ def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     """The settings of a mapping, as far as their types can be checked."""
     _refuse_turns(document)
     check_keys(document, Config, "config")
-    document = _with_default(_with_both(document))
+    document = _with_default(document)
     found = expanded(document, "config", environment)
     try:
         config = msgspec.convert(found, Config)
@@ -130,14 +130,6 @@ def _refuse_turns(document: dict[str, Any]) -> None:
     if isinstance(cluster, dict) and "serve" in cluster:
         problem = "is no longer a setting: on PostgreSQL every router has one owner at a time"
         raise InvalidInputError("config.cluster.serve", problem, "remove it; see docs/how-to/postgresql.md")
-
-
-def _with_both(document: dict[str, Any]) -> dict[str, Any]:
-    """A file that sets ``body_bytes`` alone means all bodies, as it did before there were two limits."""
-    limits = document.get("limits")
-    if not isinstance(limits, dict) or "body_bytes" not in limits or "record_bytes" in limits:
-        return document
-    return {**document, "limits": {**limits, "record_bytes": limits["body_bytes"]}}
 
 
 def _with_daily_budget(config: Config) -> Config:

@@ -276,23 +276,11 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
     """Limits on requests and connections, and on what the service keeps in memory."""
 
     head_bytes: int = 32_768
-    headers: int = 100
-    url_bytes: int = 8_192
-    head_timeout_s: float = 10.0
+    client_timeout_s: float = 15.0
     idle_s: float = 30.0
-    write_timeout_s: float = 30.0
     connections: int = 10_000
     failed_logins: int = 20
     body_bytes: int = 20_000_000
-    record_bytes: int = 1_000_000
-    bodies_bytes: int = 400_000_000
-    body_timeout_s: float = 10.0
-    values: int = 50_000
-    points: int = 1_000
-    depth: int = 32
-    early_feedback: int = 10_000
-    judgements: int = 1_000
-    open_tasks: int = 10_000
     snapshot_every: int = 20_000
     grace_s: float = 60.0
 

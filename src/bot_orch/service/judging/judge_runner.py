@@ -32,6 +32,7 @@ __all__ = ["JudgeRunner", "open_bench"]
 
 _log = logging.getLogger("bot_orch.judges")
 _LONGEST_NAP_S = 1.0
+_MOST = 1_000  # answers that wait
 _SHADOW = "shadow"  # what a decision of routing.shadow says of itself
 
 
@@ -63,7 +64,7 @@ def open_bench(runtime: Runtime) -> JudgeRunner:
 
 
 class JudgeRunner:
-    """Judges answers in background tasks, ``limits.judgements`` at once; what waits at a stop is not judged.
+    """Judges answers in background tasks, 1000 at once; what waits at a stop is not judged.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class JudgeRunner:
         auditor = self._auditor(decision)
         if not seats and auditor is None and not self._by_people(decision):
             return
-        if self._open >= runtime.config.limits.judgements:
+        if self._open >= _MOST:
             for seat in seats:
                 self._count(seat, "dropped")
             return

@@ -44,7 +44,7 @@ def decide(
     those of an idempotent request; ``task_ref`` is the task of a whole round, ``round_id`` the round's first decision.
     """
     writer = runtime.writer
-    check_measures(record, runtime.config.limits.points)
+    check_measures(record)
     if record.reference is None and runtime.reference is not None:
         record = msgspec.structs.replace(record, reference=runtime.reference)
     width = runtime.ledger.router.n_features

@@ -9,13 +9,14 @@ from bot_orch.service.problems import Problem
 
 __all__ = ["check_measure", "check_measures"]
 
+_POINTS = 1_000  # time for distances grows faster than the size
 _LABELS = 400  # the first measure with so many labels takes a tenth of a second, with 1000 two seconds
 
 
-def check_measure(document: Any, where: str, most: int) -> None:
-    """Refuse a measure with a list of more than ``most`` entries, or 400 labels, before anything is computed."""
-    if isinstance(document, dict) and document.get("kind") == "labels":
-        most = min(most, _LABELS)
+def check_measure(document: Any, where: str) -> None:
+    """Refuse a measure with a list of more than 1000 entries, or 400 labels, before anything is computed."""
+    labels = isinstance(document, dict) and document.get("kind") == "labels"
+    most = _LABELS if labels else _POINTS
     todo = [document]
     while todo:
         value = todo.pop()
@@ -28,9 +29,9 @@ def check_measure(document: Any, where: str, most: int) -> None:
             todo += [each for each in value if isinstance(each, dict | list | tuple)]
 
 
-def check_measures(record: TaskRecord, most: int) -> None:
+def check_measures(record: TaskRecord) -> None:
     """Refuse a task whose reference or profiles are too large."""
     if record.reference is not None:
-        check_measure(record.reference, "task.reference", most)
+        check_measure(record.reference, "task.reference")
     for name, profile in (record.profiles or {}).items():
-        check_measure(profile, f"task.profiles.{name}", most)
+        check_measure(profile, f"task.profiles.{name}")

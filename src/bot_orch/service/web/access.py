@@ -9,10 +9,8 @@ from typing import Any
 from bot_orch.service.cluster.forwarding import PASSED
 from bot_orch.service.operations.access import AccessLog
 
-__all__ = ["ARRIVED", "CALLER", "REQUEST", "logged"]
+__all__ = ["CALLER", "REQUEST", "logged"]
 
-ARRIVED = "bot_orch.arrived"
-"""Key of an ASGI scope: when the last bytes of a request were read, by ``time.perf_counter``."""
 CALLER, REQUEST = "bot_orch.caller", "bot_orch.request"
 """Keys of an ASGI scope: the name of the caller's token, and the request, once they are known."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -23,8 +23,10 @@ from bot_orch.service.cluster.forwarding import PASSED, WHOLE_PATH
 from bot_orch.service.problems import Problem, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST, logged
+from bot_orch.service.web.connections import connection_of
 from bot_orch.service.web.endpoint import Endpoint
 from bot_orch.service.web.router_selection import ROUTER_PATH
+from bot_orch.service.web.sending import MoreHeaders, send_reply
 
 __all__ = ["Lifespan", "asgi_app", "mount_router", "mount_routers", "served"]
 
@@ -39,6 +41,19 @@ class _App(Starlette):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one ASGI connection."""
+        connection = connection_of(scope)
+        if connection is None or scope["type"] != "http":
+            await self._log(scope, receive, send)
+            return
+        try:
+            connection.request_began(scope)
+            await self._log(scope, partial(connection.receive, receive), send)
+        except Problem as problem:  # with its head
+            await send_reply(problem_reply(problem), MoreHeaders([], {}), send)
+        finally:
+            connection.answer_complete()
+
+    async def _log(self, scope: Any, receive: Any, send: Any) -> None:
         access = None if self.runtime is None else self.runtime.access
         if access is not None and scope["type"] == "http":
             await logged(access, self._serve, scope, receive=receive, send=send)

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from bot_orch.log.ids import inside, outside
 from bot_orch.service.cluster.forwarding import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
 from bot_orch.service.config import LimitsConfig
@@ -21,10 +23,10 @@ from bot_orch.service.operations.tracing import CURRENT, RoundTrace
 from bot_orch.service.operations.usage import LimitKey
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
-from bot_orch.service.web.access import ARRIVED, CALLER, REQUEST
+from bot_orch.service.web.access import CALLER, REQUEST
 from bot_orch.service.web.auth import Caller, Gate, Visit, single
-from bot_orch.service.web.limits import BodyRoom, ClientGoneError, check_length, read_body
-from bot_orch.service.web.parsing import JsonBody
+from bot_orch.service.web.connections import connection_of
+from bot_orch.service.web.limits import RECORD_BYTES, BodyRoom, ClientGoneError, check_length, check_values, read_body
 from bot_orch.service.web.queries import read_query
 from bot_orch.service.web.router_selection import ROUTER_PATH, of_caller, of_request, under
 from bot_orch.service.web.sending import MoreHeaders, Pairs, StreamedReply, disconnected, send_reply, send_stream
@@ -42,7 +44,7 @@ class Site:
 
     runtime: Runtime
     gate: Gate
-    room: BodyRoom = field(default_factory=lambda: BodyRoom(LimitsConfig().bodies_bytes))
+    room: BodyRoom = field(default_factory=lambda: BodyRoom(LimitsConfig()))
     _: KW_ONLY
     prefix: str = ""
 
@@ -104,7 +106,7 @@ class Face(Protocol):
         """Whether requests of this method have a body."""
         ...
 
-    async def decode(self, raw: bytes | bytearray, limits: LimitsConfig) -> Any:
+    def decode(self, raw: bytes | bytearray) -> Any:
         """The body as the handler takes it."""
         ...
 
@@ -133,15 +135,18 @@ class JsonFace:
     people = False
 
     def __init__(self, body: Any = None) -> None:
-        self._decoder = None if body is None else JsonBody(body)
+        self._decoder = None if body is None else msgspec.json.Decoder(body)
 
     def takes_body(self, method: str) -> bool:
         """See :class:`Face`."""
         return self._decoder is not None
 
-    async def decode(self, raw: bytes | bytearray, limits: LimitsConfig) -> Any:
+    def decode(self, raw: bytes | bytearray) -> Any:
         """See :class:`Face`."""
-        return None if self._decoder is None else await self._decoder.decode(raw, limits)
+        if self._decoder is None:
+            return None
+        check_values(raw)
+        return self._decoder.decode(raw)
 
     def query(self, written: bytes) -> Mapping[str, str]:
         """See :class:`Face`."""
@@ -176,7 +181,7 @@ class Endpoint:
     watch
         Whether to cancel the handler when the caller disconnects.
     large
-        Whether bodies may have ``limits.body_bytes``, not only ``limits.record_bytes``.
+        Whether bodies may have ``limits.body_bytes``, not only a megabyte.
     tenants
         Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
     everywhere
@@ -207,7 +212,6 @@ class Endpoint:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
         started = time.perf_counter()
-        scope.setdefault(ARRIVED, started)
         request: Request | None = None
         trace = self._trace(scope) if self._runtime.traces is not None else None
         status, size, passed = 499, [0], False
@@ -270,7 +274,7 @@ class Endpoint:
         if runtime.peers and self._scope is not None:
             runtime = of_caller(runtime, prefix, caller, people=method if face.people else "", path=scope["path"])
         limits = self._runtime.config.limits
-        most = limits.body_bytes if self._large else limits.record_bytes
+        most = limits.body_bytes if self._large else min(limits.body_bytes, RECORD_BYTES)
         if runtime.away and not self._local:
             check_length(headers, most)  # an owner that refuses it might hang up before it has all of it
             named = prefix or caller.router is not None or face.people
@@ -285,7 +289,7 @@ class Endpoint:
         if face.takes_body(method):
             raw = await read_body(headers, exchange.receive, limits, most=most, room=self._room)
             size[0], exchange.raw = len(raw), raw
-            body = await face.decode(raw, limits)
+            body = face.decode(raw)
         query, params = face.query(scope.get("query_string", b"")), scope.get("path_params", {})
         if runtime.peers and not face.people and not self._local:
             here = {each for each, peer in runtime.peers.items() if not peer.away and peer.loaded}
@@ -314,7 +318,7 @@ class Endpoint:
             query=query,
             prefix=self._prefix,
             headers_out=allowed,
-            started=scope[ARRIVED],
+            started=connection.arrived if (connection := connection_of(scope)) else time.perf_counter(),
         )
 
     def _passed_on(self, name: str) -> Runtime:

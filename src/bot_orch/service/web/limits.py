@@ -9,9 +9,14 @@ from typing import Any
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem
 
-__all__ = ["BodyRoom", "ClientGoneError", "check_length", "read_body"]
+__all__ = ["RECORD_BYTES", "BodyRoom", "ClientGoneError", "check_length", "check_values", "read_body"]
 
 Receive = Callable[[], Awaitable[Any]]
+RECORD_BYTES = 1_000_000
+"""Of a body that holds no images."""
+_LONGEST_BODIES = 20
+_SMALL = 65_536
+_VALUES, _BYTES_PER_VALUE = 200_000, 20  # texts have brackets and commas too
 _SLOWEST = 100_000  # bytes per second that prolong the time to arrive
 
 
@@ -24,17 +29,17 @@ class BodyRoom:
 
     Parameters
     ----------
-    most
-        Bytes.
+    limits
+        Twenty bodies of the longest kind fit in.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self.used = most, 0
+    def __init__(self, limits: LimitsConfig) -> None:
+        self._most, self.used = _LONGEST_BODIES * limits.body_bytes, 0
 
     def take(self, size: int) -> None:
         """Take room for more bytes; refuses (503) if there is none."""
         if self.used + size > self._most:
-            message = "the service holds too many large bodies at the moment; try again, or raise limits.bodies_bytes"
+            message = "the service holds too many large bodies at the moment; try again"
             raise Problem(503, "busy", message, headers={"connection": "close"})
         self.used += size
 
@@ -50,6 +55,12 @@ def check_length(headers: Mapping[bytes, bytes], most: int) -> None:
         raise _too_large(most)
 
 
+def check_values(raw: bytes | bytearray) -> None:
+    """Refuse a large body of so many values that they would fill the memory: an empty list takes 60 bytes."""
+    if len(raw) > _SMALL and sum(map(raw.count, (b",", b"[", b"{"))) > _VALUES + len(raw) // _BYTES_PER_VALUE:
+        raise Problem(413, "too_many_values", "the body holds too many values; send fewer")
+
+
 async def read_body(
     headers: Mapping[bytes, bytes], receive: Receive, limits: LimitsConfig, *, most: int, room: BodyRoom
 ) -> bytes | bytearray:
@@ -60,7 +71,7 @@ async def read_body(
     check_length(headers, most)
     taken = 0
     try:
-        async with asyncio.timeout(limits.body_timeout_s) as waiting:
+        async with asyncio.timeout(limits.client_timeout_s) as waiting:
             begun = asyncio.get_running_loop().time()
             message = await receive()
             body: bytes | bytearray = _part(message)
@@ -73,12 +84,12 @@ async def read_body(
                 taken = len(body)
                 if not message.get("more_body"):
                     return body
-                waiting.reschedule(begun + limits.body_timeout_s + taken / _SLOWEST)
+                waiting.reschedule(begun + limits.client_timeout_s + taken / _SLOWEST)
                 message = await receive()
                 body += _part(message)
     except TimeoutError:
         room.give_back(taken)
-        said = "the body did not arrive in time; send it faster, or raise limits.body_timeout_s"
+        said = "the body did not arrive in time; send it faster, or raise limits.client_timeout_s"
         raise Problem(408, "slow_body", said, headers={"connection": "close"}) from None
     except BaseException:
         room.give_back(taken)
@@ -93,5 +104,5 @@ def _part(message: Mapping[str, Any]) -> bytes:
 
 
 def _too_large(most: int) -> Problem:
-    message = f"the body exceeds {most} bytes; send less, or raise the limit (limits.body_bytes, limits.record_bytes)"
+    message = f"the body exceeds {most} bytes; send less; limits.body_bytes is for chats"
     return Problem(413, "too_large", message, headers={"connection": "close"})

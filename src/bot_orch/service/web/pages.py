@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, quote
 
 from starlette.routing import BaseRoute, Route
 
-from bot_orch.service.config import LimitsConfig
 from bot_orch.service.problems import Problem, Reply
 from bot_orch.service.web.auth import TOKEN_COOKIE, Caller, Gate, Visit
 from bot_orch.service.web.endpoint import Endpoint, Handler, Request, Site
@@ -148,7 +147,7 @@ class HtmlFace:
         """See :class:`bot_orch.service.web.endpoint.Face`."""
         return method == "POST"
 
-    async def decode(self, raw: bytes | bytearray, limits: LimitsConfig) -> dict[str, str]:
+    def decode(self, raw: bytes | bytearray) -> dict[str, str]:
         """See :class:`bot_orch.service.web.endpoint.Face`."""
         return _fields(raw.decode("utf-8"))
 

@@ -33,7 +33,7 @@ class RouteSpec:
     query
         Names of parameters behind the path, for the OpenAPI document; all are optional.
     large
-        Whether bodies may hold images: ``limits.body_bytes`` counts, not ``limits.record_bytes``.
+        Whether bodies may hold images: ``limits.body_bytes`` counts, not a megabyte.
     face
         How errors look.
     tenants
