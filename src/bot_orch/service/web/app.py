@@ -75,7 +75,7 @@ class _App(Starlette):
             if name in self.doors:
                 inner = {**scope, "path": f"/{rest}", WHOLE_PATH: scope["path"]}
                 try:
-                    await self.doors[name](inner, receive, send)
+                    await self.doors[name].serve(inner, receive, send)
                 finally:
                     scope.update({key: inner[key] for key in (CALLER, REQUEST, PASSED) if key in inner})
                 return
