@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import threading
@@ -55,6 +56,16 @@ def cluster(machines):
     return machines.address
 
 
+@pytest.fixture(scope="module")
+def connected(machines):
+    """Its address, while this process stays connected: later runs use the worker processes of earlier ones."""
+    import ray
+
+    ray.init(address=machines.address, log_to_driver=False, logging_level=logging.ERROR)
+    yield machines.address
+    ray.shutdown()
+
+
 def test_units_run_on_every_node_each_once(cluster, tmp_path):
     import ray
 
@@ -75,17 +86,17 @@ def test_same_bytes_as_the_local_engine(cluster, tmp_path, capfd):
     assert capfd.readouterr().err == "", "Ray keeps quiet"
 
 
-def test_a_sweep_gives_the_same_bytes(cluster, tmp_path):
+def test_a_sweep_gives_the_same_bytes(connected, tmp_path):
     grid = {"policies": ["bot", "random"], "environments": ["bernoulli"], "lambda": [0, 1], "rounds": 50, "seeds": 6}
     (tmp_path / "grid.json").write_text(json.dumps({**grid, "seeds_per_unit": 2}))
     words = ["sweep", str(tmp_path / "grid.json"), "--quiet", "--jobs", "1"]
     assert main([*words, "--out", str(tmp_path / "local")]) == 0
-    assert main([*words, "--out", str(tmp_path / "ray"), "--engine", "ray", "--address", cluster]) == 0
+    assert main([*words, "--out", str(tmp_path / "ray"), "--engine", "ray", "--address", connected]) == 0
     for name in ("tables.csv", "summary.txt", "figures/sweep.png"):
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
 
 
-def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_path, monkeypatch):
+def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(connected, tmp_path, monkeypatch):
     notes = tmp_path / "notes"
     notes.mkdir()
     experiment = _experiment(monkeypatch, notes, count=12, sleep_s=0.05)
@@ -93,7 +104,7 @@ def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_pat
     killed = []
     killer = threading.Thread(daemon=True, target=_kill_first, args=(notes, killed))
     killer.start()
-    plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=cluster)
+    plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=connected)
     runner.reproduce(plan, lambda *_: None)
     killer.join()
     assert killed == ["4"]
@@ -104,7 +115,7 @@ def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(cluster, tmp_pat
     assert (tmp_path / "ray/tables.csv").read_bytes() == (tmp_path / "local/tables.csv").read_bytes()
 
 
-def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, tmp_path, monkeypatch):
+def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, connected, tmp_path, monkeypatch):
     """A whole node goes while units run on it: its raylet and its workers at once, without a word."""
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -115,7 +126,7 @@ def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, tmp_path, 
     struck = []
     striker = threading.Thread(daemon=True, target=_remove, args=(machines, lost, notes, struck))
     striker.start()
-    plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=machines.address)
+    plan = runner.Plan([experiment], tmp_path / "ray", Scale(), engine="ray", address=connected)
     runner.reproduce(plan, lambda *_: None)
     striker.join()
     assert len(struck) >= 1, "units were running there"
@@ -129,7 +140,7 @@ def test_a_lost_node_loses_nothing_and_counts_nothing_twice(machines, tmp_path, 
     assert (tmp_path / "ray/results.jsonl").stat().st_size == (tmp_path / "local/results.jsonl").stat().st_size
 
 
-def test_an_interrupted_run_goes_on_with_the_other_engine(cluster, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_with_the_other_engine(connected, tmp_path, monkeypatch):
     notes = tmp_path / "notes"
     notes.mkdir()
     experiment = _experiment(monkeypatch, notes, count=10, sleep_s=0.05)
@@ -138,7 +149,7 @@ def test_an_interrupted_run_goes_on_with_the_other_engine(cluster, tmp_path, mon
         if done == 4:
             raise KeyboardInterrupt
 
-    plan = runner.Plan([experiment], tmp_path / "out", Scale(), engine="ray", address=cluster)
+    plan = runner.Plan([experiment], tmp_path / "out", Scale(), engine="ray", address=connected)
     with pytest.raises(KeyboardInterrupt):
         runner.reproduce(plan, cut)
     kept = (tmp_path / "out/results.jsonl").read_text().splitlines()
@@ -151,17 +162,17 @@ def test_an_interrupted_run_goes_on_with_the_other_engine(cluster, tmp_path, mon
     assert (tmp_path / "out/tables.csv").read_bytes() == (tmp_path / "whole/tables.csv").read_bytes()
 
 
-def test_a_unit_that_kills_every_worker_is_named(cluster, monkeypatch):
+def test_a_unit_that_kills_every_worker_is_named(connected, monkeypatch):
     monkeypatch.setattr(engines_ray, "_RETRIES", 1)
     with pytest.raises(BotOrchError, match="0: its worker died 2 times"):
-        list(engines_ray.run_ray(jobs("deadly", 1), 1, cluster))
+        list(engines_ray.run_ray(jobs("deadly", 1), 1, connected))
 
 
-def test_errors_come_back_as_they_are(cluster):
+def test_errors_come_back_as_they_are(connected):
     with pytest.raises(BotOrchError, match="^value: is bad; pass another$"):
-        list(engines_ray.run_ray(jobs("refused", 1), 1, cluster))
+        list(engines_ray.run_ray(jobs("refused", 1), 1, connected))
     with pytest.raises(ZeroDivisionError, match="not ours"):
-        list(engines_ray.run_ray(jobs("broken", 1), 1, cluster))
+        list(engines_ray.run_ray(jobs("broken", 1), 1, connected))
 
 
 def _experiment(monkeypatch, notes, *, count, sleep_s):
@@ -209,7 +220,7 @@ def _remove(machines, node, notes, struck):
         time.sleep(0.02)
 
 
-def test_the_arena_gives_the_same_bytes(cluster, tmp_path):
+def test_the_arena_gives_the_same_bytes(connected, tmp_path):
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -217,5 +228,5 @@ def test_the_arena_gives_the_same_bytes(cluster, tmp_path):
     np.savez(tmp_path / "toy.npz", reward=rewards, features=rng.normal(size=(60, 2)))
     words = ["arena", str(tmp_path / "toy.npz"), "--policies", "ucb1", "linucb", "--seeds", "2", "--quiet"]
     assert main([*words, "--jobs", "1", "--out", str(tmp_path / "local")]) == 0
-    assert main([*words, "--engine", "ray", "--address", cluster, "--out", str(tmp_path / "ray")]) == 0
+    assert main([*words, "--engine", "ray", "--address", connected, "--out", str(tmp_path / "ray")]) == 0
     assert (tmp_path / "local/arena.csv").read_bytes() == (tmp_path / "ray/arena.csv").read_bytes()

@@ -84,24 +84,33 @@ def wheel(tmp_path_factory):
     return found
 
 
-def installed(tmp_path_factory, name, *what):
-    """The programs of a new environment with that, and nothing else; no versions are prescribed, as for a user."""
-    with made_once(tmp_path_factory, name) as (home, first):
-        if first:
-            venv.create(home, with_pip=True)
-            run(home / "bin" / "python", "-m", "pip", "install", "-q", *what, cwd=home)
-    return home / "bin"
+def install(home, *what):
+    """By the pip of this interpreter: the environment needs none of its own. No versions are prescribed."""
+    pip = (sys.executable, "-m", "pip", "--python", home / "bin" / "python")
+    run(*pip, "install", "-q", "--no-compile", *what, cwd=home)
 
 
 @pytest.fixture(scope="session")
 def bare(wheel, tmp_path_factory):
-    return installed(tmp_path_factory, "bare", wheel)
+    """The programs of a new environment with the wheel, and nothing else."""
+    with made_once(tmp_path_factory, "bare") as (home, first):
+        if first:
+            venv.create(home)
+            install(home, wheel)
+    return home / "bin"
 
 
 @pytest.fixture(scope="session")
-def service(wheel, tmp_path_factory):
-    """With the extra, and with OpenAI's client."""
-    return installed(tmp_path_factory, "service", f"{wheel}[service]", "openai")
+def service(wheel, bare, tmp_path_factory):
+    """With the extra and OpenAI's client; what the library depends on is that of the other environment."""
+    with made_once(tmp_path_factory, "service") as (home, first):
+        if first:
+            venv.create(home)
+            (packages,) = home.glob("lib/python*/site-packages")
+            (packages / "bare.pth").write_text(str(bare.parent / packages.relative_to(home)))
+            install(home, "--no-deps", "--ignore-installed", wheel)  # with its program
+            install(home, f"{wheel}[service]", "openai")
+    return home / "bin"
 
 
 @contextmanager
