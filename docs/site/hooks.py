@@ -33,6 +33,7 @@ LOADED = re.compile(
 STYLED = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""")
 ALWAYS = ("CHANGELOG.md", "CONTRIBUTING.md", "skill/SKILL.md")
 FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
+BOOST = {"adr": 0.2, "source": 0.2, "reference": 3.0}  # of search results, by folder
 MARKDOWN: dict[str, str] = {}  # name of a page -> its text, as the site offers it to programs
 
 
@@ -57,6 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Turn links that leave docs/ into links to the generated pages."""
     name = page.file.src_uri
+    page.meta["search"] = {"boost": BOOST.get(name.partition("/")[0], 1.0)}
     text = markdown if page.file.generated_by else filled(rewritten(markdown, DOCS / name, name))
     module = re.fullmatch(r"reference/python/(.*)\.md", name)
     MARKDOWN[name] = reference_text(module[1], public_names(module[1])) if module else text
