@@ -9,18 +9,19 @@ import socket
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
+sys.path.append(str(Path(__file__).parents[2] / "examples" / "scenarios"))
 
 from browser_running import ARGUMENTS, chromium_path, go
 from service_running import Running
 
-from bot_orch.service.demo.play import Play, phase_config, play_scenario
-from bot_orch.service.demo.scenario import find_scenario
+from bot_orch.service.config import parse_config
 
 OUT = Path(__file__).parents[2] / "docs" / "img"
 LEARN_S = float(os.environ.get("LEARN_S", "55"))
@@ -44,9 +45,11 @@ def main():
 def take_scenario(name):
     """Play it, then serve its log with the settings of its last phase: a slow machine changes nothing."""
     with TemporaryDirectory() as folder:
-        database = f"{folder}/demo.sqlite"
-        play_scenario(Play(name, SCENARIOS[name], 20.0, port=0, database=database), print)
-        running = Running(phase_config(find_scenario(name).phases[-1], database, 0))
+        player, scenario, file = import_module("play"), import_module(name).SCENARIO, Path(folder) / "bot-orch.yaml"
+        file.write_text(scenario.phases[0].document(file.parent))
+        with player.serving(file) as service:
+            player.play(scenario, service, rounds=SCENARIOS[name], rate=20.0)
+        running = Running(parse_config(scenario.phases[-1].document(file.parent)))
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
             page = browser.new_context(**DESK).new_page()

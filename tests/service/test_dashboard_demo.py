@@ -14,7 +14,7 @@ import pytest
 from service_running import PATIENCE_S, until
 
 from bot_orch.service.build import check
-from bot_orch.service.demo.run import Demo, _unless_stopped, demo_config
+from bot_orch.service.demo import Demo, _unless_stopped, demo_config
 
 PROGRAM = "import sys; from bot_orch.cli import main; sys.exit(main())"
 

@@ -1,25 +1,37 @@
-"""Scenarios of the demonstration: traffic moves, for the reason that is said."""
+"""Scenarios in examples/scenarios: traffic moves, for the reason that is said."""
 
+import subprocess
+import sys
+from contextlib import closing
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+from service_running import Running
 
-from bot_orch.errors import InvalidInputError
 from bot_orch.service.build import check
-from bot_orch.service.demo import play as playing
-from bot_orch.service.demo.play import Play, phase_config, play_scenario
-from bot_orch.service.demo.scenario import find_scenario, scenario_names
+from bot_orch.service.config import load_config, parse_config
+
+FOLDER = Path(__file__).parents[2] / "examples" / "scenarios"
+sys.path.append(str(FOLDER))
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "play")
 
 
 @pytest.fixture
-def play():
+def play(tmp_path, capsys):
     """Plays a scenario as fast as it goes; what happened in each phase, and the last line."""
 
-    def run(name, rounds=None):
-        said = []
-        played = play_scenario(Play(name, rounds, 0.0, port=0), said.append)
-        assert said[0].startswith("dashboard  http://127.0.0.1:") and said[-1].startswith(f"{name}: ")
-        return played, said[-1]
+    def run(name, rounds, scenario=None):
+        player, scenario, file = import_module("play"), scenario or import_module(name).SCENARIO, tmp_path / "c.yaml"
+        file.write_text(scenario.phases[0].document(tmp_path))
+        running = Running(load_config(file), read=lambda: load_config(file))
+        try:
+            with closing(player.Service(f"http://127.0.0.1:{running.port}", file)) as service:
+                played = player.play(scenario, service, rounds=rounds)
+        finally:
+            running.stop()
+        return played, capsys.readouterr().out.splitlines()[-1]
 
     return run
 
@@ -32,7 +44,7 @@ def test_traffic_follows_prices(play):
 
 
 def test_prompts_go_to_the_agent_that_is_good_at_them(play):
-    (phase,), line = play("text", 220)
+    (phase,), line = play("prompts", 220)
     assert phase.share("coder", "code", last=0.4) >= 0.8
     assert phase.share("poet", "poem", last=0.4) >= 0.8
     assert "because the prompt is context" in line
@@ -55,18 +67,12 @@ def test_a_limit_rations_the_expensive_agent(play):
     assert "because usd_per_task is limited" in line
 
 
-@pytest.mark.parametrize("name", scenario_names())
-def test_settings_of_every_scenario_are_valid(name):
-    scenario = find_scenario(name)
-    assert scenario.summary and scenario.prompt(0)[1]
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_of_every_scenario_are_valid(name, tmp_path):
+    scenario = import_module(name).SCENARIO
+    assert len(NAMES) == 6 and scenario.prompt(0)[1]
     for phase in scenario.phases:
-        check(phase_config(phase, ":memory:", 0))
-
-
-def test_an_unknown_scenario_is_refused():
-    assert {"budget", "outage", "prices", "text"} <= set(scenario_names())
-    with pytest.raises(InvalidInputError, match="choose from budget"):
-        find_scenario("weather")
+        check(parse_config(phase.document(tmp_path)))
 
 
 def test_a_good_canary_grows_and_a_bad_one_is_drained(play):
@@ -86,11 +92,15 @@ def test_audits_take_the_traffic_from_a_cheat_that_the_judge_prefers(play):
     assert "because audits of 5% of the answers show that the judge is biased for flatterer" in line
 
 
-def test_without_audits_the_cheat_keeps_the_traffic(play, monkeypatch):
+def test_without_audits_the_cheat_keeps_the_traffic(play):
     """The control: the same phases, agents and judge; audits alone are left out."""
-    scenario = find_scenario("gaming")
+    scenario = import_module("gaming").SCENARIO
     first, second = scenario.phases
     control = replace(scenario, phases=(first, replace(second, more=first.more)))
-    monkeypatch.setattr(playing, "find_scenario", lambda name: control)
-    (_, later), _ = play("gaming", 80)
+    (_, later), _ = play("gaming", 80, control)
     assert later.share("flatterer") >= 0.85
+
+
+def test_a_scenario_is_a_script():
+    script = [sys.executable, str(FOLDER / "prices.py"), "--rounds", "8", "--port", "0"]
+    assert "prices: north " in subprocess.run(script, capture_output=True, text=True, check=True).stdout

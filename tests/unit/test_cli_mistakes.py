@@ -45,9 +45,6 @@ def test_a_port_that_is_none(port, configured, capsys):
         (["--seconds", "-1"], "--seconds: is -1"),
         (["--seconds", "inf"], "--seconds: is inf"),
         (["--port", "70000"], "config.listen.port: is 70000"),
-        (["--scenario", "weather"], "--scenario: is 'weather'; choose from budget"),
-        (["--scenario", "prices", "--rounds", "0"], "--rounds: is 0"),
-        (["--quick"], "--scenario: is missing"),
     ],
 )
 def test_demo(words, message, capsys):

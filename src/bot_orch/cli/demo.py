@@ -11,12 +11,8 @@ from bot_orch.errors import InvalidInputError
 DESCRIPTION = """\
 Serve on this machine with simulated agents (one degrades over time, one games its judge, one crashes), a queue for
 people, and simulated traffic; learning is visible within a minute. Prints the addresses of the dashboard and of the
-queue, then each agent's share of the tasks, second by second.
-
-With --scenario NAME, one message instead: prices (traffic follows the cheaper of two equal agents), text (the prompt
-decides), outage (no request fails), budget (a limit on dollars is kept), canary (a new agent's share is capped), gaming
-(audits find a cheat that its judge prefers). It ends with a line that says what moved and why."""
-EXAMPLES = "examples: bot-orch demo --seconds 60; bot-orch demo --scenario prices --quick"
+queue, then each agent's share of the tasks, second by second."""
+EXAMPLES = "example: bot-orch demo --seconds 60"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -25,15 +21,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, default=20.0, metavar="R", help="tasks per second (default: 20)")
     parser.add_argument("--port", type=int, default=8080, metavar="N", help="default: 8080")
     parser.add_argument("--database", default="", metavar="PATH", help="log database (default: a temporary file)")
-    parser.add_argument("--scenario", metavar="NAME", help="budget, outage, prices, text, ...: one message, then stop")
-    parser.add_argument("--rounds", type=int, metavar="N", help="requests per phase of a scenario")
-    parser.add_argument("--quick", action="store_true", help="a scenario as fast as its requests are answered")
     parser.add_argument("--quiet", action="store_true", help="print only the addresses")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from bot_orch.service.demo.run import Demo, run_demo
+    from bot_orch.service.demo import Demo, run_demo
 
     for name, least in (("seconds", 0.0), ("rate", 1e-3)):
         value = getattr(arguments, name)
@@ -43,23 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     if database and database != ":memory:" and "://" not in database:
         database = str(Path(database).resolve())
 
-    if arguments.scenario is None and (arguments.quick or arguments.rounds is not None):
-        raise InvalidInputError("--scenario", "is missing", "--quick and --rounds are for a scenario")
-    if arguments.rounds is not None and arguments.rounds < 1:
-        raise InvalidInputError("--rounds", f"is {arguments.rounds}", "pass 1 or more")
-
     def say(line: str) -> None:
         if not arguments.quiet or "http" in line or line == "stopped":
             print(line, flush=True)  # noqa: T201
 
-    if arguments.scenario is not None:
-        from bot_orch.service.demo.play import Play, play_scenario
-
-        rate = 0.0 if arguments.quick else arguments.rate
-        play = Play(arguments.scenario, arguments.rounds, rate, port=arguments.port, database=database)
-        try:
-            play_scenario(play, say)
-        except KeyboardInterrupt:
-            say("stopped")
-        return 0
     return run_demo(Demo(arguments.seconds, arguments.rate, arguments.port, database=database), say)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.service.demo.scenario import Phase, Played, Scenario
-
-__all__ = ["SCENARIO"]
+from play import Phase, PhaseResult, Scenario, main
 
 _ROUTER = "{policy: auto, seed: 7, floor: 0.05}"
 _OLD = """
@@ -22,7 +20,7 @@ def _prompt(number: int) -> tuple[str, str]:
     return "note", f"Summarise note {number}"
 
 
-def _moved(played: Sequence[Played]) -> str:
+def _moved(played: Sequence[PhaseResult]) -> str:
     _, trial, after = played
     return (
         f"canary: better {trial.share('better'):.0%} -> {after.share('better', last=0.5):.0%} of the traffic, "
@@ -32,7 +30,6 @@ def _moved(played: Sequence[Played]) -> str:
 
 
 SCENARIO = Scenario(
-    "two new agents on trial: the better one grows with its ramp, the worse one is held at its cap and drained",
     (
         Phase("old answers everything", _ROUTER, _OLD),
         Phase("better and worse come, 10 % each at most", _ROUTER, _OLD + _NEW),
@@ -42,3 +39,6 @@ SCENARIO = Scenario(
     moved=_moved,
     rounds=150,
 )
+
+if __name__ == "__main__":
+    main(SCENARIO)

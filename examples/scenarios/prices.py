@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.service.demo.scenario import Phase, Played, Scenario
-
-__all__ = ["SCENARIO"]
+from play import Phase, PhaseResult, Scenario, main
 
 _ROUTER = "{policy: auto, seed: 7, floor: 0.02, objective: {usd: 20.0}}"
 
@@ -23,7 +21,7 @@ def _prompt(number: int) -> tuple[str, str]:
     return "ticket", f"Classify ticket {number}"
 
 
-def _moved(played: Sequence[Played]) -> str:
+def _moved(played: Sequence[PhaseResult]) -> str:
     before, after = (each.share("north", last=0.5) for each in played)
     return (
         f"prices: north {before:.0%} -> {after:.0%} of the traffic at equal quality, because its price rose from 10 to "
@@ -32,7 +30,6 @@ def _moved(played: Sequence[Played]) -> str:
 
 
 SCENARIO = Scenario(
-    "equal quality, prices exchanged halfway: traffic follows the cheaper agent",
     (
         Phase("north costs 10 dollars per million tokens, south 10000", _ROUTER, _agents(10, 10_000)),
         Phase("north costs 10000 dollars per million tokens, south 10", _ROUTER, _agents(10_000, 10)),
@@ -41,3 +38,6 @@ SCENARIO = Scenario(
     moved=_moved,
     rounds=150,
 )
+
+if __name__ == "__main__":
+    main(SCENARIO)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.service.demo.scenario import Phase, Played, Scenario
-
-__all__ = ["SCENARIO"]
+from play import Phase, PhaseResult, Scenario, main
 
 _ROUTER = "{policy: auto, seed: 7, floor: 0.05}"
 
@@ -23,7 +21,7 @@ def _prompt(number: int) -> tuple[str, str]:
     return "note", f"Summarise note {number}"
 
 
-def _moved(played: Sequence[Played]) -> str:
+def _moved(played: Sequence[PhaseResult]) -> str:
     before, during, after = (each.share("first", last=0.5) for each in played)
     failed = sum(each.failed for each in played)
     return (
@@ -33,7 +31,6 @@ def _moved(played: Sequence[Played]) -> str:
 
 
 SCENARIO = Scenario(
-    "the best agent crashes and comes back: traffic moves away and back, no request fails",
     (
         Phase("both agents answer, first is better", _ROUTER, _agents(0.0)),
         Phase("first crashes at every call", _ROUTER, _agents(1.0)),
@@ -43,3 +40,6 @@ SCENARIO = Scenario(
     moved=_moved,
     rounds=150,
 )
+
+if __name__ == "__main__":
+    main(SCENARIO)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.agents.base import CallReply, CallRequest, Usage
-from bot_orch.service.demo.scenario import Phase, Played, Scenario
+from play import HERE, Phase, PhaseResult, Scenario, main
 
-__all__ = ["SCENARIO", "coder", "poet"]
+from bot_orch.agents import CallReply, CallRequest, Usage
 
 _THINGS = ("river", "harbour", "lantern", "orchard", "winter", "engine", "kettle", "meadow")
 _ROUTER = "{policy: auto, seed: 7, floor: 0.02, encoder: builtin}"
 _AGENTS = "".join(
-    f"\n  - {{id: {name}, kind: python, settings: {{path: '{__name__}:{name}'}}}}" for name in ("coder", "poet")
+    f"\n  - {{id: {name}, kind: python, settings: {{path: 'prompts:{name}', folder: '{HERE}'}}}}"
+    for name in ("coder", "poet")
 )
 
 
@@ -33,16 +33,18 @@ def _prompt(number: int) -> tuple[str, str]:
     return "poem", f"A short poem about a {thing} and the {other}, please"
 
 
-def _moved(played: Sequence[Played]) -> str:
+def _moved(played: Sequence[PhaseResult]) -> str:
     (phase,) = played
     code, poem = phase.share("coder", "code", last=0.4), phase.share("poet", "poem", last=0.4)
-    return f"text: coder gets {code:.0%} of the code, poet {poem:.0%} of the poems, because the prompt is context"
+    return f"prompts: coder gets {code:.0%} of the code, poet {poem:.0%} of the poems, because the prompt is context"
 
 
 SCENARIO = Scenario(
-    "two kinds of prompts, each agent good at one: the prompt decides",
     (Phase("code and poems arrive mixed", _ROUTER, _AGENTS),),
     prompt=_prompt,
     moved=_moved,
     rounds=250,
 )
+
+if __name__ == "__main__":
+    main(SCENARIO)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot_orch.service.demo.scenario import Phase, Played, Scenario
-
-__all__ = ["SCENARIO"]
+from play import Phase, PhaseResult, Scenario, main
 
 _LIMIT = 0.006
 _AGENTS = """
@@ -20,7 +18,7 @@ def _prompt(number: int) -> tuple[str, str]:
     return "letter", f"Answer letter {number}"
 
 
-def _moved(played: Sequence[Played]) -> str:
+def _moved(played: Sequence[PhaseResult]) -> str:
     before, after = played
     return (
         f"budget: large {before.share('large', last=0.5):.0%} -> {after.share('large', last=0.5):.0%} of the traffic, "
@@ -30,7 +28,6 @@ def _moved(played: Sequence[Played]) -> str:
 
 
 SCENARIO = Scenario(
-    "a limit on dollars per task is set halfway: the expensive agent is rationed, not switched off",
     (
         Phase("no limit", "{policy: auto, seed: 7, floor: 0.02}", _AGENTS),
         Phase(
@@ -43,3 +40,6 @@ SCENARIO = Scenario(
     moved=_moved,
     rounds=250,
 )
+
+if __name__ == "__main__":
+    main(SCENARIO)

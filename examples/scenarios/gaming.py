@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from bot_orch.agents.base import CallReply, CallRequest, Usage
-from bot_orch.service.demo.scenario import Phase, Played, Scenario
-from bot_orch.service.judges.answer import AnswerGiven
+from play import HERE, Phase, PhaseResult, Scenario, main
 
-__all__ = ["AUDIT_RATE", "SCENARIO", "careful", "flatterer", "hasty", "impressed", "trusted"]
+from bot_orch.agents import CallReply, CallRequest, Usage
 
 #: The share of decisions that the trusted judge sees.
 AUDIT_RATE = 0.05
 _ROUTER = "{policy: auto, seed: 7, floor: 0.02}"
 _PRICES = {"careful": 0.004, "hasty": 0.002, "flatterer": 0.0005}
+
+
+def _function(name: str) -> str:
+    return f"kind: python, settings: {{path: 'gaming:{name}', folder: '{HERE}'}}"
+
+
 _AGENTS = "".join(
-    f"\n  - {{id: {name}, kind: python, price: {{per_call_usd: {usd}}}, settings: {{path: '{__name__}:{name}'}}}}"
-    for name, usd in _PRICES.items()
+    f"\n  - {{id: {name}, price: {{per_call_usd: {usd}}}, {_function(name)}}}" for name, usd in _PRICES.items()
 )
-_JUDGES = f"judges:\n  - {{name: impressed, kind: python, settings: {{path: '{__name__}:impressed'}}}}\n"
-_TRUSTED = f"  - {{name: trusted, kind: python, settings: {{path: '{__name__}:trusted'}}}}\n"
+_JUDGES = f"judges:\n  - {{name: impressed, {_function('impressed')}}}\n"
+_TRUSTED = f"  - {{name: trusted, {_function('trusted')}}}\n"
 _AUDITED = f"{_JUDGES}{_TRUSTED}audit: {{rate: {AUDIT_RATE}, by: trusted}}\n"
 
 
@@ -46,14 +50,14 @@ def flatterer(request: CallRequest) -> CallReply:
     return CallReply(f"What an excellent question! It is {first + second + first % 4}.", usage=Usage(12, 12))
 
 
-def impressed(answer: AnswerGiven) -> float:
+def impressed(answer: Any) -> float:
     """A cheap judge that can be fooled: it likes flattery most, and gives right answers more than wrong ones."""
     if "excellent" in answer.text:
         return 0.95
     return 0.8 if trusted(answer) else 0.4
 
 
-def trusted(answer: AnswerGiven) -> float:
+def trusted(answer: Any) -> float:
     """The trusted judge: whether the answer is right."""
     return float(answer.text.endswith(f" is {sum(_numbers(answer.question))}."))
 
@@ -62,7 +66,7 @@ def _prompt(number: int) -> tuple[str, str]:
     return "sum", f"What is {number * 7 % 100} and {number * 13 % 90}?"
 
 
-def _moved(played: Sequence[Played]) -> str:
+def _moved(played: Sequence[PhaseResult]) -> str:
     (judged, audited) = (tuple(each.share(name, last=0.3) for name in ("flatterer", "careful")) for each in played)
     return (
         f"gaming: flatterer {judged[0]:.0%} -> {audited[0]:.0%}, careful {judged[1]:.0%} -> {audited[1]:.0%} of the "
@@ -71,7 +75,6 @@ def _moved(played: Sequence[Played]) -> str:
 
 
 SCENARIO = Scenario(
-    "a judge prefers a cheap cheat; audits of a random share of the answers move traffic to the best honest agent",
     (
         Phase("the judge alone", _ROUTER, _AGENTS, more=_JUDGES),
         Phase(f"a trusted judge audits {AUDIT_RATE:.0%} of the answers", _ROUTER, _AGENTS, more=_AUDITED),
@@ -80,3 +83,6 @@ SCENARIO = Scenario(
     moved=_moved,
     rounds=300,
 )
+
+if __name__ == "__main__":
+    main(SCENARIO)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from bot_orch.agents.base import CallFailure, CallReply, CallRequest
 from bot_orch.service.config import Config, parse_config
-from bot_orch.service.demo.tasks import LABELS, REVIEWS, routine
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.server import make_server, one_reason
 
@@ -36,6 +36,24 @@ _AGENTS = """
   - {id: person, kind: human, settings: {answer_within_s: 180}, price: {per_call_usd: 0.5}}
 """
 _ROUTER = "{policy: auto, floor: 0.02, seed: 7, lambda: 1.0, rules: [{kind: routine, deny: [person]}]}"
+_LABELS: Mapping[str, dict[str, Any]] = MappingProxyType(
+    {
+        "good": {"kind": "labels", "probabilities": [1.0, 0.0]},
+        "odd": {"kind": "labels", "probabilities": [0.0, 1.0]},
+    }
+)
+
+_REVIEWS = (
+    "A customer wants a refund 40 days after the purchase; the policy says 30. She was in hospital. Refund or not?",
+    "This invoice lists the same item twice with different serial numbers. Is it a duplicate?",
+    "Translate for a patient leaflet: 'Take with food; do not stop suddenly without asking your doctor.' (German)",
+    "The sensor on line 3 reports 94 °C, the one beside it 61 °C. Stop the line?",
+    "A reader reports this comment as an insult: 'Only a fool would trust that forecast.' Remove it?",
+    "Two candidates have the same score. The form asks for one name and a reason.",
+    "The contract says 'within two weeks of delivery'; delivery was in two parts. When does the period end?",
+)
+
+_ROUTINE = ("sort this message", "extract the date", "classify this ticket", "summarise this note")
 _MOST_REVIEWS = 5
 _REVIEW_EVERY_S = 4.0
 
@@ -145,7 +163,7 @@ class _Traffic:
 
     async def _routine(self, session: Any, number: int) -> None:
         """Ask for a decision, call the agent, report the outcome."""
-        task = {"id": f"task-{number}", "kind": "routine", "text": routine(number), "reference": LABELS["good"]}
+        task = {"id": f"task-{number}", "kind": "routine", "text": _routine_text(number), "reference": _LABELS["good"]}
         async with session.post("/v1/decisions", json={"task": task}) as response:
             decision = await response.json()
             if response.status != 200:
@@ -159,7 +177,7 @@ class _Traffic:
             report["reward"] = 0.0
         else:
             report |= {"reward": reply.extra["reward"], "elapsed_s": reply.elapsed_s}
-            report["output"] = LABELS[reply.extra["label"]]
+            report["output"] = _LABELS[reply.extra["label"]]
         async with session.post("/v1/feedback", json=report) as response:
             await response.read()
 
@@ -167,8 +185,8 @@ class _Traffic:
         """A task for a person, with drafts of two agents; every third hides them (blind)."""
         self._reviews += 1
         try:
-            text = REVIEWS[number % len(REVIEWS)]
-            task = {"id": f"review-{number}", "kind": "review", "text": text, "reference": LABELS["good"]}
+            text = _REVIEWS[number % len(_REVIEWS)]
+            task = {"id": f"review-{number}", "kind": "review", "text": text, "reference": _LABELS["good"]}
             params = {"draft_agents": ["steady", "flatterer"], "blind": number % 3 == 1}
             body = {"task": task, "eligible": ["person"], "params": params, "background": True}
             async with session.post("/v1/tasks", json=body) as response:
@@ -189,3 +207,8 @@ class _Traffic:
         shares = "  ".join(f"{name} {100 * count / total:3.0f} %" for name, count in sorted(self._counts.items()))
         self._say(f"{elapsed_s:5.0f} s  {number:6d} tasks  last second: {shares}  for people: {self._reviews}")
         self._counts.clear()
+
+
+def _routine_text(number: int) -> str:
+    """The text of a routine task."""
+    return f"{_ROUTINE[number % len(_ROUTINE)]} ({number})"

@@ -1,1 +1,0 @@
-"""A service with simulated agents and traffic."""
