@@ -236,7 +236,7 @@ MISTAKES = [
     ([python(name="audit")], "", "name"),
     ([python(rate=2.0)], "", "rate"),
     ([{"name": "x", "kind": "regex", "settings": {"pattern": "("}}], "", "pattern"),
-    ([{"name": "x", "kind": "json_schema", "settings": {"schema": {"$ref": "a"}}}], "", "not checked"),
+    ([{"name": "x", "kind": "json_schema", "settings": {"schema": {"$ref": "a"}}}], "", "retrieving it failed"),
     ([{"name": "x", "kind": "llm", "settings": {"agent": "nobody"}}], "", "is not an agent"),
     ([python("nothing_there")], "", "cannot be imported"),
     ([python()], "audit: {rate: 0.1, by: nobody}", "audit.by"),

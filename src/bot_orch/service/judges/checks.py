@@ -1,18 +1,18 @@
-"""Checks on the text of an answer: a regular expression, a JSON Schema."""
+"""Checks on the text of an answer: a regular expression, a JSON Schema. Their time is linear in the answer's length.
+
+Patterns are those of the Rust crate ``regex``, without look-around and back-references: a search with Python's ``re``
+may take exponential time, and would hold the interpreter all the while.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import time
 from dataclasses import dataclass
 from typing import Any
 
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.service.judges.answer import AnswerGiven
-from bot_orch.service.judges.patterns import PatternProcess
-from bot_orch.service.judges.schema import check_pattern, check_schema, conforms
 
 __all__ = ["CheckSettings", "RegexCheck", "RegexSettings", "SchemaCheck", "SchemaSettings", "fenced"]
 
@@ -31,24 +31,34 @@ def fenced(text: str) -> str:
     return text if found is None else found[1]
 
 
+def _validator(schema: Any, where: str, remedy: str) -> Any:
+    """Compile a schema; nothing that it refers to is fetched."""
+    try:
+        import jsonschema_rs
+    except ImportError as error:
+        raise MissingExtraError("judges that check texts", "service") from error
+    try:
+        return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), retriever=_nowhere)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(where, str(getattr(error, "message", error)), remedy) from None
+
+
+def _nowhere(address: str) -> Any:
+    raise ValueError(f"{address} is not fetched")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSettings:
-    """What a check is worth: ``passed`` and ``failed``, from 0 to 1; None says nothing, and another judge counts.
-
-    ``timeout_s`` is the time that a check has; an answer on which it takes longer is not judged.
-    """
+    """What a check is worth: ``passed`` and ``failed``, from 0 to 1; None says nothing, and another judge counts."""
 
     passed: float | None = 1.0
     failed: float | None = 0.0
-    timeout_s: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("passed", "failed"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise InvalidInputError(name, f"is {value}", "set a number from 0 to 1, or null")
-        if not 0 < self.timeout_s <= 3600:
-            raise InvalidInputError("timeout_s", f"is {self.timeout_s}", "set seconds, from 0 to 3600")
 
     def value(self, *, passed: bool) -> float | None:
         """The value of an answer."""
@@ -65,64 +75,58 @@ class RegexSettings(CheckSettings):
 
     def __post_init__(self) -> None:
         CheckSettings.__post_init__(self)
-        check_pattern(self.pattern, "pattern")
+        self.validator()
+
+    def validator(self) -> Any:
+        """Compile the pattern."""
+        pattern = f"^(?:{self.pattern})$" if self.whole else self.pattern
+        return _validator({"pattern": pattern}, "pattern", "write one without look-around and back-references")
 
 
 class RegexCheck:
     """Whether the answer fits the pattern."""
 
     def __init__(self, settings: RegexSettings) -> None:
-        self._settings, self._patterns = settings, PatternProcess(settings.timeout_s)
+        self._settings, self._validator = settings, settings.validator()
 
     async def value(self, answer: AnswerGiven) -> float | None:
         """The value of an answer."""
-        found = await asyncio.get_running_loop().run_in_executor(self._patterns.thread, self._found, answer.text)
+        found = self._validator.is_valid(_encodable(answer.text))
         return self._settings.value(passed=found != self._settings.absent)
-
-    def close(self) -> None:
-        """End what was started."""
-        self._patterns.close()
-
-    def _found(self, text: str) -> bool:
-        return self._patterns.fits(self._settings.pattern, text, whole=self._settings.whole)
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaSettings(CheckSettings):
-    """A JSON Schema (see ``schema.KEYWORDS``); a fenced block in the answer is read without its fence."""
+    """A JSON Schema, draft 2020-12 unless it names another; a fenced block in the answer is read without its fence."""
 
     schema: dict[str, Any]
 
     def __post_init__(self) -> None:
         CheckSettings.__post_init__(self)
-        check_schema(self.schema, "schema")
+        self.validator()
+
+    def validator(self) -> Any:
+        """Compile the schema."""
+        return _validator(self.schema, "schema", "see json-schema.org; patterns have no look-around")
 
 
 class SchemaCheck:
     """Whether the answer is JSON that fits the schema."""
 
     def __init__(self, settings: SchemaSettings) -> None:
-        self._settings, self._patterns = settings, PatternProcess(settings.timeout_s)
+        self._settings, self._validator = settings, settings.validator()
 
     async def value(self, answer: AnswerGiven) -> float | None:
         """The value of an answer."""
-        fits = await asyncio.get_running_loop().run_in_executor(self._patterns.thread, self._fits, answer.text)
-        return self._settings.value(passed=fits)
-
-    def close(self) -> None:
-        """End what was started."""
-        self._patterns.close()
+        return self._settings.value(passed=self._fits(answer.text))
 
     def _fits(self, text: str) -> bool:
-        until_s = time.monotonic() + self._patterns.timeout_s
-
-        def matches(pattern: str, part: str) -> bool:
-            if time.monotonic() > until_s:
-                raise TimeoutError(f"the schema was not checked within {self._patterns.timeout_s:g} s")
-            return self._patterns.fits(pattern, part)
-
         try:
-            document = json.loads(fenced(text))
-        except (ValueError, RecursionError):
+            return bool(self._validator.is_valid(json.loads(fenced(_encodable(text)))))
+        except (ValueError, RecursionError):  # no JSON, or nested too deeply
             return False
-        return conforms(document, self._settings.schema, matches)
+
+
+def _encodable(text: str) -> str:
+    """The text with half pairs of surrogates replaced."""
+    return text.encode("utf-8", "replace").decode()

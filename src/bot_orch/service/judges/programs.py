@@ -69,6 +69,8 @@ class UnitTestSettings(CheckSettings):
 
     def __post_init__(self) -> None:
         CheckSettings.__post_init__(self)
+        if not 0 < self.timeout_s <= 3600:
+            raise InvalidInputError("timeout_s", f"is {self.timeout_s}", "set seconds, from 0 to 3600")
         if not self.command:
             raise InvalidInputError("command", "is empty", "write [program, argument, '{file}']")
         if Path(self.name).name != self.name or not self.name:

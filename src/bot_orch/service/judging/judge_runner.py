@@ -18,7 +18,6 @@ from bot_orch.rng import derive_key, uniform
 from bot_orch.service.build import make_guard
 from bot_orch.service.config import AgentConfig, JudgeConfig
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, answer_of
-from bot_orch.service.judges.checks import RegexCheck, SchemaCheck
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
 from bot_orch.service.judges.registry import AnswerJudge, judge_settings, make_judge
@@ -51,8 +50,6 @@ class _Seat:
         """End what the judge has started."""
         if self.guard is not None:
             await self.guard.close()
-        if isinstance(self.judge, RegexCheck | SchemaCheck):
-            self.judge.close()
 
 
 def open_bench(runtime: Runtime) -> JudgeRunner:
