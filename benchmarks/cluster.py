@@ -1,7 +1,7 @@
 """What more processes cost and bring: owners and bystanders, waits for locks, workers on one machine, replicas.
 
     python benchmarks/cluster.py              # everything
-    python benchmarks/cluster.py workers      # one part: bystander, locks, workers, replicas or plan
+    python benchmarks/cluster.py workers      # one part: chats, bystander, locks, workers, replicas or plan
     python benchmarks/cluster.py plan --rate 300 --agents 8 --routers 40
 
 Processor time is that of the service's processes, from /proc, over the decisions they made; wrk and PostgreSQL run on
@@ -25,6 +25,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from _chats import chat_cost, workers
 from _planning import BUSY, CORES, MACHINES, Prices, capacity, needed
 from _serving import (
     FEATURES,
@@ -45,7 +46,7 @@ from log_size import in_postgres, traffic
 
 from postgres import fresh, postgres
 
-PARTS = ("bystander", "locks", "workers", "replicas", "plan")
+PARTS = ("chats", "bystander", "locks", "workers", "replicas", "plan")
 SETTLE_S = 3.0  # without a move
 PAIRS = 5000
 QUIET = 0.15  # cores that others may use while wall time is judged
@@ -187,6 +188,16 @@ class Run:
         others = max(0.0, of_all - sum(each) - of_server - of_load) / (time.monotonic() - begun)
         ms = 1e3 / (rate * self.seconds)
         return Cost(rate, p99, tuple(ms * s for s in each), ms * of_server, ms * of_load, others)
+
+    def chats(self) -> None:
+        """A chat at its owner, and one that a front carries: what the owner spends on each."""
+        (place := self.folder / "chats").mkdir()
+        with workers(place) as found:
+            for kind, number in (("streamed", 300), ("whole", 1500)):
+                cost = {at: chat_cost(found, at, number, stream=kind == "streamed") for at in (0, 1)}
+                print(f"{kind} chats at the owner: {cost[0]}", flush=True)
+                print(f"{kind} chats at the front: {cost[1]}", flush=True)
+                self.bars.most(f"owner-of-carried-{kind}", cost[1].owner_ms / cost[0].owner_ms, 0.34)
 
     def bystander(self) -> None:
         """One router under load at its owner; the other replica has nothing to do with it."""

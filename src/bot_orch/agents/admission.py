@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 
 from bot_orch.agents.limits import Limits
 
-__all__ = ["Admission", "Refusal"]
+__all__ = ["Admission", "OpenAdmission", "Refusal"]
+
+
+_ALL = 1_000_000_000
 
 
 class Refusal(StrEnum):
@@ -78,3 +82,14 @@ class Admission:
     @property
     def _may_wait(self) -> bool:
         return self._limits.wait_s > 0 and self.waiting < self._limits.max_waiting
+
+
+class OpenAdmission(Admission):
+    """Admits every call, and holds none back: for calls that another process has admitted."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        super().__init__(replace(limits, concurrency=_ALL), clock)
+
+    def hold(self, seconds: float) -> float:
+        """The seconds as they are: who has admitted the call holds the next one."""
+        return seconds

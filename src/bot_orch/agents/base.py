@@ -52,6 +52,9 @@ class CallRequest:
         Most attempts for this request; ``None`` leaves it to the agent's ``retry.tries``.
     meter
         Adds up the time that the agent takes.
+    carrier
+        Makes the call in the runner's place: the process that took the request, for a guard in another one. Timeouts
+        and times are the carrier's; admission, retries and the circuit breaker stay with the guard.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class CallRequest:
     document: Mapping[str, Any] | None = None
     region: str | None = None
     meter: AgentMeter | None = field(default=None, compare=False, repr=False)
+    carrier: AgentRunner | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.deadline_s is not None and not (math.isfinite(self.deadline_s) and self.deadline_s > 0):

@@ -40,6 +40,9 @@ class GuardView:
     retry_in_s: float
 
 
+_UNTIMED = Limits(first_byte_s=None, total_s=None, idle_s=None)
+
+
 @dataclass(slots=True)
 class _Run:
     """One call including its retries."""
@@ -80,6 +83,8 @@ class Guard:
         Coroutine function for pauses between attempts.
     observer
         Called with every attempt when it ends, including cancelled ones.
+    admission
+        Of the agent; by default that of ``limits``.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class Guard:
         clock: Clock = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         observer: Callable[[Attempt], None] | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.agent_id, self.runner = agent_id, runner
         self.limits = limits or Limits()
@@ -102,7 +108,7 @@ class Guard:
         self.capabilities = capabilities or Capabilities()
         self.breaker = Breaker(breaker or BreakerSettings(), clock)
         self._clock, self._sleep, self.observer = clock, sleep, observer
-        self._admission = Admission(self.limits, clock)
+        self._admission = admission or Admission(self.limits, clock)
         self._active: set[_Try] = set()
         self._closing = False
         self._streams = bool(getattr(runner, "streams", True))  # else an answer has its first byte at its end
@@ -189,7 +195,8 @@ class Guard:
     async def _call_once(self, run: _Run) -> CallReply:
         attempt = await self._admit(run)
         with self._settling(attempt):
-            reply = await attempt.watch.wait(lambda: self.runner.call(run.request))
+            runner = run.request.carrier or self.runner
+            reply = await attempt.watch.wait(lambda: runner.call(run.request))
             return self._complete(attempt, reply)
 
     async def _stream_once(self, run: _Run) -> AsyncGenerator[Chunk, None]:
@@ -197,7 +204,7 @@ class Guard:
         attempt = await self._admit(run)
         held: list[Chunk] = []
         with self._settling(attempt):
-            async with aclosing(self.runner.stream(run.request)) as source:
+            async with aclosing((run.request.carrier or self.runner).stream(run.request)) as source:
                 while (chunk := await self._next(attempt.watch, source)).reply is None:
                     attempt.usage = chunk.usage or attempt.usage or (Usage() if chunk.begins else None)
                     held.append(chunk)
@@ -245,7 +252,8 @@ class Guard:
         if permit is None:
             self._admission.leave()
             raise self._refuse(run, Ending.REFUSED_BUSY if self._closing else Ending.REFUSED_BREAKER)
-        attempt = _Try(run, AttemptTimer(self.limits, run.deadline_at, run.request.meter), permit)
+        limits = self.limits if run.request.carrier is None else _UNTIMED
+        attempt = _Try(run, AttemptTimer(limits, run.deadline_at, run.request.meter), permit)
         self._active.add(attempt)
         return attempt
 
@@ -254,6 +262,8 @@ class Guard:
         if len(reply.text) > self.limits.max_reply_bytes:
             raise CallFailure(Ending.TOO_LARGE)
         watch, run = attempt.watch, attempt.run
+        if run.request.carrier is not None:
+            self._take_times(attempt, reply)
         first = reply.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
         reply = replace(reply, cost_usd=self.price.cost(reply.usage), elapsed_s=watch.waited_s, first_byte_s=first)
         self._report(attempt, Ending.COMPLETED, first, status=reply.status, reply=reply)
@@ -264,17 +274,27 @@ class Guard:
         if attempt.settled:
             return None
         failure = self._failure(error)
-        watch = attempt.watch
+        watch, carrier = attempt.watch, attempt.run.request.carrier
+        if carrier is not None and failure is error:
+            self._take_times(attempt, failure)
         first = failure.first_byte_s if watch.first_byte_s is None else watch.first_byte_s
         if failure.retry_after_s:
             failure.retry_after_s = self._admission.hold(failure.retry_after_s)
-        used = attempt.usage
+        used = attempt.usage or getattr(carrier, "usage", None)
         part = None if used is None else CallReply(usage=used, cost_usd=self.price.cost(used))
         self._report(attempt, failure.ending, first, status=failure.status, reply=part)
         failure.elapsed_s, failure.first_byte_s = watch.waited_s, first
         failure.attempts = tuple(attempt.run.attempts)
         is_cancellation = not isinstance(error, Exception)  # must propagate unchanged
         return None if is_cancellation or failure is error else failure
+
+    def _take_times(self, attempt: _Try, ended: CallReply | CallFailure) -> None:
+        """Take the carrier's times, and its calls of deployments that another one has answered, or failed after."""
+        watch, run = attempt.watch, attempt.run
+        watch.waited_s, watch.first_byte_s = ended.elapsed_s, ended.first_byte_s
+        for each in ended.attempts[:-1]:
+            run.passed_over += 1
+            self._note(run, each.ending, each.elapsed_s, first=each.first_byte_s, status=each.status, reply=CallReply())
 
     def _failure(self, error: BaseException) -> CallFailure:
         if self._closing:

@@ -104,6 +104,7 @@ def make_app(
         finally:
             if cluster is not None:
                 await cluster.leave()
+                await cluster.drained()
             await doors.drained()
             await asyncio.gather(*(each.stop() for each in {*runtime.routers.values(), runtime}))
             if live is not None:

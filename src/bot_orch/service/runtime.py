@@ -26,7 +26,7 @@ from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator
 from bot_orch.service.cluster.forwarding import Forwarder, moved
-from bot_orch.service.config import AgentConfig, Config
+from bot_orch.service.config import AgentConfig, Config, TokenLimitsConfig
 from bot_orch.service.contracts import Reloaded, StartCancelledError, TicketQueue
 from bot_orch.service.expiry import sweep_forever
 from bot_orch.service.guardrails import Screens
@@ -35,7 +35,7 @@ from bot_orch.service.loops import ToolLoops
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.operations.access import AccessLog
 from bot_orch.service.operations.tracing import Traces, note_attempt
-from bot_orch.service.operations.usage import RouterUsage, TokenUsage
+from bot_orch.service.operations.usage import LimitKey, RouterUsage, TokenUsage
 from bot_orch.service.problems import Problem, StorageError
 from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.groups import Group
@@ -353,6 +353,19 @@ class Runtime:
     def count_webhook(self, result: str) -> None:
         """Count what became of an alarm for a webhook."""
         self.metrics.count("bot_orch_webhooks_total", result=result)
+
+    def admit(
+        self, tenant: str, token: str, limits: TokenLimitsConfig | None, *, shared: TokenLimitsConfig | None
+    ) -> dict[str, str]:
+        """Count a request for the limits of a token and its tenant; headers that say what is left; raises if nothing.
+
+        ``shared`` are the limits of the tenant.
+        """
+        both = {LimitKey(tenant, token): limits, LimitKey(tenant): shared}
+        found = {key: each for key, each in both.items() if each is not None}
+        if not found:
+            return {}
+        return self.usage.admit(found, self.writer.now_us(), router=self.config.name, refused=self.on_limited)
 
     def on_limited(self, token: str, limit: str) -> None:
         """Count a request that was refused because of a limit of its token."""

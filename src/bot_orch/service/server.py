@@ -17,6 +17,7 @@ from bot_orch.log.stores.open import is_url
 from bot_orch.log.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
 from bot_orch.service.cluster.forwarding import Directory, Forwarder
+from bot_orch.service.cluster.front import Owners
 from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.cluster.ownership import OwnerCluster
 from bot_orch.service.cluster.workers import Worker, WorkerCluster, serve_workers
@@ -82,14 +83,26 @@ def make_server(
 def _make_runtimes(config: Config, worker: Worker | None, **options: Any) -> tuple[Runtime, Cluster | None]:
     """The routers, and the processes that share them if there are several."""
     if is_url(config.database):
-        near = {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
+        near: dict[str, Any] = (
+            {"folder": str(worker.folder), "path": worker.sockets[worker.number]} if worker is not None else {}
+        )
+        first, clock = config.cluster.port, options.get("clock") or SystemClock()
+        port = first + (0 if worker is None else 2 * worker.number + 1) if first else 0
         wait_s = max(_WAIT_S, min(config.limits.grace_s + _AFTER_GRACE_S, _LONGEST_WAIT_S))
-        clock, forwarder = options.get("clock") or SystemClock(), Forwarder(Directory(0), wait_s=wait_s)
-        return make_runtimes(config, here=(), **options), OwnerCluster(config, forwarder, clock=clock, **near)
+        forwarder = _forwarder(0, wait_s)
+        cluster = OwnerCluster(config, forwarder, rounds_port=port, clock=clock, **near)
+        return make_runtimes(config, here=(), **options), cluster
     if worker is None:
         return make_runtimes(config, **options), None
     runtime = make_runtimes(config, here=[*config.split()] if worker.owns else (), **options)
-    return runtime, WorkerCluster(worker, Forwarder(Directory(worker.number), wait_s=_WAIT_S))
+    return runtime, WorkerCluster(worker, _forwarder(worker.number, _WAIT_S), grace_s=config.limits.grace_s)
+
+
+def _forwarder(own: int, wait_s: float) -> Forwarder:
+    directory = Directory(own)
+    forwarder = Forwarder(directory, wait_s=wait_s)
+    forwarder.owners = Owners(directory, wait_s=wait_s)
+    return forwarder
 
 
 def serve(

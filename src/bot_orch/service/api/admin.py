@@ -50,8 +50,7 @@ async def ready(request: Request) -> Reply:
 async def metrics(request: Request) -> Reply:
     """``GET /metrics``: of all routers, unless the path names one; with several, their names are labels."""
     runtime = request.runtime
-    here = [name for name, each in runtime.peers.items() if not each.away]
-    text = metrics_text(runtime, [runtime.config.name] if request.prefix else here)
+    text = metrics_text(runtime, [runtime.config.name] if request.prefix else runtime.peers)
     if runtime.forwarder is not None and not request.prefix and not alone(request.headers):
         others = await runtime.forwarder.ask("GET", request.path, request.headers, near=True)
         text = merged([text, *(said.body.decode() for said in others if said.status == 200)])

@@ -22,7 +22,7 @@ def trace_headers(request: Request) -> dict[str, str]:
     found = {name: value for name, value in given.items() if value and _is_plain(value)}
     if (trace := CURRENT.get()) is not None:
         found |= trace.headers()  # what is called is a child of the round
-    found.setdefault(REQUEST_ID, f"req-{time_ordered_id(request.runtime.writer.now_us())}")
+    found.setdefault(REQUEST_ID, f"req-{time_ordered_id(request.runtime.clock.now_us())}")
     request.headers_out[REQUEST_ID] = found[REQUEST_ID]
     return found
 

@@ -14,13 +14,16 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Set
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 from yarl import URL
 
 from bot_orch.service.metrics import Metrics
 from bot_orch.service.problems import Problem
+
+if TYPE_CHECKING:
+    from bot_orch.service.cluster.front import Owners
 
 __all__ = [
     "ANY",
@@ -35,7 +38,9 @@ __all__ = [
     "Member",
     "PeerAnswer",
     "alone",
+    "broken",
     "moved",
+    "nobody",
     "process_name",
 ]
 
@@ -90,11 +95,20 @@ class PeerAnswer(NamedTuple):
 
 
 class Member(NamedTuple):
-    """Another process: its number, and its address (``host:port``, or the path of a socket if it is ``near``)."""
+    """Another process.
+
+    Parameters
+    ----------
+    number, address
+        Its number, and ``host:port``, or the path of a socket if it is ``near``.
+    rounds
+        Where it takes chats of fronts (:mod:`bot_orch.service.cluster.owner`): ``host:port secret``, or a path.
+    """
 
     number: int
     address: str
     near: bool = False
+    rounds: str = ""
 
 
 class Directory:
@@ -150,6 +164,7 @@ class Forwarder:
         self.directory, self._wait_s, self.counts = directory, wait_s, Metrics()
         self._sessions: dict[str, aiohttp.ClientSession] = {}
         self.serve: Serve | None = None  # the application of this process
+        self.owners: Owners | None = None  # for chats that this process carries
         self.problem: str | None = None  # why this process knows nothing about the others
 
     async def pass_on(self, router: str, exchange: Exchange) -> None:
@@ -162,7 +177,7 @@ class Forwarder:
             found = mine.of(router)
             if found is not None:
                 if await self._send(found, router, exchange) is None:
-                    self._count(router, "passed_on")
+                    self.count(router, "passed_on")
                     return
                 if not again:
                     raise moved(router)
@@ -188,7 +203,7 @@ class Forwarder:
             for each in tuple(self.directory.members.values()):
                 asked = await self._send(each, ANY, exchange)
                 if asked is None:
-                    self._count(ANY, "passed_on")
+                    self.count(ANY, "passed_on")
                     return True
                 missing -= asked
             if not missing:
@@ -219,6 +234,8 @@ class Forwarder:
         for session in self._sessions.values():
             await session.close()
         self._sessions.clear()
+        if self.owners is not None:
+            await self.owners.close()
 
     async def _ask(self, other: Member, method: str, path: str, *, headers: Mapping[bytes, bytes]) -> PeerAnswer:
         sent = {**_names(headers.items()), ROUTER_HEADER.decode(): ANY}
@@ -251,7 +268,7 @@ class Forwarder:
             if task.done():
                 return task.result()
             if watch[1].done():
-                raise _broken(router)
+                raise broken(router)
             return None  # to nobody
         except _NothingDoneError:
             return frozenset()
@@ -287,7 +304,7 @@ class Forwarder:
             if started:  # the client sees an answer that ends too early
                 _log.warning("an answer broke off", extra={"fields": _of(other, error)})
                 return None
-            raise _broken(router) from error
+            raise broken(router) from error
 
     async def _lost(self, other: Member) -> None:
         """Return when another process is not there any more."""
@@ -312,13 +329,28 @@ class Forwarder:
         return self._sessions[other.address], "http://worker" if other.near else f"http://{other.address}"
 
     def _nobody(self, router: str) -> Problem:
-        self._count(router, "nobody")
-        message = f"no process serves the router {router!r} at the moment; try again"
-        return Problem(503, "no_owner", message, headers={"retry-after": "1"})
+        self.count(router, "nobody")
+        return nobody(router)
 
-    def _count(self, router: str, how: str) -> None:
+    def count(self, router: str, how: str) -> None:
+        """Count what became of a request."""
         own = str(self.directory.own)
         self.counts.count("bot_orch_passed_on_total", process=own, router=router, how=how)
+
+
+def broken(router: str) -> Problem:
+    """The answer to a request whose owner went away."""
+    message = (
+        f"the process that serves the router {router!r} went away; it may have done what was asked: "
+        "repeat it with the same idempotency key"
+    )
+    return Problem(503, "owner_lost", message, headers={"retry-after": "1"})
+
+
+def nobody(router: str) -> Problem:
+    """The answer to a request for a router that nobody has owned for too long."""
+    message = f"no process serves the router {router!r} at the moment; try again"
+    return Problem(503, "no_owner", message, headers={"retry-after": "1"})
 
 
 def alone(headers: Mapping[bytes, bytes]) -> bool:
@@ -398,14 +430,6 @@ async def _gone(receive: Any) -> None:
 def _names(pairs: Any, *, several: bool = False) -> Any:
     found = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
     return found if several else dict(found)
-
-
-def _broken(router: str) -> Problem:
-    message = (
-        f"the process that serves the router {router!r} went away; it may have done what was asked: "
-        "repeat it with the same idempotency key"
-    )
-    return Problem(503, "owner_lost", message, headers={"retry-after": "1"})
 
 
 def _of(other: Member, error: Exception) -> dict[str, Any]:

@@ -68,6 +68,10 @@ class Cluster(UsageWire, Protocol):
         """Leave the routers to others; requests are still passed on."""
         ...
 
+    async def drained(self) -> None:
+        """Wait for chats of routers that stay here and that fronts carry, but not beyond the grace after leaving."""
+        ...
+
     async def close(self) -> None:
         """End."""
         ...

@@ -14,6 +14,7 @@ import socket
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from secrets import token_urlsafe
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from bot_orch.service.cluster.forwarding import Forwarder, Member, process_name
 from bot_orch.service.cluster.heartbeat import Beat, HeartbeatThread, elapsed_s
 from bot_orch.service.cluster.members import RouterHost
 from bot_orch.service.cluster.metering import LoadMeter
+from bot_orch.service.cluster.owner import RoundServer
 from bot_orch.service.cluster.placement import RouterLoad, place
 from bot_orch.service.cluster.sharing import MOST_BYTES
 from bot_orch.service.config import Config
@@ -60,8 +62,10 @@ class OwnerCluster:
         The settings of this process.
     forwarder
         Passes requests on.
-    folder
+    folder, path
         Of the sockets of the workers of this machine, and the path of this one's; empty without workers.
+    rounds_port
+        Where it takes chats of fronts; 0 lets the system choose.
     clock
         Stamps events. While it is ahead of the server's, this process owns nothing.
     """
@@ -73,10 +77,13 @@ class OwnerCluster:
         *,
         folder: str = "",
         path: str = "",
+        rounds_port: int = 0,
         clock: Clock | None = None,
     ) -> None:
         self._url, self.forwarder, self._folder, self._path = config.database, forwarder, folder, path
-        self._host = config.cluster.address or _host(config.listen.host)
+        self._host, self._bound = config.cluster.address or _host(config.listen.host), config.listen.host
+        self._rounds, self._rounds_port = RoundServer(token_urlsafe(24)), rounds_port
+        self._server: asyncio.Server | None = None
         self._grace_s = config.limits.grace_s
         self._clock, self._clock_s = clock or SystemClock(), split(config.database).timing.clock_s
         self._clock_error: Exception | None = None
@@ -116,6 +123,8 @@ class OwnerCluster:
         """Join; see :class:`Cluster`."""
         self._doors, self._loop = doors, asyncio.get_running_loop()
         self.forwarder.directory.own = await asyncio.to_thread(self._join, process_name())
+        self._rounds.routers = lambda: doors.routers
+        self._server = await self._loop.create_server(self._rounds.protocol, self._bound, self._rounds_port)
         self.forwarder.problem = "this process has not joined the others yet"
         self._thread = HeartbeatThread(
             self._table, self._every_s, self._post, failed=self._post_failure, clock=self._clock
@@ -136,7 +145,8 @@ class OwnerCluster:
         if self._thread is None or self._listening:
             return
         host = self._host if ":" in self._host.rpartition("]")[2] else f"{self._host}:{port}"
-        self._address = self._thread.address = f"{host} {self._path}".rstrip()
+        rounds = 0 if self._server is None else self._server.sockets[0].getsockname()[1]
+        self._address = self._thread.address = f"{host} {rounds} {self._rounds.secret} {self._path}".rstrip()
         self._listening = True
         self._thread.start()
 
@@ -158,6 +168,9 @@ class OwnerCluster:
         except TimeoutError:
             _log.warning("routers were not released in time", extra={"fields": {"routers": list(self._held)}})
 
+    async def drained(self) -> None:
+        """See :class:`Cluster`: no router stays here."""
+
     async def tell(self, messages: Sequence[bytes]) -> None:
         """See :class:`bot_orch.service.cluster.sharing.UsageWire`."""
         if self._thread is not None:
@@ -171,6 +184,9 @@ class OwnerCluster:
             self._thread.end()
             if self._thread.is_alive():
                 await asyncio.to_thread(self._thread.join, 2.0)
+        if self._server is not None:
+            self._server.close()
+        self._rounds.close()
         await self.forwarder.close()
 
     def _post(self, beat: Beat) -> None:
@@ -452,10 +468,10 @@ class OwnerCluster:
 
 def _member(number: int, address: str, folder: str) -> Member:
     """Where a process is reached: by its local socket if it is a worker of the same parent."""
-    reach, _, path = address.partition(" ")
-    if folder and path.startswith(f"{folder}/"):
-        return Member(number, path, near=True)
-    return Member(number, reach)
+    reach, port, secret, path = (*address.split(), "", "", "", "")[:4]
+    rounds = f"{reach.rpartition(':')[0]}:{port} {secret}" if secret else ""
+    near = bool(folder) and path.startswith(f"{folder}/")
+    return Member(number, path if near else reach, near=near, rounds=rounds)
 
 
 def _bequest(router: str, event: Event) -> str:

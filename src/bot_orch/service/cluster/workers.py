@@ -6,6 +6,7 @@ reach each other by sockets in a folder of their own.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
@@ -23,6 +24,7 @@ from bot_orch.log.events import Event
 from bot_orch.log.stores.open import is_url
 from bot_orch.service.cluster.forwarding import Forwarder, Member
 from bot_orch.service.cluster.members import RouterHost
+from bot_orch.service.cluster.owner import RoundServer
 from bot_orch.service.config import Config
 
 __all__ = ["MOST_WORKERS", "Worker", "WorkerCluster", "serve_workers"]
@@ -34,6 +36,7 @@ _BACKLOG = 2048
 _LOOK_S = 0.5
 _SHORT_S, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 0.05, 5.0
 _OWNER = 0
+_ROUNDS = "rounds.sock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Worker:
         Its number, and the socket of clients, at which all of them listen.
     listening, sockets
         Where the others reach this one, and their addresses by number, its own among them.
+    rounds
+        Where the owner takes chats of the fronts, on SQLite.
     folder
         Of all sockets.
     reach
@@ -59,6 +64,7 @@ class Worker:
     _: KW_ONLY
     listening: socket.socket
     sockets: Mapping[int, str]
+    rounds: socket.socket
     folder: Path
     ready: int
     parent: int
@@ -83,13 +89,18 @@ class WorkerCluster:
         This one.
     forwarder
         Passes requests on to the owner.
+    grace_s
+        Of a stop.
     """
 
-    def __init__(self, worker: Worker, forwarder: Forwarder) -> None:
-        self._worker, self.forwarder = worker, forwarder
+    def __init__(self, worker: Worker, forwarder: Forwarder, *, grace_s: float) -> None:
+        self._worker, self.forwarder, self._grace_s = worker, forwarder, grace_s
+        self._rounds = RoundServer()
+        self._server: asyncio.Server | None = None
         self.configured: Callable[[int], tuple[int, str]] | None = None
         self.heard: Callable[[bytes], None] | None = None
         self._owned: set[str] = set()
+        self._left: float | None = None
 
     def serves(self, router: str) -> bool:
         """See :class:`Cluster`."""
@@ -99,6 +110,10 @@ class WorkerCluster:
     async def start(self, doors: RouterHost) -> None:
         """See :class:`Cluster`."""
         self._set({*doors.routers})
+        if self._worker.owns:
+            self._rounds.routers = lambda: doors.routers
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_unix_server(self._rounds.protocol, sock=self._worker.rounds)
 
     def listening(self, port: int) -> None:
         """See :class:`Cluster`."""
@@ -112,9 +127,18 @@ class WorkerCluster:
 
     async def leave(self) -> None:
         """See :class:`Cluster`."""
+        if self._left is None:
+            self._left = time.monotonic()
+
+    async def drained(self) -> None:
+        """See :class:`Cluster`."""
+        await self._rounds.drained(self._grace_s - (time.monotonic() - (self._left or 0.0)))
 
     async def close(self) -> None:
         """See :class:`Cluster`."""
+        if self._server is not None:
+            self._server.close()
+        self._rounds.close()
         await self.forwarder.close()
 
     async def tell(self, messages: Sequence[bytes]) -> None:
@@ -122,7 +146,11 @@ class WorkerCluster:
 
     def _set(self, routers: set[str]) -> None:
         self._owned = routers
-        others = [Member(number, path, near=True) for number, path in self._worker.sockets.items()]
+        rounds = {_OWNER: str(self._worker.folder / _ROUNDS)}
+        others = [
+            Member(number, path, near=True, rounds=rounds.get(number, ""))
+            for number, path in self._worker.sockets.items()
+        ]
         self.forwarder.directory.set(dict.fromkeys(routers, _OWNER), others)
 
 
@@ -138,7 +166,7 @@ def serve_workers(
     parent = _Parent(_shared_socket(config, config.listen.port), folder, workers)
     if is_url(config.database):
         first = config.cluster.port
-        parent.reach = {each: _shared_socket(config, first + each if first else 0) for each in range(workers)}
+        parent.reach = {each: _shared_socket(config, first + 2 * each if first else 0) for each in range(workers)}
     try:
         status = parent.run(run, announce)
     finally:
@@ -187,6 +215,7 @@ class _Parent:
         self._shared, self._folder, self._numbers = shared, folder, range(workers)
         self._sockets = {number: str(folder / f"{number}.sock") for number in self._numbers}
         self._listening = {number: _listen(path) for number, path in self._sockets.items()}
+        self._rounds = _listen(str(folder / _ROUNDS))
         self.reach: dict[int, socket.socket] = {}
         self._ready = os.pipe()
         self._alive = os.pipe()  # the write end is the parent's alone
@@ -237,6 +266,7 @@ class _Parent:
             self._shared,
             listening=self._listening[number],
             sockets=self._sockets,
+            rounds=self._rounds,
             folder=self._folder,
             ready=self._ready[1],
             parent=self._alive[0],

@@ -347,8 +347,8 @@ class GuardrailConfig(_Part, frozen=True, kw_only=True):
 class ClusterConfig(_Part, frozen=True, kw_only=True):
     """How the processes of a service on PostgreSQL reach each other.
 
-    ``address`` is where the others reach this one, as ``host`` or ``host:port``. Workers are reached at ``port`` and
-    the ports behind it, one each; 0 lets the system choose.
+    ``address`` is where the others reach this one, as ``host`` or ``host:port``. Chats that they carry are taken at
+    ``port``; worker i takes requests at ``port + 2 i`` and chats at the port after it. 0 lets the system choose.
     """
 
     address: str | None = None

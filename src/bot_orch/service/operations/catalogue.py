@@ -8,7 +8,7 @@ from types import MappingProxyType
 __all__ = ["CATALOGUE"]
 
 _COUNTERS = {
-    "bot_orch_passed_on_total": "Requests for routers of other processes: passed_on, or nobody serves it.",
+    "bot_orch_passed_on_total": "Requests for routers of other processes: carried, passed_on, or nobody owns it.",
     "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
     "bot_orch_agent_errors_total": "Attempts at an agent that ended without a whole answer, by kind of ending.",
     "bot_orch_agent_tokens_total": "Tokens that an agent has read (input) and written (output).",

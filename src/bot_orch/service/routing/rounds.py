@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk
 from bot_orch.agents.endings import Ending
@@ -33,9 +33,17 @@ from bot_orch.service.storage.groups import Group
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Measure, Outcome
 
-__all__ = ["Round"]
+__all__ = ["AnswerFrame", "Round"]
 
 _log = logging.getLogger("bot_orch.rounds")
+
+
+class AnswerFrame(NamedTuple):
+    """What an answer says about itself: its decision as the caller knows it, its agent, and when it was made."""
+
+    decision_id: str
+    agent: str
+    created_s: int
 
 
 @dataclass(slots=True)
@@ -139,6 +147,15 @@ class Round:
             "x-bot-orch-attempts": str(len(self.decisions)),
         }
 
+    def frame(self) -> AnswerFrame:
+        """What the answer says about itself."""
+        created_s = self.runtime.ledger.time_us // 1_000_000
+        return (
+            AnswerFrame("", "auto", created_s)
+            if self.last is None
+            else AnswerFrame(outside(self.last.id), self.last.agent, created_s)
+        )
+
     async def _next(self) -> DecisionMade:
         """The next decision, or after a restart the last one."""
         if self.again is not None and self.again.agent in self.runtime.guards:
@@ -169,7 +186,7 @@ class Round:
         """Ask other agents too, in the background: nobody waits for them or sees their answers."""
         for name in drawn_shadows(self.runtime, event):
             constraints = replace(self.constraints, shadow=name, session=None, token="", tenant="")
-            call = replace(self.call, stream=False)
+            call = replace(self.call, stream=False, carrier=None)
             twin = Round(self.runtime, self.record, constraints, call=call, text=self.text)
             self.runtime.background.start(f"shadow {name} {event.id}", unseen(twin.run(), self.runtime, name))
 

@@ -17,10 +17,10 @@ import msgspec
 
 from bot_orch.log.ids import inside, outside
 from bot_orch.service.cluster.forwarding import ANY, PASSED, ROUTER_HEADER, Elsewhere, Exchange, moved
+from bot_orch.service.cluster.front import carries
 from bot_orch.service.config import LimitsConfig
 from bot_orch.service.operations.tags import TAGS, with_tags
 from bot_orch.service.operations.tracing import CURRENT, RoundTrace
-from bot_orch.service.operations.usage import LimitKey
 from bot_orch.service.problems import Problem, Reply, problem_of, problem_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.access import CALLER, REQUEST
@@ -34,6 +34,7 @@ from bot_orch.service.web.sending import MoreHeaders, Pairs, StreamedReply, disc
 __all__ = ["Endpoint", "Face", "Handler", "JsonFace", "Request", "Site", "StreamedReply"]
 
 _log = logging.getLogger("bot_orch.http")
+_KEY = b"idempotency-key"
 _HEALTH = ("/health/live", "/health/ready")
 _SECURITY: Pairs = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
@@ -55,6 +56,7 @@ class Request:
     the access log; ``started`` is when its last bytes arrived.
 
     ``params`` are those in the path, ``query`` those behind it; ``prefix`` is that of the router, if the path names it.
+    One that is ``carried`` is for a router that another process owns.
     """
 
     runtime: Runtime
@@ -64,6 +66,7 @@ class Request:
     params: Mapping[str, str]
     raw: bytes | bytearray
     body: Any
+    carried: bool = False
     path: str = ""
     address: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
@@ -186,6 +189,8 @@ class Endpoint:
         Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
     everywhere
         Whether every process answers for itself and the others, whichever serves the default router.
+    carried
+        Whether the handler can answer for a router that another process owns.
     """
 
     def __init__(
@@ -201,7 +206,9 @@ class Endpoint:
         large: bool = False,
         tenants: bool | None = None,
         everywhere: bool = False,
+        carried: bool = False,
     ) -> None:
+        self._carried = carried
         self._runtime, self._gate, self._room, self._large = site.runtime, site.gate, site.room, large
         self._prefix = site.prefix
         self._handler, self._route, self._scope = handler, route, scope
@@ -213,6 +220,7 @@ class Endpoint:
         """Answer one request."""
         started = time.perf_counter()
         request: Request | None = None
+        serving: Runtime | None = None
         trace = self._trace(scope) if self._runtime.traces is not None else None
         status, size, passed = 499, [0], False
         try:
@@ -224,7 +232,8 @@ class Endpoint:
                     exchange = Exchange(scope, receive, send, raw=other.raw)
                     await self._runtime.forwarder.pass_on(other.router, exchange)
                 return
-            request.runtime.serving += 1
+            serving = request.runtime
+            serving.serving += 1
             answer = await (self._watched(request, receive) if self._watch else self._handler(request))
             if isinstance(answer, StreamedReply):
                 status = 200
@@ -247,8 +256,8 @@ class Endpoint:
             status = reply.status
             await send_reply(reply, self._headers(request), send)
         finally:
-            if request is not None:
-                request.runtime.serving -= 1
+            if serving is not None:
+                serving.serving -= 1
             self._room.give_back(size[0])
             if trace is not None:
                 given = (None, {}) if request is None else (request.body, request.headers_out)
@@ -278,12 +287,12 @@ class Endpoint:
         if runtime.away and not self._local:
             check_length(headers, most)  # an owner that refuses it might hang up before it has all of it
             named = prefix or caller.router is not None or face.people
-            if named or not (face.takes_body(method) or "id" in scope.get("path_params", {})):
+            if (named and not self._carried) or not (face.takes_body(method) or "id" in scope.get("path_params", {})):
                 raise _elsewhere(runtime, exchange, passed_on)
         elif self._route not in _HEALTH and not runtime.away:
             await runtime.loaded_soon()
             runtime.check_loaded(brief=bool(caller.tenant))
-        allowed = _allowed(runtime, caller) if self._decides and not runtime.peers else {}
+        allowed = _admit(runtime, caller) if self._decides and not runtime.peers else {}
         raw: bytes | bytearray = b""
         body = None
         if face.takes_body(method):
@@ -298,13 +307,14 @@ class Endpoint:
                 wanted = {each for each in runtime.peers if caller.may_use(each)}
                 found = await self._unknown(runtime, exchange, wanted, here=here, passed_on=passed_on)
             runtime = found
-            if runtime.away:
+            if runtime.away and not self._carries(runtime, headers, passed_on):
                 raise _elsewhere(runtime, exchange, passed_on)
-            if self._route not in _HEALTH:
+            if self._route not in _HEALTH and not runtime.away:
                 await runtime.loaded_soon()
                 runtime.check_loaded(brief=bool(caller.tenant))
-            allowed = _allowed(runtime, caller) if self._decides else {}
-        if runtime.away and not self._local:  # since a moment ago
+            allowed = _admit(runtime, caller) if self._decides and not runtime.away else {}
+        carried = runtime.away and not self._local
+        if carried and not self._carries(runtime, headers, passed_on):  # since a moment ago
             raise _elsewhere(runtime, exchange, passed_on)
         return Request(
             runtime,
@@ -313,6 +323,7 @@ class Endpoint:
             params=params,
             raw=raw,
             body=body,
+            carried=carried,
             path=scope["path"],
             address=visit.address,
             query=query,
@@ -320,6 +331,12 @@ class Endpoint:
             headers_out=allowed,
             started=connection.arrived if (connection := connection_of(scope)) else time.perf_counter(),
         )
+
+    def _carries(self, runtime: Runtime, headers: Mapping[bytes, bytes], passed_on: str) -> bool:
+        """Whether this process answers for a router of another one; answers under a key are kept by their owner."""
+        owners = None if runtime.forwarder is None else runtime.forwarder.owners
+        able = self._carried and not passed_on and _KEY not in headers
+        return able and owners is not None and carries(runtime.config)
 
     def _passed_on(self, name: str) -> Runtime:
         """The router for which another process has passed a request on."""
@@ -376,14 +393,8 @@ def _elsewhere(runtime: Runtime, exchange: Exchange, passed_on: str) -> Exceptio
     return moved(runtime.config.name) if passed_on else Elsewhere(runtime.config.name, exchange.raw)
 
 
-def _allowed(runtime: Runtime, caller: Caller) -> dict[str, str]:
-    """Headers that say what is left of the limits of a token and its tenant; raises if nothing is."""
-    if caller.limits is None and caller.shared_limits is None:
-        return {}
-    own, shared = (LimitKey(caller.tenant, caller.name), caller.limits), (LimitKey(caller.tenant), caller.shared_limits)
-    limits = {key: each for key, each in (own, shared) if each is not None}
-    now_us, router = runtime.writer.now_us(), runtime.config.name
-    return runtime.usage.admit(limits, now_us, router=router, refused=runtime.on_limited)
+def _admit(runtime: Runtime, caller: Caller) -> dict[str, str]:
+    return runtime.admit(caller.tenant, caller.name, caller.limits, shared=caller.shared_limits)
 
 
 def _target(scope: Any) -> str:

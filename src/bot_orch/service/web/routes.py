@@ -40,6 +40,8 @@ class RouteSpec:
         Whether tokens of a tenant are answered; by default unless the scope is ``admin``.
     everywhere
         Whether every process of a service answers it, for itself and the others.
+    carried
+        Whether a process answers it for routers that another one owns.
     """
 
     method: str
@@ -57,6 +59,7 @@ class RouteSpec:
     query: tuple[str, ...] = ()
     tenants: bool | None = None
     everywhere: bool = False
+    carried: bool = False
 
     def route(self, site: Site) -> BaseRoute:
         """The route of the application; a request with a body may decide or log something."""
@@ -71,5 +74,6 @@ class RouteSpec:
             large=self.large,
             tenants=self.tenants,
             everywhere=self.everywhere,
+            carried=self.carried,
         )
         return Route(self.path, endpoint, methods=[self.method])

@@ -13,12 +13,16 @@ import msgspec
 from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import in_one_piece
 from bot_orch.service.api.decisions import KeySpace
-from bot_orch.service.api.gateway.chat_request import ChatRequest, check_held, make_round
+from bot_orch.service.api.gateway.chat_request import ChatRequest, call_of, chat_task
 from bot_orch.service.api.gateway.frames import chat_frame, whole_chat
 from bot_orch.service.api.repeating import answer_cached, answer_once
 from bot_orch.service.api.tracing import trace_headers
+from bot_orch.service.cluster.forwarding import moved
+from bot_orch.service.cluster.front import CarriedRound, OwnedHereError, sees_text
+from bot_orch.service.cluster.wire import Begin
 from bot_orch.service.guardrails import refusal
 from bot_orch.service.problems import Problem, Reply, problem_of
+from bot_orch.service.routing.chats import round_of
 from bot_orch.service.routing.rounds import Round
 from bot_orch.service.web.endpoint import Request, StreamedReply
 
@@ -63,8 +67,16 @@ class Dialect(Protocol):
 
 
 async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
-    """Answer a request to an interface."""
+    """Answer a request to an interface, or carry it for the process that owns its router."""
     trace = trace_headers(request)
+    if request.carried:
+        try:
+            return await _carried(dialect, trace, request)
+        except OwnedHereError:
+            runtime = request.runtime = request.runtime.routers[request.runtime.config.name]
+            caller = request.caller
+            limited = runtime.admit(caller.tenant, caller.name, caller.limits, shared=caller.shared_limits)
+            request.headers_out |= limited
 
     async def cached(request: Request) -> Reply | StreamedReply:
         return await answer_cached(request, dialect.endpoint, partial(_answer, dialect, trace))
@@ -73,21 +85,47 @@ async def answer(dialect: Dialect, request: Request) -> Reply | StreamedReply:
 
 
 async def _answer(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
-    asked = dialect.read(request.body)
-    await check_held(request, asked)
-    asked = await _screened(request, asked)
-    round_ = make_round(request, asked, trace=trace)
+    asked = await _screened(request, dialect.read(request.body))
+    round_ = await round_of(request.runtime, chat_task(request, asked), call_of(asked, trace))
     if asked.stream and request.runtime.screens.after:
         reply = await _run(request, round_)
-        writer = dialect.writer(chat_frame(round_, "chat.completion.chunk"), asked)
+        writer = dialect.writer(chat_frame(round_.frame(), "chat.completion.chunk"), asked)
         return StreamedReply(_events(writer, None, in_one_piece(reply)))
+    return await _completed(dialect, asked, request, round_=round_)
+
+
+async def _carried(dialect: Dialect, trace: dict[str, str], request: Request) -> Reply | StreamedReply:
+    """The answer to a chat whose router another process owns: that one decides, this one calls the agent."""
+    asked, runtime, caller = dialect.read(request.body), request.runtime, request.caller
+    if runtime.forwarder is None or runtime.forwarder.owners is None:
+        raise moved(runtime.config.name)
+    whole = sees_text(runtime.config)
+    begin = Begin(
+        0,
+        runtime.config.name,
+        chat_task(request, asked),
+        stream=asked.stream,
+        endpoint=asked.endpoint,
+        limits=caller.limits,
+        shared_limits=caller.shared_limits,
+        messages=[dict(each) for each in asked.messages] if whole else [],
+        params=dict(asked.params) if whole else {},
+    )
+    runtime.forwarder.count(runtime.config.name, "carried")
+    round_ = CarriedRound(runtime.forwarder.owners, runtime.config, begin, call_of(asked, trace))
+    return await _completed(dialect, asked, request, round_=round_)
+
+
+async def _completed(
+    dialect: Dialect, asked: ChatRequest, request: Request, *, round_: Round | CarriedRound
+) -> Reply | StreamedReply:
     if asked.stream:
         return await _streamed(dialect, asked, request, round_=round_)
     reply = await _run(request, round_)
     return Reply(200, _whole(dialect, asked, round_, reply=reply), list(_JSON))
 
 
-async def _run(request: Request, round_: Round) -> CallReply:
+async def _run(request: Request, round_: Round | CarriedRound) -> CallReply:
     try:
         return await round_.run()
     finally:
@@ -111,20 +149,22 @@ async def _screened(request: Request, asked: ChatRequest) -> ChatRequest:
     return replace(asked, messages=tuple(left["messages"]), document=None)
 
 
-def _whole(dialect: Dialect, asked: ChatRequest, round_: Round, *, reply: CallReply) -> bytes:
+def _whole(dialect: Dialect, asked: ChatRequest, round_: Round | CarriedRound, *, reply: CallReply) -> bytes:
     if reply.raw is not None and reply.endpoint == dialect.endpoint:
         return reply.raw
-    return _encode(dialect.whole(whole_chat(round_, reply), asked))
+    return _encode(dialect.whole(whole_chat(round_.frame(), reply), asked))
 
 
-async def _streamed(dialect: Dialect, asked: ChatRequest, request: Request, *, round_: Round) -> StreamedReply:
+async def _streamed(
+    dialect: Dialect, asked: ChatRequest, request: Request, *, round_: Round | CarriedRound
+) -> StreamedReply:
     """Wait for the first chunk, so that a failure before it still gets its HTTP status."""
     chunks = round_.stream()
     try:
         first = await anext(chunks, None)
     finally:
         request.headers_out |= _headers(request, round_)
-    writer = dialect.writer(chat_frame(round_, "chat.completion.chunk"), asked)
+    writer = dialect.writer(chat_frame(round_.frame(), "chat.completion.chunk"), asked)
     return StreamedReply(_events(writer, first, chunks))
 
 
@@ -151,7 +191,7 @@ async def _events(writer: EventWriter, first: Chunk | None, chunks: AsyncIterato
         yield end
 
 
-def _headers(request: Request, round_: Round) -> dict[str, str]:
+def _headers(request: Request, round_: Round | CarriedRound) -> dict[str, str]:
     """Headers about the round; the overhead is all time since the request arrived but that which agents took."""
     elapsed_s = time.perf_counter() - request.started - round_.meter.seconds
     return {**round_.headers(), "x-bot-orch-overhead-ms": f"{max(0.0, 1e3 * elapsed_s):.2f}"}

@@ -1,4 +1,4 @@
-"""A request to the gateway in the terms of a chat, and the round that serves it."""
+"""A request to the gateway in the terms of a chat."""
 
 from __future__ import annotations
 
@@ -11,30 +11,25 @@ import msgspec
 
 from bot_orch.agents.base import CallRequest
 from bot_orch.arrays import nan_for_null
-from bot_orch.log.events import TaskRecord
-from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.api.bodies import ChatAside, ChatHints
 from bot_orch.service.api.decisions import session_of
-from bot_orch.service.judging.completions import is_noted
 from bot_orch.service.loops import results_in
 from bot_orch.service.problems import Problem
+from bot_orch.service.routing.chats import ChatTask
 from bot_orch.service.routing.estimates import size_of
 from bot_orch.service.routing.needs import needs_of
 from bot_orch.service.routing.prompt import prompt_of
-from bot_orch.service.routing.rounds import Round
-from bot_orch.service.routing.rules import RoutingConstraints
 from bot_orch.service.web.endpoint import Request
 
 __all__ = [
     "AUTO",
     "ChatRequest",
-    "check_held",
-    "make_round",
+    "call_of",
+    "chat_task",
     "native",
     "read_hints",
     "read_model",
     "text_of",
-    "unknown_model",
 ]
 
 AUTO = frozenset({"auto", "bot-orch", "bot-orch/auto"})
@@ -107,61 +102,45 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def unknown_model() -> Problem:
-    """The answer to a model that is no agent."""
-    return Problem(404, "model_not_found", "there is no such model; see /v1/models", param="model")
-
-
-async def check_held(request: Request, asked: ChatRequest) -> None:
-    """Refuse what a tenant wants to go on from at an agent's endpoint, unless it is known to be its own."""
-    tenant, runtime = request.caller.tenant, request.runtime
-    if not tenant:
-        return
-    if asked.held:
-        message = f"{asked.held}: is kept for all tenants by the agent; send the messages instead"
-        raise Problem(422, "not_for_tenants", message, param=asked.held)
-    for each in asked.refers_to:
-        if runtime.loops.agent_of(request.caller.key, (each,)) is None and not await is_noted(runtime, each, tenant):
-            message = "previous_response_id: there is no such response; send the messages instead"
-            raise Problem(404, "previous_response_not_found", message, param="previous_response_id")
-
-
-def make_round(request: Request, asked: ChatRequest, *, trace: Mapping[str, str]) -> Round:
-    """The round that serves a request."""
-    runtime, caller = request.runtime, request.caller
-    eligible = None if asked.model in AUTO else (asked.model,)
-    if eligible is not None and asked.model not in runtime.ledger.router.agents:
-        raise unknown_model()
-    hints, messages, params = asked.hints, asked.messages, asked.params
-    kind = hints.kind or ("embeddings" if asked.endpoint == "embeddings" else "")
-    size = size_of(params, text=asked.text, messages=messages)
-    constraints = RoutingConstraints(
-        kind,
-        eligible,
-        session_of(request, hints.session or None) or _session(request, asked),
+def chat_task(request: Request, asked: ChatRequest) -> ChatTask:
+    """What decides who answers a request."""
+    caller, hints, messages = request.caller, asked.hints, asked.messages
+    size = size_of(asked.params, text=asked.text, messages=messages)
+    encodes = request.runtime.config.router.encoder is not None
+    return ChatTask(
+        model="" if asked.model in AUTO else asked.model,
+        kind=hints.kind or ("embeddings" if asked.endpoint == "embeddings" else ""),
+        session=session_of(request, hints.session or None) or _session(request, asked),
         size=size,
-        calls=True,
-        chat=True,
+        needs=needs_of(
+            asked.endpoint, size, params=asked.params, messages=messages, region=hints.region, only=asked.only
+        ),
         token=caller.name,
         tenant=caller.tenant,
         tags=request.tags,
-        needs=needs_of(asked.endpoint, size, params=params, messages=messages, region=hints.region, only=asked.only),
-        made_by=runtime.loops.agent_of(caller.key, (*asked.refers_to, *results_in(messages))),
+        refers_to=asked.refers_to,
+        results=tuple(results_in(messages)),
+        held=asked.held,
+        features=nan_for_null(hints.features),
+        reference=hints.reference,
+        profiles=hints.profiles,
+        claims=hints.claims,
+        text=(asked.text or prompt_of(messages)) if encodes else None,
     )
-    call = CallRequest(
+
+
+def call_of(asked: ChatRequest, trace: Mapping[str, str]) -> CallRequest:
+    """What agents are asked."""
+    return CallRequest(
         "",
-        messages=messages,
-        params=params,
+        messages=asked.messages,
+        params=asked.params,
         stream=asked.stream,
         headers=trace,
         endpoint=asked.endpoint,
         document=asked.document,
-        region=hints.region,
+        region=asked.hints.region,
     )
-    task_id = f"chat-{time_ordered_id(runtime.writer.now_us())}"
-    record = TaskRecord(task_id, kind, nan_for_null(hints.features), hints.reference, hints.profiles, hints.claims)
-    text = None if runtime.ledger.router.settings.text is None else asked.text or prompt_of(messages)  # not logged
-    return Round(runtime, record, constraints, call=call, text=text)
 
 
 def _session(request: Request, asked: ChatRequest) -> str | None:

@@ -10,8 +10,7 @@ import msgspec
 
 from bot_orch.agents.base import CallReply, Chunk
 from bot_orch.agents.replies import load_json
-from bot_orch.log.ids import outside
-from bot_orch.service.routing.rounds import Round
+from bot_orch.service.routing.rounds import AnswerFrame
 
 __all__ = ["ChatEvents", "chat_frame", "event", "named_event", "whole_chat"]
 
@@ -34,22 +33,19 @@ def named_event(document: Mapping[str, Any]) -> bytes:
     return b"event: " + str(document["type"]).encode() + b"\n" + event(_encode(document))
 
 
-def chat_frame(round_: Round, kind: str) -> dict[str, Any]:
+def chat_frame(frame: AnswerFrame, kind: str) -> dict[str, Any]:
     """The fields of a chat completion, or of a chunk of one, beside its choices."""
-    decision_id = outside(round_.last.id) if round_.last else ""
-    agent = round_.last.agent if round_.last else "auto"
-    created = round_.runtime.ledger.time_us // 1_000_000
-    return {"id": f"chatcmpl-{decision_id}", "object": kind, "created": created, "model": agent}
+    return {"id": f"chatcmpl-{frame.decision_id}", "object": kind, "created": frame.created_s, "model": frame.agent}
 
 
-def whole_chat(round_: Round, reply: CallReply) -> dict[str, Any]:
+def whole_chat(frame: AnswerFrame, reply: CallReply) -> dict[str, Any]:
     """An answer as a chat completion."""
     if reply.raw is not None:
         document: dict[str, Any] = load_json(reply.raw)
         return document
     message = {"role": "assistant", "content": reply.text}
     return {
-        **chat_frame(round_, "chat.completion"),
+        **chat_frame(frame, "chat.completion"),
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         "usage": _usage(reply),
     }

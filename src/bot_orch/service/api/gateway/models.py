@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot_orch.service.api.gateway.chat_request import AUTO, unknown_model
+from bot_orch.service.api.gateway.chat_request import AUTO
 from bot_orch.service.problems import Reply, json_reply
+from bot_orch.service.routing.chats import unknown_model
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["models", "one_model"]

@@ -31,6 +31,7 @@ def _asks(path: str, handler: Handler, summary: str, *, face: type[JsonFace] = J
         watch=True,
         large=True,
         face=face,
+        carried=True,
     )
 
 

@@ -1,0 +1,335 @@
+"""A front's side of chats whose router another process owns: it asks the owner, calls agents and streams."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from bot_orch.agents.admission import OpenAdmission
+from bot_orch.agents.base import AgentMeter, CallFailure, CallReply, CallRequest, Chunk, Usage
+from bot_orch.agents.breaker import BreakerSettings
+from bot_orch.agents.guard import Guard
+from bot_orch.agents.limits import Retry
+from bot_orch.service.build import called_alike, make_guard
+from bot_orch.service.cluster.forwarding import Directory, broken, nobody
+from bot_orch.service.cluster.wire import (
+    FROM_OWNER,
+    Begin,
+    Call,
+    Cancel,
+    Done,
+    Failed,
+    First,
+    Go,
+    Hello,
+    MessageConnection,
+    Moved,
+    Refused,
+    Stop,
+)
+from bot_orch.service.config import AgentConfig, Config
+from bot_orch.service.problems import Problem
+from bot_orch.service.routing.rounds import AnswerFrame
+
+__all__ = ["CarriedRound", "OwnedHereError", "Owners", "carries", "sees_text"]
+
+_log = logging.getLogger("bot_orch.cluster")
+_CONNECT_S, _LOOK_S = 2.0, 0.1
+_NEVER = BreakerSettings(failures=1_000_000_000)
+T = TypeVar("T")
+
+
+def carries(config: Config) -> bool:
+    """Whether fronts carry the chats of a router.
+
+    Not if the owner has to see a whole request or answer before the next one does: for guardrails, the cache and
+    traces; nor if people answer, at the owner.
+    """
+    return not (
+        config.cache.ttl_s > 0
+        or config.traces is not None
+        or config.guards
+        or any(each.kind == "human" for each in config.agents)
+    )
+
+
+def sees_text(config: Config) -> bool:
+    """Whether the owner of a router needs the texts of chats and answers: for judges, audits and shadows."""
+    return bool(
+        config.judges
+        or config.audit is not None
+        or config.router.audit_rate
+        or any(each.shadow is not None for each in config.agents)
+    )
+
+
+class OwnedHereError(Exception):
+    """The router belongs to this process by now."""
+
+
+class Owners:
+    """Connections to the owners of routers, one for each, and the agents that are called for them.
+
+    Parameters
+    ----------
+    directory
+        Who owns what.
+    wait_s
+        How long a chat waits for a router without an owner.
+    """
+
+    def __init__(self, directory: Directory, *, wait_s: float) -> None:
+        self.directory, self.wait_s = directory, wait_s
+        self._connections: dict[str, asyncio.Task[MessageConnection]] = {}
+        self._rounds: dict[int, CarriedRound] = {}
+        self._guards: dict[tuple[str, str], tuple[AgentConfig, Guard]] = {}
+        self._last = 0
+
+    async def begin(self, round_: CarriedRound) -> MessageConnection:
+        """Send a chat to the owner of its router, once there is one; its connection."""
+        loop, router = asyncio.get_running_loop(), round_.router
+        until = loop.time() + self.wait_s
+        while True:
+            found = self.directory.of(router)
+            if found is not None and found.rounds:
+                try:
+                    connection = await asyncio.shield(self._connected(found.rounds))
+                except (OSError, TimeoutError) as error:
+                    _log.warning("an owner does not answer", extra={"fields": {"router": router, "detail": str(error)}})
+                else:
+                    self._last += 1
+                    round_.number = self._last
+                    self._rounds[round_.number] = round_
+                    return connection
+            if self.directory.owner(router) == self.directory.own:
+                raise OwnedHereError(router)
+            if loop.time() >= until:
+                raise nobody(router)
+            await self.directory.changed(min(_LOOK_S, max(0.0, until - loop.time())))
+
+    def end(self, number: int) -> None:
+        """Forget a chat."""
+        self._rounds.pop(number, None)
+
+    def guard(self, router: str, agent: AgentConfig) -> Guard:
+        """An agent with its timeouts; what else guards it is the owner's."""
+        known = self._guards.get((router, agent.id))
+        if known is not None and (known[0] is agent or called_alike(known[0], agent)):
+            return known[1]
+        made = make_guard(agent)
+        admission = OpenAdmission(made.limits, time.monotonic)
+        guard = Guard(
+            agent.id,
+            made.runner,
+            made.limits,
+            retry=Retry(tries=1),
+            price=made.price,
+            breaker=_NEVER,
+            admission=admission,
+        )
+        self._guards[router, agent.id] = agent, guard
+        return guard
+
+    async def close(self) -> None:
+        """End all connections and calls."""
+        for each in self._connections.values():
+            if each.done() and not each.cancelled() and each.exception() is None:
+                each.result().close()
+            each.cancel()
+        for _, guard in self._guards.values():
+            await guard.close()
+
+    def _connected(self, address: str) -> asyncio.Task[MessageConnection]:
+        known = self._connections.get(address)
+        failed = known is not None and known.done() and (known.exception() is not None or not known.result().open)
+        if known is None or failed:
+            known = self._connections[address] = asyncio.ensure_future(self._connect(address))
+        return known
+
+    async def _connect(self, address: str) -> MessageConnection:
+        """Connect to ``host:port secret``, or to the path of a socket."""
+        loop, make = asyncio.get_running_loop(), partial(MessageConnection, FROM_OWNER, self._take, self._lost)
+        reach, _, secret = address.partition(" ")
+        connection: MessageConnection
+        async with asyncio.timeout(_CONNECT_S):
+            if reach.startswith("/"):
+                _, connection = await loop.create_unix_connection(make, reach)
+            else:
+                host, _, port = reach.rpartition(":")
+                _, connection = await loop.create_connection(make, host.strip("[]"), int(port))
+        connection.send(Hello(0, secret))
+        return connection
+
+    def _take(self, _: MessageConnection, message: Any) -> None:
+        found = self._rounds.get(message.number)
+        if found is not None:
+            found.take(message)
+
+    def _lost(self, connection: MessageConnection) -> None:
+        for each in tuple(self._rounds.values()):
+            if each.connection is connection:
+                each.take(None)
+
+
+class CarriedRound:
+    """A chat of a router that another process owns; it has the interface of a :class:`Round`.
+
+    Parameters
+    ----------
+    owners
+        Where to ask.
+    config
+        The settings of the router.
+    begin
+        What the owner needs.
+    call
+        What agents are asked.
+    """
+
+    def __init__(self, owners: Owners, config: Config, begin: Begin, call: CallRequest) -> None:
+        self._owners, self._config, self._begin, self._call = owners, config, begin, call
+        self.router, self.number, self.meter = begin.router, 0, AgentMeter()
+        self.connection: MessageConnection | None = None
+        self._whole = sees_text(config)
+        self._inbox: asyncio.Queue[Call | Go | Refused | Moved | None] = asyncio.Queue()
+        self._working: asyncio.Future[Any] | None = None
+        self._stopped = self._over = False
+        self._usage: Usage | None = None
+        self._headers: dict[str, str] = {}
+        self._frame = AnswerFrame("", "auto", 0)
+
+    def take(self, message: Any) -> None:
+        """Take a message of the owner; ``None`` if it is gone."""
+        if message is None or isinstance(message, Stop):
+            self._stopped = True
+            if self._working is not None:
+                self._working.cancel()
+        if not isinstance(message, Stop):
+            self._inbox.put_nowait(message)
+
+    def headers(self) -> dict[str, str]:
+        """Response headers about the round."""
+        return self._headers
+
+    def frame(self) -> AnswerFrame:
+        """See :meth:`Round.frame`."""
+        return self._frame
+
+    async def run(self) -> CallReply:
+        """Call agents until one answers; its answer."""
+        try:
+            decided = await self._first_call()
+            while True:
+                guard, request = self._asked(decided)
+                try:
+                    reply = await self._unless_stopped(guard.call(request))
+                except CallFailure as failure:
+                    self._send(Failed.of(self.number, failure, None))
+                else:
+                    if reply is not None:
+                        self._send(Done.of(self.number, reply, whole=self._whole))
+                        await self._go()
+                        return reply
+                decided = await self._next_call()
+        finally:
+            self._end()
+
+    async def stream(self) -> AsyncIterator[Chunk]:
+        """The answer in chunks; another agent is asked only before the first chunk."""
+        try:
+            decided = await self._first_call()
+            while True:
+                guard, request = self._asked(decided)
+                shown = False
+                try:
+                    async with aclosing(guard.stream(request)) as chunks:
+                        chunk = await self._unless_stopped(anext(chunks))
+                        while chunk is not None:
+                            self._usage = chunk.usage or self._usage
+                            if not shown:
+                                self._send(First(self.number))
+                                await self._go()
+                                shown = True
+                            if chunk.reply is not None:
+                                self._send(Done.of(self.number, chunk.reply, whole=self._whole))
+                                self._over = True
+                            yield chunk
+                            chunk = await anext(chunks, None)
+                    if shown:
+                        return
+                except CallFailure as failure:
+                    self._send(Failed.of(self.number, failure, self._usage))
+                decided = await self._next_call()
+        finally:
+            self._end()
+
+    async def _first_call(self) -> Call:
+        """The first decision; the chat begins again if its router moves before there is one."""
+        while True:
+            self.connection = await self._owners.begin(self)
+            self._send(msgspec.structs.replace(self._begin, number=self.number))
+            message = await self._inbox.get()
+            if isinstance(message, Call):
+                return message
+            if isinstance(message, Refused):
+                raise self._refused(message)
+            self._owners.end(self.number)
+            self._stopped = False
+            await asyncio.sleep(_LOOK_S)
+
+    async def _next_call(self) -> Call:
+        message = await self._inbox.get()
+        if isinstance(message, Call):
+            return message
+        raise self._refused(message) if isinstance(message, Refused) else broken(self.router)
+
+    async def _go(self) -> None:
+        message = await self._inbox.get()
+        if not isinstance(message, Go):
+            raise self._refused(message) if isinstance(message, Refused) else broken(self.router)
+        self._headers = message.headers
+        self._frame = AnswerFrame(message.decision_id, message.agent, message.created_s)
+        self._over = not self._begin.stream
+
+    async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
+        """The result; ``None`` if the owner does not want it any more, or is gone."""
+        working: asyncio.Future[T] = asyncio.ensure_future(work)
+        self._working = working
+        if self._stopped:
+            working.cancel()
+        try:
+            return await working
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            return None
+        finally:
+            self._working = None
+
+    def _asked(self, decided: Call) -> tuple[Guard, CallRequest]:
+        agent = next((each for each in self._config.agents if each.id == decided.agent), None)
+        if agent is None:  # the owner has a newer configuration
+            raise broken(self.router)
+        request = replace(self._call, id=decided.decision_id, meter=self.meter)
+        return self._owners.guard(self.router, agent), request
+
+    def _refused(self, message: Refused) -> Problem:
+        self._headers, self._over = message.headers, True
+        return message.problem()
+
+    def _send(self, message: Any) -> None:
+        if self.connection is not None:
+            self.connection.send(message)
+
+    def _end(self) -> None:
+        if not self._over:
+            self._send(Cancel(self.number, self._usage))
+        self._owners.end(self.number)

@@ -1,0 +1,318 @@
+"""Messages between a front and the owner of a router, over one connection for all chats of the front.
+
+A message is a length of four bytes and MessagePack; its number says which chat it is about. Messages of one turn of the
+event loop are written together.
+
+A front sends ``Begin``; the owner answers with ``Call`` (ask this agent), ``Refused`` or ``Moved``. The front calls the
+agent, and says ``First`` when a stream has content, then ``Done`` or ``Failed``. After a failure the owner says whom to
+ask next, or refuses. ``Go`` says that the decision is on disk: nothing of an answer is shown before. ``Cancel`` says
+that the client has left, ``Stop`` that the call is not wanted any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bot_orch.agents.base import Attempt, CallFailure, CallReply, Usage
+from bot_orch.agents.endings import Ending
+from bot_orch.service.config import TokenLimitsConfig
+from bot_orch.service.loops import made_in
+from bot_orch.service.problems import Problem
+from bot_orch.service.routing.chats import ChatTask
+from bot_orch.transport.measures import measure_from_dict
+
+__all__ = [
+    "FROM_FRONT",
+    "FROM_OWNER",
+    "Begin",
+    "Call",
+    "Cancel",
+    "Done",
+    "Failed",
+    "First",
+    "Go",
+    "Hello",
+    "MessageConnection",
+    "Moved",
+    "Refused",
+    "Stop",
+]
+
+_LENGTH = 4
+_MOST = 256_000_000  # bytes of a message: a body and its answer are far below
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    number: int
+
+
+class Hello(_Message, frozen=True):
+    """The first message of a front: what only processes of the same service know."""
+
+    secret: str
+
+
+class Begin(_Message, frozen=True):
+    """A chat begins; ``messages`` and ``params`` are there if the owner has judges or shadows."""
+
+    router: str
+    chat: ChatTask
+    stream: bool
+    endpoint: str
+    limits: TokenLimitsConfig | None
+    shared_limits: TokenLimitsConfig | None
+    messages: list[dict[str, Any]]
+    params: dict[str, Any]
+
+
+class First(_Message, frozen=True):
+    """The stream has content."""
+
+
+class Done(_Message, frozen=True):
+    """The agent has answered; ``text``, ``output`` and ``raw`` are there if the owner has judges."""
+
+    usage: Usage
+    elapsed_s: float
+    first_byte_s: float | None
+    status: int | None
+    endpoint: str
+    made: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+    reward: float | None = None
+    measure: dict[str, Any] | None = None
+    completion_id: str | None = None
+    text: str = ""
+    output: Any = None
+    raw: bytes | None = None
+
+    @classmethod
+    def of(cls, number: int, reply: CallReply, *, whole: bool) -> Done:
+        """The message about a reply."""
+        named = reply.extra.get("completion_id")
+        return cls(
+            number,
+            reply.usage,
+            reply.elapsed_s,
+            reply.first_byte_s,
+            reply.status,
+            reply.endpoint,
+            made_in(reply),
+            reply.attempts,
+            reward=reply.reward,
+            measure=None if reply.measure is None else reply.measure.to_dict(),
+            completion_id=named if isinstance(named, str) else None,
+            text=reply.text if whole else "",
+            output=reply.output if whole else None,
+            raw=reply.raw if whole else None,
+        )
+
+    def reply(self) -> CallReply:
+        """The reply, as far as it was sent."""
+        return CallReply(
+            self.text,
+            self.output,
+            self.usage,
+            elapsed_s=self.elapsed_s,
+            first_byte_s=self.first_byte_s,
+            status=self.status,
+            raw=self.raw,
+            extra={} if self.completion_id is None else {"completion_id": self.completion_id},
+            attempts=self.attempts,
+            reward=self.reward,
+            measure=None if self.measure is None else measure_from_dict(self.measure),
+            made=self.made,
+            endpoint=self.endpoint,
+        )
+
+
+class Failed(_Message, frozen=True):
+    """The agent has not answered, or not to the end; ``usage`` is that of a stream that broke off."""
+
+    ending: Ending
+    message: str
+    started: bool
+    status: int | None
+    retry_after_s: float | None
+    elapsed_s: float
+    first_byte_s: float | None
+    raw: bytes | None
+    attempts: tuple[Attempt, ...]
+    usage: Usage | None = None
+
+    @classmethod
+    def of(cls, number: int, failure: CallFailure, usage: Usage | None) -> Failed:
+        """The message about a failure."""
+        return cls(
+            number,
+            failure.ending,
+            str(failure).removeprefix(f"{failure.ending}: "),
+            failure.started,
+            failure.status,
+            failure.retry_after_s,
+            failure.elapsed_s,
+            failure.first_byte_s,
+            failure.raw,
+            failure.attempts,
+            usage,
+        )
+
+    def failure(self) -> CallFailure:
+        """The failure."""
+        return CallFailure(
+            self.ending,
+            self.message,
+            started=self.started,
+            status=self.status,
+            retry_after_s=self.retry_after_s,
+            elapsed_s=self.elapsed_s,
+            first_byte_s=self.first_byte_s,
+            raw=self.raw,
+            attempts=self.attempts,
+        )
+
+
+class Cancel(_Message, frozen=True):
+    """The client has left; ``usage`` is that of the part of a stream that there is."""
+
+    usage: Usage | None = None
+
+
+class Call(_Message, frozen=True):
+    """Ask this agent."""
+
+    agent: str
+    decision_id: str
+
+
+class Go(_Message, frozen=True):
+    """The decision is on disk; ``headers`` are those of the answer, the rest is for a frame around it."""
+
+    headers: dict[str, str]
+    decision_id: str
+    agent: str
+    created_s: int
+
+
+class Refused(_Message, frozen=True):
+    """There is no answer; ``headers`` are those of the round."""
+
+    status: int
+    code: str
+    message: str
+    param: str | None
+    problem_headers: dict[str, str]
+    details: Any
+    kind: str | None
+    headers: dict[str, str]
+
+    @classmethod
+    def of(cls, number: int, problem: Problem, headers: dict[str, str]) -> Refused:
+        """The message about a problem."""
+        p = problem
+        return cls(number, p.status, p.code, p.message, p.param, p.headers, p.details, p.kind, headers)
+
+    def problem(self) -> Problem:
+        """The problem."""
+        return Problem(
+            self.status,
+            self.code,
+            self.message,
+            param=self.param,
+            headers=self.problem_headers,
+            details=self.details,
+            kind=self.kind,
+        )
+
+
+class Moved(_Message, frozen=True):
+    """The router is not here, and nothing was done."""
+
+
+class Stop(_Message, frozen=True):
+    """The call is not wanted any more."""
+
+
+FROM_FRONT = msgspec.msgpack.Decoder(Hello | Begin | First | Done | Failed | Cancel)
+FROM_OWNER = msgspec.msgpack.Decoder(Call | Go | Refused | Moved | Stop)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class MessageConnection(asyncio.Protocol):
+    """One connection, as either side has it.
+
+    Parameters
+    ----------
+    decoder
+        Of what arrives.
+    take
+        Takes a message; whatever it raises closes the connection.
+    lost
+        Called once the connection has ended.
+    """
+
+    def __init__(
+        self,
+        decoder: msgspec.msgpack.Decoder[Any],
+        take: Callable[[MessageConnection, Any], None],
+        lost: Callable[[MessageConnection], None],
+    ) -> None:
+        self._decoder, self._take, self._lost = decoder, take, lost
+        self._transport: asyncio.Transport | None = None
+        self._in, self._out = bytearray(), list[bytes]()
+        self.open = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self._transport, self.open = transport, True  # type: ignore[assignment]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self.open = False
+        self._lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take all messages that are complete."""
+        self._in += data
+        begin = 0
+        while len(self._in) - begin >= _LENGTH:
+            size = int.from_bytes(self._in[begin : begin + _LENGTH], "little")
+            end = begin + _LENGTH + size
+            if size > _MOST:
+                self.close()
+                return
+            if len(self._in) < end:
+                break
+            try:
+                with memoryview(self._in)[begin + _LENGTH : end] as data_of_it:
+                    message = self._decoder.decode(data_of_it)
+            except msgspec.MsgspecError:  # of another release
+                self.close()
+                return
+            self._take(self, message)
+            begin = end
+        del self._in[:begin]
+
+    def send(self, message: _Message) -> None:
+        """Send a message, together with others of this turn; nothing if the connection has ended."""
+        if not self.open:
+            return
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        data = _encode(message)
+        self._out += (len(data).to_bytes(_LENGTH, "little"), data)
+
+    def close(self) -> None:
+        """End the connection, after what was sent before."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _flush(self) -> None:
+        if self._out and self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(self._out)
+        self._out = []

@@ -1,0 +1,287 @@
+"""Chats that a front carries: the owner decides, guards and learns as if it had called the agent itself."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from service_running import PATIENCE_S, until
+from test_workers import ALL, CHAT, SECRETS, Service
+
+from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
+from bot_orch.log.stores.open import open_log
+from bot_orch.log.verification import replay
+from bot_orch.service.reports import ReportSource, source_of
+
+OWNER, FRONT = 0, 1
+PIECES = 5
+TEXT = """
+version: 1
+database: log.sqlite
+listen: {{port: 0}}
+log_level: error
+limits: {{grace_s: 20}}
+router: {{policy: bot, encoder: builtin, success_reward: 1.0, floor: 0.5}}
+agents: [{good}]
+judges: [{{name: length, kind: regex, settings: {{pattern: piece}}, rate: 1.0}}]
+routers:
+  shaky:
+    router: {{policy: bot, success_reward: 1.0}}
+    agents: [{good}, {bad}]
+  narrow:
+    router: {{policy: bot, success_reward: 1.0}}
+    agents: [{narrow}]
+tokens: [{{name: everyone, scopes: [decide, feedback, queue, admin], env: ALL}}]
+"""
+ROUTERS = ("default", "shaky", "narrow")
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """A model: ``/good`` answers, ``/bad`` fails, a prompt that says so waits for ``released``."""
+
+    released = threading.Event()
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path.startswith("/bad"):
+            self._say(500, {"error": {"message": "down"}})
+        elif not asked.get("stream"):
+            self._pause(asked)
+            message = {"role": "assistant", "content": "piece " * PIECES}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 7, "completion_tokens": PIECES, "total_tokens": 7 + PIECES}
+            self._say(200, {"id": "u-1", "object": "chat.completion", "choices": [choice], "usage": usage})
+        else:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("connection", "close")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                for number in range(PIECES):
+                    delta = {"index": 0, "delta": {"content": "piece "}, "finish_reason": None}
+                    self._event({"id": "u-1", "object": "chat.completion.chunk", "choices": [delta]})
+                    if number == 1:
+                        self._pause(asked)
+                end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+                self._event({"id": "u-1", "object": "chat.completion.chunk", "choices": [end]})
+                self.wfile.write(b"data: [DONE]\n\n")
+            self.close_connection = True
+
+    def _pause(self, asked):
+        if "wait" in asked["messages"][-1]["content"]:
+            self.released.wait(PATIENCE_S)
+
+    def _event(self, document):
+        self.wfile.write(b"data: " + json.dumps(document).encode() + b"\n\n")
+        self.wfile.flush()
+
+    def _say(self, status, document):
+        raw = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def upstream():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def agent(name, port, path="good", more=""):
+    url = f"http://127.0.0.1:{port}/{path}/v1"
+    return f"{{id: {name}, kind: openai, settings: {{base_url: '{url}', model: m, allow_private: true}}{more}}}"
+
+
+@pytest.fixture
+def service(tmp_path, upstream):
+    Upstream.released.set()
+    text = TEXT.format(
+        good=agent("good", upstream),
+        bad=agent("bad", upstream, "bad", ", retry: {tries: 1}, breaker: {failures: 3, open_s: 60}"),
+        narrow=agent("narrow", upstream, more=", limits: {concurrency: 1, wait_s: 0}"),
+    )
+    made = Service(tmp_path, text)
+    try:
+        yield made.wait()
+    finally:
+        Upstream.released.set()
+        made.stop()
+
+
+def chat(service, router="default", *, worker=FRONT, stream=False, prompt="hello", **more):
+    body = {**CHAT, "messages": [{"role": "user", "content": prompt}], "stream": stream, **more}
+    return service("POST", f"/r/{router}/v1/chat/completions", body, worker=worker)
+
+
+def events(service, router="default"):
+    log = open_log(service.folder / ("log.sqlite" if router == "default" else f"log.{router}.sqlite"))
+    assert replay(log).ok
+    found = [row.event() for row in log.read()]
+    log.close()
+    return found
+
+
+def of(found, kind):
+    return [each for each in found if isinstance(each, kind)]
+
+
+def outcomes(service):
+    """Reports of rounds, without those of judges."""
+    return [each for each in of(events(service), FeedbackGiven) if source_of(each) is ReportSource.ROUND]
+
+
+def carried(service):
+    text = service("GET", "/metrics", worker=FRONT)[1]
+    return sum(int(float(line.rpartition(" ")[2])) for line in text.splitlines() if 'how="carried"' in line)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_is_the_same_and_the_owner_learns_the_same(service, stream):
+    found = [chat(service, worker=worker, stream=stream) for worker in (OWNER, FRONT)]
+    assert carried(service) == 1
+    assert [status for status, _, _ in found] == [200, 200]
+    texts = [said if stream else json.dumps(said) for _, said, _ in found]
+    assert texts[0] == texts[1] and texts[0].count("piece") == PIECES
+    names = [{name.lower() for name in headers if name.lower().startswith("x-")} for _, _, headers in found]
+    assert names[0] == names[1] and "x-bot-orch-decision-id" in names[0]
+    until(lambda: len(outcomes(service)) == 2)
+    logged = events(service)
+    decisions, attempts, reports = of(logged, DecisionMade), of(logged, AttemptEnded), outcomes(service)
+    assert [each.id for each in decisions] == [headers["x-bot-orch-decision-id"] for _, _, headers in found]
+    assert (
+        len({(each.agent, each.number, each.ending, each.input_tokens, each.output_tokens) for each in attempts}) == 1
+    )
+    assert all(0.0 < each.elapsed_s < PATIENCE_S and each.first_byte_s is not None for each in attempts)
+    assert {(each.effect, each.reward, each.completed) for each in reports} == {("learned", 1.0, True)}
+    assert len({each.task.features for each in decisions}) == 1, "the text is encoded alike"
+    for each in decisions:  # judged by the text of the answer
+        until(lambda each=each: '"length"' in json.dumps(service("GET", f"/v1/decisions/{each.id}")[1]))
+
+
+def test_a_front_asks_the_next_agent_and_the_owner_breaks_the_circuit(service):
+    asked = until(lambda: (found := chat(service, "shaky"))[2]["x-bot-orch-attempts"] == "2" and found)
+    assert (asked[0], asked[2]["x-bot-orch-agent"]) == (200, "good")
+    for stream in (False, True):
+        status, said, headers = chat(service, "shaky", model="bad", stream=stream)
+        assert (status, said["error"]["code"], headers["x-should-retry"]) == (502, "upstream_5xx", "false")
+    circuits = {each["id"]: each["circuit"] for each in service("GET", "/r/shaky/v1/agents", worker=OWNER)[1]}
+    assert circuits == {"good": "closed", "bad": "open"}
+    logged = events(service, "shaky")
+    failed = [each for each in of(logged, AttemptEnded) if each.agent == "bad"]
+    assert len(failed) == 3 and {each.ending for each in failed} == {"upstream_5xx"}
+    assert all(each.decision_id in {made.id for made in of(logged, DecisionMade)} for each in failed)
+    status, said, headers = chat(service, "shaky", model="bad")
+    assert (status, said["error"]["code"]) == (503, "no_agent")
+    assert int(headers["retry-after"]) > 1
+    assert chat(service, "shaky", model="nobody")[0] == 404
+
+
+def test_concurrency_is_limited_over_all_processes(service):
+    Upstream.released.clear()
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(chat(service, "narrow", prompt="wait", worker=FRONT)))
+    waiting.start()
+    until(lambda: service("GET", "/r/narrow/v1/agents", worker=OWNER)[1][0]["in_flight"] == 1)
+    for worker in (OWNER, FRONT):
+        status, said, _ = chat(service, "narrow", worker=worker)
+        assert (status, said["error"]["code"]) == (503, "no_agent")
+    Upstream.released.set()
+    waiting.join()
+    assert answers[0][0] == 200
+    assert chat(service, "narrow")[0] == 200
+
+
+def test_a_client_that_leaves_is_censored(service):
+    Upstream.released.clear()
+    connection = service.connect(FRONT)
+    body = {**CHAT, "messages": [{"role": "user", "content": "wait"}], "stream": True}
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), ALL)
+    answer = connection.getresponse()
+    assert b"piece" in answer.fp.readline() + answer.fp.readline() + answer.fp.readline()
+    answer.close()
+    connection.close()
+    until(lambda: outcomes(service))
+    [report] = outcomes(service)
+    [attempt] = of(events(service), AttemptEnded)
+    assert (report.completed, report.reason, attempt.ending) == (False, "cancelled", "cancelled_by_caller")
+    until(lambda: service("GET", "/v1/agents", worker=OWNER)[1][0]["in_flight"] == 0)
+
+
+def test_a_killed_owner_costs_a_pause_and_no_stream(service):
+    """A stream that has begun goes on at its front; other chats wait for the next owner, or are healed by a retry."""
+    Upstream.released.clear()
+    streams, asked = [], []
+    threads = [
+        threading.Thread(target=lambda: streams.append(chat(service, prompt="wait", stream=True))),
+        threading.Thread(target=lambda: asked.append(chat(service, prompt="wait"))),
+    ]
+    for each in threads:
+        each.start()
+    until(lambda: service("GET", "/v1/agents", worker=OWNER)[1][0]["in_flight"] == 2)
+    time.sleep(0.3)  # the stream has begun
+    os.kill(service.owner(), signal.SIGKILL)
+    begun = time.monotonic()
+    status, _, _ = chat(service)
+    if status == 503:
+        status, _, _ = chat(service)
+    pause_s = time.monotonic() - begun
+    assert status == 200
+    assert pause_s < 6.0, pause_s
+    Upstream.released.set()
+    for each in threads:
+        each.join()
+    [(status, text, _)] = streams
+    assert status == 200 and text.count("piece") == PIECES and text.rstrip().endswith("[DONE]")
+    [(status, said, headers)] = asked
+    assert (status, said["error"]["code"], headers["retry-after"]) == (503, "owner_lost", "1")
+    assert chat(service)[0] == 200
+
+
+def test_a_stop_waits_for_chats_that_a_front_carries(service):
+    Upstream.released.clear()
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(chat(service, prompt="wait")))
+    waiting.start()
+    until(lambda: service("GET", "/v1/agents", worker=OWNER)[1][0]["in_flight"] == 1)
+    service.process.send_signal(signal.SIGTERM)
+    time.sleep(1.0)
+    Upstream.released.set()
+    waiting.join()
+    assert answers[0][0] == 200
+    service.process.wait(PATIENCE_S)
+    assert len(outcomes(service)) == 1
+
+
+def test_keys_are_kept_by_the_owner(service):
+    headers = {**ALL, "Idempotency-Key": "one"}
+    body = {**CHAT, "messages": [{"role": "user", "content": "hello"}]}
+    found = [service("POST", "/v1/chat/completions", body, worker=each, headers=headers) for each in (FRONT, OWNER)]
+    assert found[0][1] == found[1][1]
+    assert len(of(events(service), DecisionMade)) == 1
+    assert carried(service) == 0
+
+
+def test_the_folder_of_the_sockets_is_private(service):
+    [folder] = service.folder.glob("bot-orch-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE_S)
+        client.connect(str(folder / "rounds.sock"))
+        client.sendall(b"\x05\x00\x00\x00nobody's")
+        assert client.recv(10) == b"", "what is no message ends the connection"
+    assert SECRETS["ALL"] and chat(service)[0] == 200
