@@ -6,16 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot_orch import Orchestrator, Outcome, Task
-from bot_orch.core.caps import with_caps
 from bot_orch.errors import InvalidInputError
+from bot_orch.numerics.choice import capped
 
-NAMES = ("new", "b", "c")
+
+def most(new, b=1.0):
+    return np.array([new, b, 1.0])
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3).filter(lambda w: sum(w) > 0.01), st.floats(0.01, 0.99))
 def test_the_cap_holds_and_the_rest_keeps_its_proportions(weights, cap):
     p = np.array(weights) / sum(weights)
-    found = with_caps(p, {"new": cap}, NAMES)
+    found = capped(p, most(cap))
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
     assert found[0] <= cap or found[0] == p[0] <= cap
     if p[0] <= cap:
@@ -28,11 +30,18 @@ def test_the_cap_holds_and_the_rest_keeps_its_proportions(weights, cap):
 
 def test_only_eligible_agents_get_the_rest_and_a_lone_agent_keeps_everything():
     p = np.array([1.0, 0.0, 0.0])
-    assert with_caps(p, {"new": 0.25}, NAMES, eligible=np.array([True, False, True])).tolist() == [0.25, 0.0, 0.75]
-    assert with_caps(p, {"new": 0.25}, NAMES, eligible=np.array([True, False, False])) is p
+    assert capped(p, most(0.25), np.array([True, False, True])).tolist() == [0.25, 0.0, 0.75]
+    assert capped(p, most(0.25), np.array([True, False, False])) is p
     half = np.array([0.5, 0.5, 0.0])
-    found = with_caps(half, {"new": 0.1, "b": 0.2}, NAMES)
+    found = capped(half, most(0.1, 0.2))
     np.testing.assert_allclose(found, [0.1, 0.2, 0.7], rtol=1e-15)
+
+
+def test_rows_of_a_batch_are_capped_each_by_itself():
+    p, caps = np.array([[0.6, 0.4, 0.0], [0.2, 0.3, 0.5], [1.0, 0.0, 0.0]]), np.array([0.3, 1.0, 1.0])
+    may = np.array([[True, True, True], [True, True, True], [True, False, False]])
+    rows = [capped(row, caps, each) for row, each in zip(p, may, strict=True)]
+    np.testing.assert_allclose(capped(p, caps, may), rows, rtol=1e-15)
 
 
 def test_a_better_agent_is_held_at_its_cap_and_drawn_as_recorded():

@@ -16,7 +16,6 @@ from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_count, check_number, check_seconds
 from bot_orch.core import audits, outcome_learning
 from bot_orch.core.alignment import Alignment, Units
-from bot_orch.core.caps import check_caps, with_caps
 from bot_orch.core.capture import CapturedState
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.patience import PatienceRule, patience_share
@@ -46,7 +45,7 @@ from bot_orch.core.warm import (
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, PriceWarning, UnknownDecisionError, require_type
 from bot_orch.files import path_of, read_state, write_atomically
-from bot_orch.numerics.choice import draw
+from bot_orch.numerics.choice import capped, draw
 from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
@@ -302,7 +301,7 @@ class Orchestrator:
         """Choose an agent for ``task`` and record the decision as pending.
 
         ``caps`` are the largest propensities of single agents, such as a new one on trial
-        (:mod:`bot_orch.core.caps`).
+        (:func:`bot_orch.numerics.choice.capped`).
         """
         engine, task, observed = self._observed(task, eligible)
         if task.profiles:
@@ -409,8 +408,7 @@ class Orchestrator:
         found = engine.prepare(parts, observed, self._uniform(counter))
         choice, p, agent = found.drawn.choice, found.drawn.propensities, found.drawn.agent
         if caps:
-            check_caps(caps, names)
-            p = with_caps(p, caps, names, eligible=observed.eligible)
+            p = capped(p, self._roster.caps(caps), observed.eligible)
             agent = draw(p, self._uniform(counter))
         return _decision(
             f"{self._prefix}-{counter:012x}",

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+from bot_orch.numerics.choice import capped
 
 __all__ = ["OnAlarm", "Restarts", "with_probation"]
 
@@ -99,13 +100,5 @@ def with_probation(p: Floats, new: Bools, eligible: Bools | None = None) -> Floa
     >>> with_probation(np.array([0.9, 0.1, 0.0]), np.array([True, False, False]))
     array([0.2, 0.8, 0. ])
     """
-    may = np.ones(p.shape, dtype=bool) if eligible is None else np.broadcast_to(eligible, p.shape)
-    n = np.add.reduce(may, axis=-1, keepdims=True, dtype=np.float64)
-    others = may & ~new
-    most = np.where(others.any(axis=-1, keepdims=True), np.minimum(_SHARE, 1.0 / n), 1.0)
-    kept = np.where(new, np.minimum(p, most), p)
-    rest = np.where(others, p, 0.0)
-    total = np.add.reduce(rest, axis=-1, keepdims=True)
-    even = others / np.maximum(np.add.reduce(others, axis=-1, keepdims=True, dtype=np.float64), 1.0)
-    spare = 1.0 - np.add.reduce(kept, axis=-1, keepdims=True)
-    return np.asarray(kept + spare * np.where(total > 0.0, rest / np.where(total > 0.0, total, 1.0), even))
+    n = p.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True, dtype=np.float64)
+    return capped(p, np.where(new, np.minimum(_SHARE, 1.0 / n), 1.0), eligible)

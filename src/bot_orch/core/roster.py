@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats, Ints
+from bot_orch.checks import is_number
 from bot_orch.core.alignment import Alignment
 from bot_orch.core.alignment.claims import claims_of
 from bot_orch.core.constraints import Budget, Capacity, Quality
@@ -103,6 +104,16 @@ class Roster:
         if not mask.any():
             raise InvalidInputError("eligible", "is empty", "name at least one agent, or pass None for all")
         return mask
+
+    def caps(self, shares: Mapping[str, float]) -> Floats:
+        """The largest propensity of each agent, (M,), from those that have one."""
+        require_type("caps", shares, Mapping, "pass the largest propensities by agent")
+        for name, share in shares.items():
+            if name not in self.index:
+                raise InvalidInputError("caps", f"{name!r} is not an agent", f"choose from {', '.join(self.names)}")
+            if not (is_number(share) and 0.0 <= share <= 1.0):
+                raise InvalidInputError(f"caps.{name}", f"is {share!r}", "pass a share from 0 to 1")
+        return np.array([shares.get(name, 1.0) for name in self.names])
 
     def check(self, settings: Settings) -> None:
         """Raise an error if a capacity or a guarantee is stated for an agent that is not registered."""

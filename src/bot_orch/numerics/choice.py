@@ -22,6 +22,7 @@ __all__ = [
     "as_rows",
     "best_of_family",
     "best_probabilities",
+    "capped",
     "cheapest_of_ties",
     "draw",
     "indices",
@@ -308,6 +309,29 @@ def best_of_family(
     grid = low + (high - low) * _unit_grid(points)
     standard = (grid[..., None, :] - location[..., None]) / scale[..., None]
     return best_probabilities(cdf(standard), eligible)
+
+
+def capped(p: Floats, most: Floats, eligible: Bools | None = None) -> Floats:
+    """Probabilities cut to ``most``; the rest goes to the eligible agents without a cap (1).
+
+    They share it in proportion to their probabilities, or evenly if these are zero. Where every eligible agent has a
+    cap there is no choice to limit, and nothing changes.
+
+    Examples
+    --------
+    >>> capped(np.array([0.6, 0.3, 0.1]), np.array([0.2, 1.0, 1.0]))
+    array([0.2, 0.6, 0.2])
+    """
+    free = np.broadcast_to(most >= 1.0, p.shape) if eligible is None else (most >= 1.0) & eligible
+    some = free.any(axis=-1, keepdims=True)
+    if not (some & (p > most)).any():
+        return p
+    kept = np.minimum(p, np.where(some, most, 1.0))
+    rest = np.where(free, p, 0.0)
+    total = np.add.reduce(rest, axis=-1, keepdims=True)
+    even = free / np.maximum(np.add.reduce(free, axis=-1, keepdims=True, dtype=np.float64), 1.0)
+    spare = 1.0 - np.add.reduce(kept, axis=-1, keepdims=True)
+    return np.asarray(kept + spare * np.where(total > 0.0, rest / np.where(total > 0.0, total, 1.0), even))
 
 
 @lru_cache(maxsize=8)
