@@ -4,7 +4,12 @@ A page says ``<!-- generated: NAME -->`` where such a part belongs.
 """
 
 import argparse
+import inspect
 import re
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+import msgspec
 
 from bot_orch.agents import MEANING
 from bot_orch.agents.rejections import CODES
@@ -12,6 +17,7 @@ from bot_orch.cli.main import build_parser
 from bot_orch.lab.arena.conditions.catalog import CONDITIONS
 from bot_orch.lab.environments.synthetic.settings import declared
 from bot_orch.service.api.routes import API_ROUTES
+from bot_orch.service.config import Config
 from bot_orch.service.operations.catalogue import CATALOGUE
 
 MARK = re.compile(r"<!-- generated: (\w+) -->")
@@ -81,6 +87,61 @@ def conditions() -> str:
     return "\n".join(["| condition | what happens |", "| --- | --- |", *rows])
 
 
+def settings() -> str:
+    """Render every part of the configuration: what its docstring says, then its settings with defaults."""
+    return "\n\n".join(_part(Config, "", set()))
+
+
+def _part(type_: type[msgspec.Struct], prefix: str, known: set[type]) -> Iterator[str]:
+    known.add(type_)
+    fields = msgspec.structs.fields(type_)
+    about, meanings = _described(type_)
+    rows = [("Setting", "Default", "Meaning"), ("---", "---", "---")]
+    rows += [(f"`{prefix}{f.encode_name}`", _default(f), meanings.get(f.encode_name, "")) for f in fields]
+    width = 3 if meanings else 2
+    table = "\n".join(f"| {' | '.join(row[:width])} |" for row in rows)
+    yield f"## {prefix.rstrip('.') or 'The file'}\n\n{about}\n\n{table}"
+    for field in fields:
+        inner = next((each for each in _types(field.type) if issubclass(each, msgspec.Struct)), None)
+        if inner is not None and inner not in known:
+            many = {tuple: "[]", dict: ".NAME"}.get(get_origin(field.type), "")
+            yield from _part(inner, f"{prefix}{field.encode_name}{many}.", known)
+
+
+def _described(type_: type) -> tuple[str, dict[str, str]]:
+    """Split a docstring into its text and what its section of parameters says of each."""
+    about, _, listed = (inspect.getdoc(type_) or "").partition("\n\nParameters\n----------\n")
+    found = re.findall(r"^(\w+)\n((?:    .*\n?)+)", listed, re.MULTILINE)
+    return _plain(about), {name: _plain(" ".join(text.split())) for name, text in found}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"``(.+?)``", r"`\1`", text).replace("|", "\\|")
+
+
+def _types(type_: Any) -> list[type]:
+    """List the classes in an annotation."""
+    found = [type_] if isinstance(type_, type) and not get_args(type_) else []
+    return found + [each for part in get_args(type_) for each in _types(part)]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default
+    if field.required:
+        return "required"
+    if isinstance(value, msgspec.Struct):
+        return "see below"
+    if value is None or value is msgspec.NODEFAULT or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return f"`{value}`".lower()
+    return ", ".join(f"`{each:g}`" if isinstance(each, float) else f"`{each}`" for each in _many(value))
+
+
+def _many(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
 def shown(value: object) -> str:
     """Format a parameter: numbers in short, laws and tuples as they are."""
     return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "/")
@@ -94,4 +155,5 @@ PARTS = {
     "parameters": parameters,
     "rejections": rejections,
     "routes": routes,
+    "settings": settings,
 }

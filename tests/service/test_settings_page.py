@@ -1,5 +1,6 @@
-"""The table of docs/reference/settings.md lists every setting with its default; wrong ones are named."""
+"""The site's page of settings lists every setting with its default and its meaning; wrong ones are named."""
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import get_args, get_origin
@@ -12,37 +13,37 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.service.build import check
 from bot_orch.service.config import Config, parse_config
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
-ROWS = re.findall(r"^\| (`[a-z0-9_.\[\]]+`.*) \|$", PAGE, re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "site" / "generated.py")
+generated = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(generated)
 
 
-def listed():
+def listed(page):
     """Default as written, by setting."""
-    found = {}
-    for row in ROWS:
-        names, defaults, _ = re.split(r" *\| *", row, maxsplit=2)
-        names = re.findall(r"`([^`]+)`", names)
-        found |= dict(zip(names, defaults.split(", ") if ", " in defaults else [defaults] * len(names), strict=True))
-    return found
+    return dict(re.findall(r"^\| `([a-zA-Z0-9_.\[\]]+)` \| (.*?) \|", page, re.MULTILINE))
+
+
+def undescribed(page):
+    """Settings of parts that describe their settings, without a description; parts without any text."""
+    rows = re.findall(r"^\| `([a-zA-Z0-9_.\[\]]+)` \| [^|]* \| *\|$", page, re.MULTILINE)
+    return rows + re.findall(r"^## (.+)\n\n\n", page, re.MULTILINE)
 
 
 def settings(type_, prefix=""):
-    """Every setting and its default; parts that stand in one row are not opened."""
+    """Every setting and its default."""
     for field in msgspec.structs.fields(type_):
         name, many = prefix + field.encode_name, get_origin(field.type) is tuple
         parts = [part for part in (field.type, *get_args(field.type)) if isinstance(part, type)]
         inner = next((part for part in parts if issubclass(part, msgspec.Struct)), None)
-        by_name = get_origin(field.type) is dict
-        if inner is not None and not by_name and not name.endswith(("memory", "reference")):
+        yield name, field.default
+        if inner is not None and get_origin(field.type) is not dict and not name.endswith("reference.memory"):
             yield from settings(inner, f"{name}[]." if many else f"{name}.")
-        else:
-            yield name, field.default
 
 
 def test_every_setting_is_listed_with_its_default():
-    table, known = listed(), dict(settings(Config))
-    assert known.keys() - table.keys() == set()
-    assert table.keys() - known.keys() == {"router.alignment"}
+    table, known = listed(generated.settings()), dict(settings(Config))
+    assert len(known) > 100 and known.keys() - table.keys() == set()
     for name, default in known.items():
         if isinstance(default, bool):
             assert table[name] == f"`{default}`".lower()
@@ -50,6 +51,15 @@ def test_every_setting_is_listed_with_its_default():
             assert float(table[name].strip("`")) == default, name
         elif isinstance(default, str):
             assert table[name] == f"`{default}`"
+
+
+def test_every_setting_is_described():
+    assert undescribed(generated.settings()) == []
+
+
+def test_control_a_setting_without_a_description_is_found():
+    page = "## a\n\nA part.\n\n| `a.b` | `1` | What it does. |\n| `a.c` | `2` |  |\n\n## d\n\n\n\n| `d.e` | none |\n"
+    assert undescribed(page) == ["a.c", "d"]
 
 
 @pytest.mark.parametrize(

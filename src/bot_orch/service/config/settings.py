@@ -181,7 +181,76 @@ class AbConfig(_Part, frozen=True, kw_only=True):
 
 
 class RouterConfig(_Part, frozen=True, kw_only=True):
-    """How agents are chosen and how outcomes count."""
+    """How agents are chosen and how outcomes count.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    settings
+        Settings of the policy (``bot-orch sweep --list``).
+    lambda
+        Weight of the distance: a number, or ``auto``, a dual variable.
+    alignment
+        How outputs are compared with a reference.
+    seed
+        Same seed, tasks and outcomes: same decisions.
+    n_features
+        Number of ``features`` of a task.
+    floor
+        Share of all traffic that explores, evenly or where the policy is in doubt.
+    reference
+        The reference of tasks without one, such as ``{kind: labels, probabilities: [0, 1]}``.
+    reward
+        ``{id: survival}`` rewards speed: outcomes need times, not rewards.
+    horizon_s
+        Without feedback for this long, the outcome is right-censored.
+    patience_s
+        Silence that lasted this long has reward zero.
+    sticky_s
+        A session stays with its agent for this long.
+    sticky_by
+        What the session of a chat is, if it names none: nothing (``session``), its ``user``, or its first
+        messages (``conversation``).
+    max_attempts
+        Maximum number of agents called in one round.
+    max_calls
+        Maximum number of calls to agents in one round, retries included.
+    attempts
+        Tasks with a ``deadline_s``: agents that share it. With 2 or more an agent that is still silent at its
+        patience is given up for another one, within ``max_attempts``.
+    attempt_patience
+        How long each but the last is waited for: ``learned``, or ``half`` of the time left.
+    success_reward
+        Reward of a successful answer without feedback; it counts the less the larger the share of answers with
+        feedback is.
+    kill_switch
+        The agent that gets all traffic.
+    budget
+        Spending limits.
+    rules
+        Hard rules by kind of task.
+    encoder
+        ``builtin`` or ``wordllama``: the text of a task or chat becomes context.
+    audit_rate
+        Share of decisions, drawn at random, that are marked for an audit.
+    on_alarm
+        What a drift alarm does: ``count``, or ``restart`` the agent.
+    objective
+        Reward that a dollar (``usd``), a second (``seconds``) and a second until the first token
+        (``first_token``) are worth, and the weight of ``quality``.
+    minimise
+        ``usd``: the least dollars within ``subject_to``, which then needs ``quality_within``.
+    subject_to
+        Limits of the objective.
+    constraints
+        Budgets, capacities, deadlines, as ``{kind: budget, usd: 5, per: 1000}``.
+    guarantee
+        ``{baseline, loss_at_most, confidence, control}``: other agents serve only while the loss against the
+        baseline is certified.
+    ab
+        Another policy that makes a share of the decisions.
+    """
 
     policy: str = "auto"
     settings: dict[str, Any] = {}
@@ -216,10 +285,36 @@ class RouterConfig(_Part, frozen=True, kw_only=True):
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):
-    """One agent. ``settings`` belong to its kind; ``limits``, ``retry``, ``price``, ``breaker``
-    to its guard; ``capabilities`` are what it can serve.
+    """One agent: its kind and settings, what it costs, how it is called, rolled out and checked.
 
-    ``canary``, ``shadow`` and ``health`` say how it is rolled out and checked.
+    Parameters
+    ----------
+    id
+        Its name.
+    kind
+        ``openai``, ``anthropic``, ``python``, ``subprocess``, ``human`` or ``simulated``.
+    cost
+        Cost of one call, in units of reward.
+    profile
+        A measure: the known distribution of its outputs.
+    settings
+        Settings of the kind.
+    limits
+        Timeouts, concurrency and sizes of its calls.
+    retry
+        Retries.
+    price
+        Dollars: ``per_call_usd``, ``input_usd_per_million``, ``output_usd_per_million``.
+    breaker
+        The circuit breaker.
+    canary
+        A cap while it is on trial.
+    shadow
+        Asked without being shown.
+    health
+        Health checks.
+    capabilities
+        What it can serve: ``context_tokens``, ``vision``, ``tools``, ``json``, ``region``, ``endpoints``.
     """
 
     id: str
@@ -273,7 +368,30 @@ class QueueConfig(_Part, frozen=True, kw_only=True):
 
 
 class LimitsConfig(_Part, frozen=True, kw_only=True):
-    """Limits on requests and connections, and on what the service keeps in memory."""
+    """Limits on requests and connections, and on what the service keeps in memory.
+
+    Parameters
+    ----------
+    head_bytes
+        Bytes of a request's head, which may have 100 headers (431).
+    client_timeout_s
+        Seconds that a client has for a head, for a body (one more for each 100 kB; 408) and for reading an answer.
+    idle_s
+        Seconds between requests of a connection.
+    connections
+        Open connections, as far as the system's limit on open files allows; beyond, the one that has waited
+        longest for a request is closed, and if none waits a new one gets 503.
+    failed_logins
+        Unknown tokens per address and minute before it must wait (429); 0 for any number.
+    body_bytes
+        Bytes of a chat's body, which may hold images; all other bodies have a megabyte at most (413), all
+        together 20 times this (503).
+    snapshot_every
+        Events between snapshots, at most.
+    grace_s
+        Seconds for requests and streams to end after a signal to stop; then calls of agents are ended. What
+        stops the service must wait longer.
+    """
 
     head_bytes: int = 32_768
     client_timeout_s: float = 15.0
@@ -364,7 +482,59 @@ class CacheConfig(_Part, frozen=True, kw_only=True):
 
 
 class Config(_Part, frozen=True, kw_only=True):
-    """All settings of the service. ``name`` is that of the router that they describe, beside further ``routers``."""
+    """All settings of the service.
+
+    Parameters
+    ----------
+    version
+        1.
+    agents
+        The agents of the default router.
+    revision
+        On PostgreSQL: a higher one than that in force applies the file although it is an earlier version.
+    database
+        A file next to this one, ``:memory:``, or ``postgresql://...``.
+    listen
+        Where to listen.
+    tokens
+        Callers and their scopes.
+    tenants
+        Applications apart from each other, by name: each with ``limits`` as those of a token, ``tags`` and a
+        ``router``.
+    router
+        How the default router chooses and learns.
+    judges
+        Judges of answers, the highest rank first.
+    audit
+        Which decisions are audited, and by whom.
+    queue
+        The queue of people.
+    limits
+        Limits on requests and connections.
+    snapshots
+        When snapshots are written.
+    retention
+        When old events are archived.
+    guards
+        Guardrails before and after calls.
+    cache
+        Answers kept for the same request.
+    cluster
+        How processes on PostgreSQL reach each other.
+    access_log
+        A file for the access log, next to this one.
+    webhooks
+        URLs that receive alarms.
+    traces
+        OpenTelemetry.
+    log_level
+        ``debug``, ``info``, ``warning`` or ``error``.
+    name
+        The name of the default router.
+    routers
+        Further ones by name, each with ``agents``, ``router``, ``database``, ``queue``, ``judges`` and
+        ``audit``.
+    """
 
     version: Literal[1]
     agents: tuple[AgentConfig, ...]
