@@ -31,8 +31,8 @@ from bot_orch.lab.environments.matrix.context import Inputs, inputs_of
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
 from bot_orch.lab.harness.figures import new_figure, plot_hull, save_figure
-from bot_orch.lab.harness.hull import frontier, hull_mix, oracle_at
 from bot_orch.lab.harness.players import PolicyPlayer, play
+from bot_orch.lab.harness.replay_metrics import frontier, hull_mix, oracle_at
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import generator

@@ -27,10 +27,9 @@ from _harness import Bench
 
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.matrix.npz import write_npz
-from bot_orch.lab.harness.engines import run_local
+from bot_orch.lab.harness.engines import Job, answer, ask, run_local, run_unit
 from bot_orch.lab.harness.engines_ray import run_ray
 from bot_orch.lab.harness.experiment import Unit
-from bot_orch.lab.harness.jobs import Job, answer, ask, run_unit
 from bot_orch.lab.sweep.run import run_cell
 
 CORES_PER_NODE, NODES = 16, (1, 4, 16, 64, 256)

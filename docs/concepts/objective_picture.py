@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from bot_orch.lab.arena.plots import plot_hull
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.arena.plots import plot_hull
 from bot_orch.lab.harness.figures import new_figure, save_figure
-from bot_orch.lab.harness.hull import frontier
 from bot_orch.lab.harness.players import PolicyPlayer, play
+from bot_orch.lab.harness.replay_metrics import frontier
 from bot_orch.policies.registry import make_policy
 
 

@@ -1,4 +1,4 @@
-"""Compare the paper's tables with those of release 0.1.0, cell by cell.
+"""Compare the paper's tables with the recorded ones, cell by cell.
 
 ``python tests/fingerprints/tables.py out/paper`` compares the ``tables.csv`` of a full ``bot-orch reproduce --out
 out/paper``; with ``--record`` it writes that file, and the short runs of :data:`QUICK`, down anew; with ``--merge`` it

@@ -269,4 +269,4 @@ def test_the_report_holds_the_ledger(tmp_path):
     judged_here = {row["method"] for row in by_source[OURS] if row["mean"]}
     assert {"separates", "adaptation", "ignores-history"} <= judged_here < {row["method"] for row in by_source[OURS]}
     page = (tmp_path / "index.html").read_text()
-    assert page.count("“") >= len(SENTENCES) and "On the paper's tables" in page
+    assert page.count("“") == sum(sentence.quoted for sentence in SENTENCES) and "On the paper's tables" in page

@@ -36,7 +36,7 @@ from bot_orch.rng import generator
 HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
 
 EXPECTED = {
-    "theory-hypotheses": [FAILS, CORRECTED, CORRECTED, HOLDS, FAILS],
+    "theory-hypotheses": [CORRECTED, HOLDS, FAILS, CORRECTED, CORRECTED, HOLDS, FAILS],
     "theory-regret": [FAILS, HOLDS, CORRECTED, CORRECTED, FAILS],
     "theory-structure": [HOLDS],
     "theory-stability": [HOLDS, HOLDS, CORRECTED],
@@ -208,10 +208,12 @@ def test_hypotheses_verdicts_can_flip():
         rates["eta = 5 t^-1/2 (A5)"] = rates["eta = 5"]
     found["phi"]["phi"] = found["phi"]["pi"]
     found["azuma"]["fixed"], found["azuma"]["oracle"] = found["azuma"]["oracle"], found["azuma"]["fixed"]
-    assert verdicts(hypotheses.claims(found)) == [HOLDS, CORRECTED, HOLDS, FAILS, HOLDS]
+    found["frailty"]["moments"] = {s: [1.0, 1.0, 1.0] for s in found["frailty"]["moments"]}
+    found["censoring"]["correlation"] = [0.3 + 0.01 * k for k in range(5)]
+    assert verdicts(hypotheses.claims(found)) == [HOLDS, FAILS, HOLDS, CORRECTED, HOLDS, FAILS, HOLDS]
     found["phi"]["phi"] = [0.1, 0.1, 0.8]
     found["steps"]["exponents"]["1"]["squares"][-1] = 5.0
-    assert verdicts(hypotheses.claims(found))[1:3] == [FAILS, FAILS]
+    assert verdicts(hypotheses.claims(found))[3:5] == [FAILS, FAILS]
 
 
 def test_preference_verdicts_can_flip():

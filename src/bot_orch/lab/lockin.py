@@ -16,8 +16,6 @@ from bot_orch.transport.bank import ProfileBank
 from bot_orch.transport.geometries.scores import Scores
 from bot_orch.transport.memory import Memory
 
-__all__ = ["lockin_shares"]
-
 
 def lockin_shares(
     lambda_: float,

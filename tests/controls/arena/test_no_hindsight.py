@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bot_orch.lab.arena.registry import discover_entrants
-from bot_orch.lab.environments.matrix.features import prepare
+from bot_orch.lab.environments.matrix.context import prepare
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
 from bot_orch.lab.harness.live import live

@@ -11,8 +11,7 @@ import pytest
 from bot_orch.cli import main
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.hull import Mix, frontier, hull_mix, oracle_at
-from bot_orch.lab.harness.replay_metrics import budget_baseline
+from bot_orch.lab.harness.replay_metrics import Mix, budget_baseline, frontier, hull_mix, oracle_at
 from bot_orch.policies.registry import make_policy
 
 

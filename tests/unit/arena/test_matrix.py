@@ -11,7 +11,7 @@ import pytest
 
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
-from bot_orch.lab.environments.matrix.features import prepare
+from bot_orch.lab.environments.matrix.context import prepare
 from bot_orch.lab.environments.matrix.find import data_paths, expand, load_matrix
 from bot_orch.lab.environments.matrix.npz import matrix_from_arrays, read_npz, write_npz
 from bot_orch.survival import Cause

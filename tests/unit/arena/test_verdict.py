@@ -14,7 +14,7 @@ from bot_orch.lab.arena.verdict import difference, pays_from, verdicts
 from bot_orch.lab.arena.warm import warm_start
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.paired import fixed_agent, net_weight, scored
+from bot_orch.lab.harness.replay_metrics import fixed_agent, net_weight, scored
 
 
 def toy(tasks=200, seed=0):

@@ -17,12 +17,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.files import path_of
 from bot_orch.lab.harness.runner import read_log
 
-__all__ = [
-    *("COLUMNS", "Results", "Standing", "csv_text", "draws_with_best", "league", "league_frame", "mean_std"),
-    *("normalised_under", "read_results", "results_frame", "stage_name", "stage_of", "without_conditions"),
-]
-
-
 COLUMNS = ("dataset", "order", "policy", "metric", "mean", "std", "seeds")
 
 #: Payloads by (dataset, order, policy); under a condition the order is ``order+condition``.

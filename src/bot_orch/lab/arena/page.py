@@ -28,12 +28,9 @@ from bot_orch.lab.arena.league import (
 from bot_orch.lab.arena.plots import draw_curves, draw_league, draw_plane, draw_set, has_plane
 from bot_orch.lab.arena.registry import BASELINES, discover_entrants
 from bot_orch.lab.arena.verdict import ArenaVerdict, GainInterval
-from bot_orch.lab.harness.facts import machine_facts
 from bot_orch.lab.harness.figures import save_figure
-from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page, scroll_box
+from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page, machine_facts, scroll_box
 from bot_orch.lab.harness.runner import Progress
-
-__all__ = ["write_page"]
 
 _TITLE = "<h1>BOT-Orch: the arena</h1>"
 _INTRO = (

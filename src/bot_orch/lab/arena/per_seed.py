@@ -20,8 +20,6 @@ from bot_orch.lab.environments.replay.attempts import STOPPED
 from bot_orch.lab.environments.replay.bandit import RoundContext, RoundOutcome, Setup
 from bot_orch.lab.harness.players import Pick, Player
 
-__all__ = ["Learner", "PerSeedPlayer", "with_intercept"]
-
 
 class Learner(ABC):
     """A bandit of another library, for one seed.

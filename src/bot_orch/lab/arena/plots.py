@@ -11,9 +11,6 @@ import numpy as np
 from bot_orch.lab.arena.league import Results, Standing, mean_std
 from bot_orch.lab.harness.figures import new_figure, plot_hull
 
-__all__ = ["draw_curves", "draw_league", "draw_plane", "draw_set", "has_plane", "look", "plane_points"]
-
-
 _COLORS = (
     *("#00796b", "#c62828", "#1a4fa0", "#8e24aa", "#ef6c00", "#5d4037", "#f9a825", "#689f38"),
     *("#ad1457", "#283593", "#9e9d24", "#4e342e", "#0277bd", "#d84315", "#6a1b9a", "#00838f"),

@@ -16,18 +16,6 @@ from bot_orch.lab.harness.players import Player, PolicyPlayer
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, make_policy
 
-__all__ = [
-    "BASELINES",
-    "BEST_SINGLE",
-    "BUDGET_BASELINES",
-    "NOW",
-    "NOW_ABOUT",
-    "Entrant",
-    "discover_entrants",
-    "find_entrants",
-    "register",
-]
-
 Kind = Literal["ours", "peer", "baseline"]
 
 

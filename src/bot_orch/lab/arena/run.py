@@ -36,19 +36,19 @@ from bot_orch.lab.harness.attempts import attempt_readers, play_attempts_of
 from bot_orch.lab.harness.engines import make_engine
 from bot_orch.lab.harness.experiment import Unit
 from bot_orch.lab.harness.figures import new_figure
-from bot_orch.lab.harness.paired import agents_on_plane, fixed_agent, scored
 from bot_orch.lab.harness.players import play
 from bot_orch.lab.harness.replay_metrics import (
+    agents_on_plane,
     baseline,
     baseline_readers,
     budget_baseline,
     chosen,
+    fixed_agent,
     score,
+    scored,
 )
 from bot_orch.lab.harness.runner import Progress, open_folder, run_missing
 from bot_orch.rng import derive_keys
-
-__all__ = ["ArenaPlan", "can_draw", "current_agent", "run_arena", "run_one"]
 
 _TABLE = "arena.csv"
 

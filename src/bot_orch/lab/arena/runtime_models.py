@@ -14,8 +14,6 @@ from scipy.special import ndtr, ndtri
 
 from bot_orch.arrays import Bools, Floats, Ints
 
-__all__ = ["LeastSquaresRuntimes", "LogLinearRuntimes", "expected_par10", "imputed_beyond", "unit_vectors"]
-
 _SMALLEST_S = 1e-4  # a runtime recorded as 0 has a logarithm
 
 

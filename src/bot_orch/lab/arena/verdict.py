@@ -17,17 +17,6 @@ from bot_orch.lab.arena.league import Results
 from bot_orch.lab.arena.registry import BEST_SINGLE, NOW
 from bot_orch.lab.arena.warm import FEWEST
 
-__all__ = [
-    "ArenaVerdict",
-    "GainInterval",
-    "WarmStartGain",
-    "difference",
-    "pays_from",
-    "verdicts",
-    "words",
-    "write_verdicts",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class GainInterval:

@@ -13,12 +13,9 @@ from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.lab.environments.matrix.context import inputs_of
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.paired import net_weight, task_groups
-from bot_orch.lab.harness.replay_metrics import dollars
+from bot_orch.lab.harness.replay_metrics import dollars, net_weight, task_groups
 from bot_orch.rng import derive_key
 from bot_orch.types import Agent, Outcome, Task
-
-__all__ = ["FEWEST", "warm_start"]
 
 _SEEDS = 5  # routers are played one by one, as a user runs them
 FEWEST = 20  # tasks: with fewer, equal rewards by chance make intervals of no width

@@ -12,8 +12,6 @@ from typing import Any
 
 from bot_orch.policies.base import Policy
 
-__all__ = ["Environment", "Metrics", "Options", "Trial"]
-
 #: Values over seeds, by the name of the metric.
 Metrics = dict[str, list[float]]
 #: Options that differ from their defaults.

@@ -17,8 +17,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.rng import generator
 
-__all__ = ["CHEATS", "GamingSettings", "gaming_matrix"]
-
 #: ``constant``: always the same output. ``copy``: the prompt, handed back. ``length``: a real answer, blown up along
 #: the direction in which outputs get longer. ``collude``: the same output as all others of this kind. ``halfway``: the
 #: middle between the mean of all references and that of the task. ``weak``: the outputs of the weakest honest agent,

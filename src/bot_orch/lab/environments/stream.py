@@ -10,8 +10,6 @@ import numpy as np
 from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["AlignmentSource", "GivenAlignment", "NoAlignment", "Stream"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stream:

@@ -18,21 +18,6 @@ from bot_orch.lab.environments.stream import AlignmentSource, GivenAlignment, St
 from bot_orch.rng import generator
 from bot_orch.transport.geometries.labels import ZeroOneLabels
 
-__all__ = [
-    "AI",
-    "HUMAN",
-    "PAPER_SPLIT",
-    "DeployableAlignment",
-    "TriageCondition",
-    "TriageData",
-    "TriageEpisodes",
-    "episodes",
-    "load_triage",
-    "paper_alignment",
-    "qualifies",
-    "stated_claims",
-]
-
 AI, HUMAN = 0, 1
 TriageCondition = Literal["iid", "noniid"]
 

@@ -15,8 +15,6 @@ from bot_orch.lab.environments.replay.bandit import Replay, RoundContext, Setup
 from bot_orch.lab.harness.players import Player
 from bot_orch.lab.harness.replay_metrics import Reader
 
-__all__ = ["AttemptTrace", "attempt_readers", "play_attempts", "play_attempts_of"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttemptTrace:

@@ -17,9 +17,7 @@ from itertools import islice
 from typing import Any
 
 from bot_orch.errors import BotOrchError, MissingExtraError
-from bot_orch.lab.harness.jobs import Job, answer, ask, read_answer
-
-__all__ = ["run_ray"]
+from bot_orch.lab.harness.engines import Job, answer, ask, read_answer
 
 #: How often a unit whose worker died is run again before it is blamed for it.
 _RETRIES = 5

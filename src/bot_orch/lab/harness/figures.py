@@ -11,8 +11,6 @@ import numpy as np
 from bot_orch.errors import MissingExtraError
 from bot_orch.lab.harness.typesetting import lettered
 
-__all__ = ["STYLES", "Saved", "band", "new_figure", "paper_points", "plot_hull", "save_figure", "style"]
-
 #: Colour, line style and marker per method; any one of them is enough to tell lines apart.
 STYLES: dict[str, tuple[str, Any, str]] = {
     "bot-orch": ("#00796b", "-", "o"),

@@ -7,12 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from html import escape
 
-from bot_orch.lab.harness.counting import agreement_words
 from bot_orch.lab.harness.frame import scroll_box
-from bot_orch.lab.harness.tables import ResultRow, TableView
+from bot_orch.lab.harness.tables import ResultRow, TableView, agreement_words
 from bot_orch.lab.harness.typesetting import typeset
-
-__all__ = ["VERDICTS", "Laid", "lay_out"]
 
 #: What a row of metric ``verdict`` says, in words and as a shade.
 VERDICTS = {
@@ -80,10 +77,12 @@ def _cell(row: ResultRow | None, digits: int) -> str:
     if row.basis == "elsewhere":
         shade = row.basis
     if row.z is not None:
-        ours += f" <small>z {row.z:+.1f}</small>"
-    if row.basis in ("fitted", "selected"):
+        ours = f"<small>z {row.z:+.1f}</small> {ours}"
+    if row.basis in ("fitted", "selected", "contradicted"):
         ours += f' <abbr title="{row.basis}">{row.basis[0]}</abbr>'
     theirs = _number(row.paper.mean, row.paper.spread, digits)
+    if row.predicted is not None and row.basis != "elsewhere":
+        theirs += f"<br>[{', '.join(_number(end, None, digits) for end in row.predicted)}]"
     return f'<td class="{shade}">{ours}<br><small>paper {theirs}</small></td>'
 
 

@@ -16,8 +16,6 @@ from bot_orch.lab.harness.players import Pick, Player, PolicyPlayer
 from bot_orch.transport.measures import Cloud, Labels
 from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 
-__all__ = ["LivePlayer", "live"]
-
 
 def live(player: Player, setup: Setup) -> Player:
     """The player of one seed; a policy that the engine would play in a batch gets an orchestrator of its own."""

@@ -28,8 +28,6 @@ from bot_orch.transport.geometries.lateness import Lateness
 from bot_orch.transport.measures import Cloud
 from bot_orch.types import Outcome
 
-__all__ = ["ClaimThreshold", "Pick", "Player", "PolicyPlayer", "ReplayTrace", "alignment_for", "play", "reads_features"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pick:

@@ -1,19 +1,125 @@
-"""Score a replay against three baselines: best single agent, random agent, oracle."""
+"""Score a replay against its baselines, and keep what a comparison of two policies needs.
+
+The *hull* is the best that is possible without looking at tasks: at a budget, the best mix of two fixed agents whose
+mean cost is the budget; over all budgets, the upper convex hull of the agents' (mean cost, mean reward).
+
+Seeds reorder the same tasks, so their spread alone says nothing about other tasks. Groups of tasks do: the tasks of a
+set are divided into groups at random, the same for every policy, and the spread of paired differences over groups is
+that of a new sample of tasks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from bot_orch.arrays import Floats, Ints
-from bot_orch.lab.environments.matrix.model import RuntimeOutcomes
+from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.hull import frontier, hull_mix, oracle_at
+from bot_orch.rng import generator
 
-__all__ = ["Reader", "baseline", "baseline_readers", "budget_baseline", "chosen", "dollars", "fixed_agents", "score"]
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Agent ``first`` with probability ``weight``, else agent ``second``."""
+
+    first: int
+    second: int
+    weight: float
+
+    def of(self, values: Floats) -> Floats:
+        """The mixed value of per-agent ``values``, last axis."""
+        return np.asarray(self.weight * values[..., self.first] + (1.0 - self.weight) * values[..., self.second])
+
+
+def hull_mix(reward: Floats, cost: Floats, budget: float) -> Mix:
+    """The best mix of two agents with mean rewards and mean costs (M,), at a mean cost of at most ``budget``.
+
+    Where even the cheapest agent exceeds the budget, it takes everything.
+
+    Examples
+    --------
+    >>> hull_mix(np.array([0.5, 0.9]), np.array([1.0, 3.0]), 2.0)
+    Mix(first=1, second=0, weight=0.5)
+    """
+    hull = _hull(reward, cost)
+    above = next((k for k, agent in enumerate(hull) if cost[agent] > budget), len(hull))
+    if above in (0, len(hull)):
+        only = hull[max(above - 1, 0)]
+        return Mix(only, only, 1.0)
+    second, first = hull[above - 1], hull[above]
+    return Mix(first, second, float((budget - cost[second]) / (cost[first] - cost[second])))
+
+
+def frontier(reward: Floats, cost: Floats) -> list[tuple[float, float]]:
+    """Vertices (cost, reward) of the hull, by rising cost.
+
+    Examples
+    --------
+    >>> frontier(np.array([0.5, 0.6, 0.9]), np.array([1.0, 2.5, 3.0]))
+    [(1.0, 0.5), (3.0, 0.9)]
+    """
+    return [(float(cost[agent]), float(reward[agent])) for agent in _hull(reward, cost)]
+
+
+def _hull(reward: Floats, cost: Floats) -> list[int]:
+    """The agents at the vertices of the upper convex hull, by rising cost and rising reward."""
+    hull: list[int] = []
+    for agent in sorted(range(len(cost)), key=lambda each: (cost[each], -reward[each])):
+        if hull and reward[agent] <= reward[hull[-1]]:
+            continue  # dearer and no better
+        while len(hull) > 1 and _slope(hull[-2], hull[-1], reward, cost) <= _slope(hull[-1], agent, reward, cost):
+            hull.pop()
+        hull.append(agent)
+    return hull
+
+
+def _slope(left: int, right: int, reward: Floats, cost: Floats) -> float:
+    return float((reward[right] - reward[left]) / max(cost[right] - cost[left], 1e-300))
+
+
+def oracle_at(reward: Floats, cost: Floats, budget: float) -> Ints:
+    """The agent per task, (T,), that maximises the sum of rewards (T, M) at a mean cost within the budget.
+
+    Tasks go to the largest reward minus a common multiplier times cost; the multiplier is found by bisection, so the
+    result is optimal up to one task.
+
+    Examples
+    --------
+    >>> oracle_at(np.array([[0.0, 1.0], [0.9, 1.0]]), np.array([[0.0, 1.0], [0.0, 1.0]]), 0.5)
+    array([1, 0])
+    """
+    rows = np.arange(len(reward))
+
+    def chosen(multiplier: float) -> Ints:
+        score = reward - multiplier * cost
+        best = score.max(axis=1, keepdims=True)
+        return np.asarray(np.argmin(np.where(score >= best - 1e-12, cost, np.inf), axis=1))
+
+    if cost[rows, chosen(0.0)].mean() <= budget:
+        return chosen(0.0)
+    low, high = 0.0, 1.0
+    while cost[rows, chosen(high)].mean() > budget and high < 1e12:
+        low, high = high, 10.0 * high
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if cost[rows, chosen(middle)].mean() > budget else (low, middle)
+    return _filled_up(chosen(high), chosen(low), cost, budget)
+
+
+def _filled_up(agent: Ints, dearer: Ints, cost: Floats, budget: float) -> Ints:
+    """Tasks of equal gain per dollar change to the dearer choice while the budget lasts."""
+    rows = np.arange(len(agent))
+    more = np.flatnonzero(agent != dearer)
+    extra = np.cumsum((cost[rows, dearer] - cost[rows, agent])[more])
+    spare = budget * len(agent) - cost[rows, agent].sum()
+    change = more[extra <= spare + 1e-12]
+    return np.asarray(np.where(np.isin(rows, change), dearer, agent))
+
 
 #: Reads a ``(T, M)`` array along a sequence of choices: ``(rounds, seeds)``, what came (or is expected) each round.
 Reader = Callable[[Floats], Floats]
@@ -197,3 +303,86 @@ def _known_mean(values: Floats) -> Floats:
     known = np.isfinite(values)
     count = known.sum(axis=0)
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+
+
+_GROUPS = 40
+_TOTALS = 200
+
+
+def scored(replay: Replay, read: Reader, **options: Any) -> dict[str, Any]:
+    """:func:`score` with its options, and with ``groups`` and ``totals`` of reward, dollars and ``net``.
+
+    ``net`` is reward minus :func:`net_weight` times dollars; a metric only where that weight is not zero.
+    """
+    found = score(replay, read, **options)
+    weight = net_weight(replay)
+    values = {"reward": replay.matrix.reward}
+    if replay.matrix.cost_usd is not None:
+        values["cost_usd"] = dollars(replay)
+    if weight:
+        values["net"] = replay.matrix.reward - weight * dollars(replay)
+        found["metrics"]["net"] = read(values["net"]).mean(axis=0).tolist()
+        found["net_weight"] = weight
+    which = task_groups(replay.matrix)[replay.rows]
+    at = np.unique(np.linspace(0, replay.rounds - 1, min(_TOTALS, replay.rounds)).round().astype(int))
+    found["groups"], found["totals"] = {}, {"round": (at + 1).tolist()}
+    for name, array in values.items():
+        got = read(array)
+        count = np.bincount(which.reshape(-1))
+        total = np.bincount(which.reshape(-1), got.reshape(-1), len(count))
+        found["groups"][name] = {"n": count.tolist(), "sum": total.tolist()}
+        found["totals"][name] = np.cumsum(got.mean(axis=1))[at].tolist()
+    return found
+
+
+def task_groups(matrix: Matrix) -> Ints:
+    """The group of every task, (T,): at most forty groups of about equal size, drawn at random."""
+    shuffled = generator("arena groups", matrix.name).permutation(matrix.n_tasks)
+    found = np.empty(matrix.n_tasks, dtype=np.int64)
+    found[shuffled] = np.arange(matrix.n_tasks) % min(_GROUPS, matrix.n_tasks)
+    return found
+
+
+def net_weight(replay: Replay) -> float:
+    """Reward units per dollar: the cost weight, or what a further dollar buys from fixed agents at the budget."""
+    if replay.matrix.cost_usd is None:
+        return 0.0
+    if replay.setup.cost_weight or replay.setup.budget_usd is None:
+        return replay.setup.cost_weight
+    return shadow_price(fixed_agents(replay)["hull"], replay.setup.budget_usd)
+
+
+def shadow_price(vertices: list[tuple[float, float]], budget: float) -> float:
+    """The slope of the hull of fixed agents at a budget; 0 beyond its end.
+
+    Examples
+    --------
+    >>> hull = [(1.0, 0.5), (3.0, 0.9), (7.0, 1.0)]
+    >>> [round(shadow_price(hull, budget), 3) for budget in (0.5, 2.0, 5.0, 9.0)]
+    [0.2, 0.2, 0.025, 0.0]
+    """
+    for (cost, reward), (dearer, higher) in pairwise(vertices):
+        if budget < dearer:
+            return (higher - reward) / (dearer - cost)
+    return 0.0
+
+
+def fixed_agent(replay: Replay, agent: int) -> Reader:
+    """Always the same agent; a task it cannot take goes to a random one that can."""
+    eligible = replay.matrix.eligible
+
+    def read(values: Floats) -> Floats:
+        known = eligible & np.isfinite(values)
+        count = known.sum(axis=1)
+        anyone = np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+        got: Floats = np.where(eligible[:, agent], values[:, agent], anyone)[replay.rows]
+        return got
+
+    return read
+
+
+def agents_on_plane(replay: Replay) -> dict[str, Any]:
+    """``fixed``: names, dollars and reward of every agent and the hull of them; nothing where dollars are unknown."""
+    if replay.matrix.cost_usd is None:
+        return {}
+    return {"fixed": {"names": list(replay.matrix.agents), **fixed_agents(replay)}}

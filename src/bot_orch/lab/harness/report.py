@@ -1,26 +1,27 @@
 """One self-contained HTML page: every figure, every table beside the paper's, how it was run.
 
-A section shows its sentences. One that reproduces something of the paper shows its first figure too, and as many
-tables with published numbers as fit into :data:`_SHOWN_CELLS` cells; everything else is one click away.
+The answer comes first: three sentences and one figure, then the overview. A section shows its sentences; one that
+reproduces something of the paper shows its first figure and every table with published numbers. Everything else is
+one click away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from bot_orch.files import write_atomically
-from bot_orch.lab.harness.counting import agreement, agreement_words
 from bot_orch.lab.harness.experiment import Experiment, FigureView
+from bot_orch.lab.harness.figures import new_figure, save_figure
 from bot_orch.lab.harness.frame import Chapter, facts_table, figure_html, fold, html_page
 from bot_orch.lab.harness.layout import VERDICTS, Laid, lay_out
-from bot_orch.lab.harness.tables import ResultRow, TableView
+from bot_orch.lab.harness.tables import Agreement, ResultRow, TableView, agreement, agreement_words
 from bot_orch.lab.harness.typesetting import lettered, typeset
-
-__all__ = ["Section", "write_report"]
 
 _TITLE = "BOT-Orch: the paper, reproduced"
 _PROTOCOLS = {
@@ -31,18 +32,40 @@ _PROTOCOLS = {
     "All methods are scored with one common lambda.",
     "theory": "<b>theory</b>: a statement of the theorem is run; its verdict is computed from the numbers.",
 }
-#: Chapters in reading order, by the first word of an experiment's id; others stand under the last title.
+#: Chapters in the paper's order, by the first word of an experiment's id; others stand under the last title.
 _CHAPTERS = {
-    "claims": "The paper's claims",
-    "triage": "Triage",
-    "synthetic": "Synthetic environments",
-    "readings": "Readings",
     "theory": "The theorem",
+    "synthetic": "Synthetic environments",
+    "triage": "Triage",
+    "claims": "The paper's claims",
+    "readings": "Readings",
     "": "Further studies",
 }
-_SHOWN_CELLS, _SHOWN_LINES = 32, 8
 _SHOWN_NOTES = 3
 _BEYOND = "beyond the paper"
+_SHADES = {"reproduced": "holds", "in part": "mended", "not reproduced": "fails"}
+#: Groups of published numbers in the answer, by experiment.
+_GROUPS = {
+    "Triage (Tables 3 and 6)": "triage",
+    "Triage, lambda (Table 7)": "triage-lambda",
+    "Synthetic (Tables 1, 2 and 4)": "synthetic",
+    "Synthetic, lambda (Table 5)": "synthetic-lambda",
+}
+_METHODS = ("bot-orch", "no-ot", "random", "ucb1")
+_PLURAL = {1.0: "hold", 0.5: "hold with a correction", 0.0: "fail as stated"}
+_FARTHEST = 8.0  # z scores beyond are drawn at the edge
+_LEGEND = (
+    "<p>Our runs have more seeds than the paper's. <span class='in'>Green ✓</span>: the published mean lies in the "
+    "95 % interval of a mean over the paper's number of seeds, computed from our runs; <span class='out'>orange "
+    "✗</span>: it does not. Of a perfect reproduction 95 % of the cells are green. A cell shows z, our mean ± standard "
+    "deviation over seeds, the published value, and that interval; z is the difference over its standard error, "
+    "both errors counted. What the paper calls a 95 % confidence interval is a standard deviation over seeds, except "
+    "in "
+    "its synthetic λ ablation. Hatched cells are no predictions: a parameter was <i>fitted</i> (f) to the number, or a "
+    "reading of the paper was <i>selected</i> (s) because it reproduces it, or another table of the paper contradicts "
+    "it (c). They are counted apart. Numbers of one run "
+    "depend on each other, so counts scatter more than independent ones would.</p>"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +84,8 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
     """Write ``index.html`` and return its path."""
     chapters = _chapters(sections)
     entries = [Chapter("summary", "Summary")]
-    parts = [_summary([section for members in chapters.values() for section in members], facts)]
+    ordered = [section for members in chapters.values() for section in members]
+    parts = [f'<h1 id="summary">{_TITLE}</h1>', _answer(out, ordered), _summary(ordered, facts)]
     for name, members in chapters.items():
         ident = f"chapter-{name or 'more'}"
         inside = [(section.experiment.id, lettered(_short(section.experiment.title))) for section in members]
@@ -70,6 +94,94 @@ def write_report(out: Path, sections: Sequence[Section], facts: Mapping[str, str
         parts += [_section(section) for section in members]
     write_atomically(out / "index.html", html_page(_TITLE, "".join(parts), entries))
     return out / "index.html"
+
+
+def _answer(out: Path, sections: Sequence[Section]) -> str:
+    """Three sentences that the numbers choose, and every published number as a dot."""
+    rows = [row for section in sections for row in section.rows if row.protocol == "paper"]
+    groups = {name: [row for row in rows if row.experiment == key] for name, key in _GROUPS.items()}
+    said = [*_triage_answer(rows), *_synthetic_answer(rows), *_theory_answer(sections)]
+    if not said:
+        return ""
+    figure = ""
+    if any(agreement(members).cells for members in groups.values()):
+        paths = save_figure(partial(_draw_answer, groups), out / "figures" / "answer", formulas=True)
+        caption = (
+            "Every published number that was run: its z score by table. Grey: |z| below 2. Green: the published mean "
+            "lies where a run with as many seeds would put it; orange: it does not. Hollow: no predictions."
+        )
+        figure = figure_html("answer", caption, paths)
+    return f"<p class=answer>{typeset(' '.join(said))}</p>{figure}"
+
+
+def _triage_answer(rows: Sequence[ResultRow]) -> list[str]:
+    found = agreement([row for row in rows if row.experiment in ("triage", "triage-lambda")])
+    if not found.cells:
+        return []
+    return [
+        f"<b>Triage is {_fully(found)}</b>: {found.inside} of {found.cells} published numbers of Tables 3, 6 and 7 lie "
+        "where a run with as many seeds would put them."
+    ]
+
+
+def _synthetic_answer(rows: Sequence[ResultRow]) -> list[str]:
+    main, ablation = (
+        agreement([row for row in rows if row.experiment == name]) for name in ("synthetic", "synthetic-lambda")
+    )
+    if not main.cells or not ablation.cells:
+        return []
+    first, of = _first_places([row for row in rows if row.experiment == "synthetic"])
+    order = "reproduced" if first == of else f"reproduced in {first} of {of} comparisons"
+    return [
+        f"<b>Of the synthetic tables the ordering is {order}</b> (BOT-Orch best, by environment and metric), <b>the "
+        f"numbers are {_fully(main)}</b> ({main.inside} of {main.cells} of Tables 1, 2 and 4), <b>and Table 5 is "
+        f"{_fully(ablation)}</b> ({ablation.inside} of {ablation.cells})."
+    ]
+
+
+def _first_places(rows: Sequence[ResultRow]) -> tuple[int, int]:
+    """In how many environments and metrics BOT-Orch has the best mean of the four methods, and of how many."""
+    best: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row.method in _METHODS and row.paper is not None:
+            sign = 1.0 if row.metric in ("net_utility", "event_rate") else -1.0
+            best.setdefault((row.environment, row.metric), {})[row.method] = sign * row.mean
+    return sum(max(each, key=lambda name: each[name]) == "bot-orch" for each in best.values()), len(best)
+
+
+def _theory_answer(sections: Sequence[Section]) -> list[str]:
+    verdicts = [(s.experiment.title, [r.mean for r in s.rows if r.metric == "verdict"]) for s in sections]
+    every = [value for _, values in verdicts for value in values]
+    if not every:
+        return []
+    failed = [title.removeprefix("Theorem, ") for title, values in verdicts if 0.0 in values]
+    counts = ", ".join(f"{every.count(value)} {words}" for value, words in _PLURAL.items())
+    return [f"<b>Of {len(every)} statements of the theorem</b> {counts}: {'; '.join(failed) or 'none'}."]
+
+
+def _fully(found: Agreement) -> str:
+    return {"in part": "reproduced in part"}.get(found.word, found.word)
+
+
+def _draw_answer(groups: Mapping[str, Sequence[ResultRow]]) -> Any:
+    """Published numbers as dots: z along, one line per group of tables."""
+    shown = {name: [r for r in rows if r.z is not None] for name, rows in groups.items()}
+    shown = {name: rows for name, rows in shown.items() if rows}
+    figure, axes = new_figure(1, 1, 9.0, 0.7 * len(shown) + 0.9)
+    axis = axes[0, 0]
+    axis.axvspan(-2.0, 2.0, color="#9e9e9e", alpha=0.18, linewidth=0)
+    for line, rows in enumerate(shown.values()):
+        for index, row in enumerate(sorted(rows, key=lambda r: r.z or 0.0)):
+            color = "#1b7f3b" if row.inside else "#b45309"
+            at = -line + 0.3 * ((index * 7) % 11 - 5) / 5
+            face = color if row.basis == "prediction" else "none"
+            z = max(-_FARTHEST, min(_FARTHEST, row.z or 0.0))
+            axis.plot(z, at, "o" if row.inside else "X", markersize=5, color=color, markerfacecolor=face)
+    axis.set_yticks([-line for line in range(len(shown))], list(shown))
+    axis.set_xlim(-_FARTHEST - 0.4, _FARTHEST + 0.4)
+    axis.set_xlabel("z score of our mean against the published one (8 and beyond at the edge)")
+    axis.grid(visible=False, axis="y")
+    return figure
 
 
 def _chapters(sections: Sequence[Section]) -> dict[str, list[Section]]:
@@ -101,33 +213,10 @@ def _summary(sections: Sequence[Section], facts: Mapping[str, str]) -> str:
     beyond = f"<p>Beyond the paper: {'; '.join(others)}.</p>" if others else ""
     protocols = "".join(f"<li>{typeset(_PROTOCOLS[name])}</li>" for name in _used_protocols(sections))
     return (
-        f'<h1 id="summary">{_TITLE}</h1>'
-        "<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> beside the published one. "
-        '<span class="in">Green ✓</span>: our mean lies within one published spread of the published mean. '
-        '<span class="out">Orange ✗</span>: it does not. A cell shows our mean ± standard deviation over seeds, '
-        "then the published value; z is the difference over its standard error, both errors counted. What the paper "
-        "calls a 95 % confidence interval is a standard deviation over seeds, except in its synthetic λ ablation. "
-        "Hatched cells are no predictions: a parameter was <i>fitted</i> (f) to the number, or a reading of the paper "
-        "was <i>selected</i> (s) because it reproduces it. They are counted apart. <i>By chance</i> is the score of a "
-        "perfect reproduction: the same code run again with other seeds.</p>"
-        f"{_total(sections)}"
-        f"<p>{_made(facts)}</p>"
         "<div class=scroll><table class=summary><tr><th>Experiment</th><th>In the paper</th><th>Agreement</th></tr>"
-        f"{''.join(lines)}</table></div>"
-        f"{beyond}<ul class=notes>{protocols}</ul>{facts_table(facts)}"
-    )
-
-
-def _total(sections: Sequence[Section]) -> str:
-    """All published numbers together; nothing where none was run."""
-    found = agreement([row for section in sections for row in section.rows])
-    if not found.cells:
-        return ""
-    return (
-        f"<p>Of {found.cells} published numbers {found.inside} ({found.inside / found.cells:.0%}) are green; a perfect "
-        f"reproduction would score {found.chance_inside / found.cells:.0%}. |z| &gt; 2 in {found.beyond}; by chance "
-        f"{found.chance_beyond:.0f}. Numbers of one run depend on each other, so these counts scatter more than "
-        "independent ones would.</p>"
+        f"{''.join(lines)}</table></div>{beyond}"
+        f"<p>Every table of <i>Learning to Orchestrate Agents under Uncertainty</i> next to the published one.</p>"
+        f"{_LEGEND}<ul class=notes>{protocols}</ul><p>{_made(facts)}</p>{facts_table(facts)}"
     )
 
 
@@ -143,7 +232,11 @@ def _agreement(section: Section) -> str:
         return "; ".join(said)
     if any(row.metric == "finding" for row in section.rows):
         return section.notes[0]
-    return "<br>".join(agreement_words(section.rows)) or ("no numbers printed" if section.experiment.source else "")
+    found = agreement(section.rows)
+    if not found.cells:
+        return "no numbers printed" if section.experiment.source else ""
+    chip = f"<span class='chip {_SHADES[found.word]}'>{found.word}: {found.inside} of {found.cells}</span>"
+    return f"{chip}<br>{'<br>'.join(agreement_words(section.rows))}"
 
 
 def _verdict(value: float, name: str) -> str:
@@ -212,13 +305,8 @@ def _notes(section: Section) -> list[str]:
 
 
 def _shown(tables: Sequence[Laid], *, told: bool) -> list[Laid]:
-    """Tables that are not folded: the first with published numbers, or the first where nothing else is shown."""
-    shown: list[Laid] = []
-    for table in (table for table in tables if table.published or not told):
-        if table.lines > _SHOWN_LINES or sum(t.cells for t in shown) + table.cells > _SHOWN_CELLS:
-            break
-        shown.append(table)
-    return shown or ([] if told else list(tables[:1]))
+    """Tables that are not folded: all with published numbers, or the first where nothing else is shown."""
+    return [table for table in tables if table.published] or ([] if told else list(tables[:1]))
 
 
 def _grid(tables: Iterable[Laid], *, named: bool, counted: bool) -> str:

@@ -12,14 +12,11 @@ from typing import Any
 from bot_orch._version import __version__
 from bot_orch.errors import ResultsExistError
 from bot_orch.files import write_atomically
-from bot_orch.lab.harness.engines import Engine, make_engine, run_local
+from bot_orch.lab.harness.engines import Engine, Job, make_engine, run_local
 from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit, discover
-from bot_orch.lab.harness.facts import machine_facts, run_time
-from bot_orch.lab.harness.jobs import Job
+from bot_orch.lab.harness.frame import machine_facts, run_time
 from bot_orch.lab.harness.report import Section, write_report
 from bot_orch.lab.harness.tables import to_csv
-
-__all__ = ["Plan", "Progress", "draw_figures", "open_folder", "read_log", "reproduce", "run_missing"]
 
 #: Called with (done, total, what) as work goes on.
 Progress = Callable[[int, int, str], None]

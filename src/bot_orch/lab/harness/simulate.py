@@ -1,7 +1,4 @@
-"""Run a policy over a stream, all seeds stepping together, through the engine of the live router.
-
-Lambda multiplies the distances of the stream as they are, in native units, as the paper's experiments do.
-"""
+"""Run a policy over a stream for all seeds at once, and score it by the paper's metrics."""
 
 from __future__ import annotations
 
@@ -17,10 +14,11 @@ from bot_orch.core.alignment import GivenDistances
 from bot_orch.core.engine import Details, Engine, Observation
 from bot_orch.core.settings import Settings
 from bot_orch.lab.environments.stream import AlignmentSource, GivenAlignment, NoAlignment, Stream
+from bot_orch.lab.environments.synthetic.episodes import SyntheticEpisodes
+from bot_orch.lab.environments.synthetic.settings import COMMON
+from bot_orch.lab.environments.triage import HUMAN, TriageEpisodes
 from bot_orch.policies.base import Policy
 from bot_orch.rng import uniform
-
-__all__ = ["FeedbackMode", "Trace", "simulate"]
 
 #: ``bandit``: choose, see the chosen agent's reward, learn. ``full``: choose, see every agent's reward, learn.
 #: ``printed``: the order of the paper's listings, which learn every agent's reward of this round and then choose.
@@ -106,3 +104,39 @@ def simulate(
         elif feedback == "full":
             engine.learn(parts, (), pipeline.full_feedback(drawn, rewards), learned=Details())
     return Trace(agents, kept)
+
+
+def utility(runs: SyntheticEpisodes) -> Floats:
+    """R - lambda * W of every agent, with the common lambda and without noise."""
+    u: Floats = runs.stream.reward - COMMON.score_lambda * runs.stream.alignment
+    return u
+
+
+def scores(runs: SyntheticEpisodes, trace: Trace) -> dict[str, list[float]]:
+    """The paper's metrics, one value per seed."""
+    u = utility(runs)
+    earned, best = trace.pick(u), u.max(axis=-1)
+    return {
+        "alignment_cost": trace.pick(runs.stream.alignment).sum(axis=0).tolist(),
+        "net_utility": earned.sum(axis=0).tolist(),
+        "oracle_regret": (best - earned).sum(axis=0).tolist(),
+        "event_rate": trace.pick(runs.event.astype(float)).mean(axis=0).tolist(),
+        "mean_observed_time": trace.pick(runs.time_s).mean(axis=0).tolist(),
+        "best_agent_rate": (earned == best).mean(axis=0).tolist(),
+    }
+
+
+def triage_scores(cases: TriageEpisodes, trace: Trace, score_lambda: float) -> dict[str, list[float]]:
+    """The paper's metrics, one value per seed."""
+    utility = cases.stream.reward - score_lambda * cases.stream.alignment
+    earned, human = trace.pick(utility), trace.agent == HUMAN
+    shifted = cases.shifted
+    return {
+        "net_utility": earned.sum(axis=0).tolist(),
+        "oracle_regret": (utility.max(axis=-1) - earned).sum(axis=0).tolist(),
+        "team_accuracy": trace.pick(cases.stream.reward).mean(axis=0).tolist(),
+        "alignment_cost": trace.pick(cases.stream.alignment).sum(axis=0).tolist(),
+        "escalation_rate": human.mean(axis=0).tolist(),
+        "escalation_rate_shifted": ((human & shifted).sum(axis=0) / shifted.sum(axis=0)).tolist(),
+        "escalation_rate_in_distribution": ((human & ~shifted).sum(axis=0) / (~shifted).sum(axis=0)).tolist(),
+    }

@@ -1,4 +1,11 @@
-"""Results in long form: one row per number, beside the published one."""
+"""Results in long form: one row per number, with the published one, and how many of those are met.
+
+Our runs have more seeds than the paper's, so they give the law of what the paper's number of seeds would show. A cell
+is *inside* if the published mean lies in the 95 % interval of a mean over the published number of seeds, computed from
+our mean and standard deviation: 95 % of the cells of a perfect reproduction do, whatever the paper printed after the
+plus-minus sign. Its spread is met if it lies in the 95 % interval of a standard deviation over as many seeds. z is the
+difference over its standard error, the paper's own error counted.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +20,7 @@ from importlib.resources.abc import Traversable
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtrit
-
-__all__ = [
-    "COLUMNS",
-    "Basis",
-    "Published",
-    "ResultRow",
-    "TableView",
-    "all_published",
-    "published",
-    "rows_from_seeds",
-    "to_csv",
-]
+from scipy.special import chdtri, stdtrit
 
 COLUMNS = (
     *("experiment", "environment", "protocol", "method", "lambda", "metric"),
@@ -34,9 +29,12 @@ COLUMNS = (
 )
 
 #: How a number of ours stands to the published one: nothing was set by it (``prediction``), a parameter was fitted to
-#: it (``fitted``), a reading of the paper was selected because it reproduces it (``selected``), or it was measured on
-#: other data than the paper's and is shown beside it, not counted (``elsewhere``).
-Basis = Literal["prediction", "fitted", "selected", "elsewhere"]
+#: it (``fitted``), a reading of the paper was selected because it reproduces it (``selected``), another table of the
+#: paper contradicts it (``contradicted``), or it was measured on other data and is not counted (``elsewhere``).
+Basis = Literal["prediction", "fitted", "selected", "contradicted", "elsewhere"]
+
+
+_ROUNDED = 5e-4  # accuracies are printed to three digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +93,37 @@ class ResultRow:
         return float(stdtrit(self.seeds - 1, 0.975)) * self.std / math.sqrt(self.seeds)
 
     @property
+    def predicted(self) -> tuple[float, float] | None:
+        """95 % interval of a mean over the paper's number of seeds; None where nothing is published.
+
+        Examples
+        --------
+        >>> names = {"method": "m", "lambda_": 0.0, "metric": "x"}
+        >>> row = ResultRow("e", "e", "p", **names, mean=1.0, std=2.0, seeds=401, paper=Published(0.0, 1.0, seeds=4))
+        >>> [round(end, 2) for end in row.predicted]
+        [-0.98, 2.98]
+        """
+        if self.paper is None or self.seeds < 2:
+            return None
+        reach = float(stdtrit(self.seeds - 1, 0.975)) * self.std * math.sqrt(1 / self.seeds + 1 / self.paper.seeds)
+        return self.mean - reach, self.mean + reach
+
+    @property
     def inside(self) -> bool | None:
-        """Whether the mean lies within one published spread of the published mean; None where nothing is published."""
-        return None if self.paper is None else abs(self.mean - self.paper.mean) <= self.paper.spread + 1e-12
+        """Whether the published mean lies in that interval, up to rounding; None where there is none."""
+        if self.paper is None or self.predicted is None:
+            return None
+        low, high = self.predicted
+        return low - _ROUNDED <= self.paper.mean <= high + _ROUNDED
+
+    @property
+    def spread_inside(self) -> bool | None:
+        """Whether the published spread is what as many seeds of ours would show; None where there is none."""
+        if self.paper is None or self.seeds < 2 or self.paper.seeds < 2 or self.std == 0.0:
+            return None
+        n = self.paper.seeds - 1
+        ratio = n * self.paper.error**2 * self.paper.seeds / self.std**2
+        return bool(chdtri(n, 0.975) <= ratio <= chdtri(n, 0.025))
 
     @property
     def z(self) -> float | None:
@@ -218,3 +244,59 @@ def _files_named(name: str, folder: Traversable) -> Iterator[Traversable]:
 
 def _text(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.10g}"
+
+
+#: A cell whose z score exceeds this is counted as off.
+LIMIT = 2.0
+_NAMES: dict[Basis, str] = {
+    "prediction": "Predicted",
+    "fitted": "Fitted",
+    "selected": "Used to select a reading",
+    "contradicted": "Contradicted by the paper's other tables",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Published numbers: how many, how many inside, how many off by z, and how many spreads are met of how many."""
+
+    cells: int
+    inside: int
+    beyond: int
+    _: KW_ONLY
+    spreads: int
+    of_spreads: int
+
+    @property
+    def word(self) -> str:
+        """``reproduced`` from 90 % inside on, ``in part`` from 60 %, else ``not reproduced``."""
+        share = self.inside / self.cells if self.cells else 0.0
+        return "reproduced" if share >= 0.9 else "in part" if share >= 0.6 else "not reproduced"
+
+
+def agreement(rows: Iterable[ResultRow], basis: Basis | None = None) -> Agreement:
+    """Count published numbers of the same data: all that no other table contradicts, or those of one basis."""
+    apart = ("elsewhere", "contradicted") if basis is None else ("elsewhere",)
+    counted = [row for row in rows if row.paper is not None and row.basis not in apart]
+    chosen = [row for row in counted if basis in (None, row.basis)]
+    spreads = [row.spread_inside for row in chosen if row.spread_inside is not None]
+    return Agreement(
+        len(chosen),
+        sum(bool(row.inside) for row in chosen),
+        sum(row.z is not None and abs(row.z) > LIMIT for row in chosen),
+        spreads=sum(spreads),
+        of_spreads=len(spreads),
+    )
+
+
+def agreement_words(rows: Sequence[ResultRow]) -> list[str]:
+    """One sentence per basis that occurs; empty if nothing of it is published."""
+    said = []
+    for basis, name in _NAMES.items():
+        found = agreement(rows, basis)
+        if found.cells:
+            said.append(
+                f"{name}: |z| &gt; {LIMIT:g} in {found.beyond} of {found.cells}; {found.inside} means and "
+                f"{found.spreads} of {found.of_spreads} spreads inside"
+            )
+    return said

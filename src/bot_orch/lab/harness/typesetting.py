@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["lettered", "plain", "typeset"]
-
 _GREEK = {
     "alpha": "α",
     "beta": "β",

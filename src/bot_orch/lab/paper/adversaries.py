@@ -20,9 +20,6 @@ from bot_orch.lab.harness.players import PolicyPlayer, play
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.policies.auto import Auto
 
-__all__ = ["AIM", "CASES", "METHODS", "PLAYED", "AdversaryCase", "Method", "draw_adversaries", "ratio"]
-
-
 AIM = 0.9
 _NEAR = 0.15  # worth of the weakest honest agent, whose outputs are copied
 

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from bot_orch.lab.environments.stream import GivenAlignment
+from bot_orch.lab.environments.synthetic.episodes import NoiseForm, with_noise
 from bot_orch.lab.environments.synthetic.episodes import episodes as synthetic_episodes
-from bot_orch.lab.environments.synthetic.noise import NoiseForm, with_noise
 from bot_orch.lab.environments.synthetic.settings import ABLATION, COMMON, ENVIRONMENTS, SETTINGS
 from bot_orch.lab.environments.triage import PAPER_SPLIT, TriageCondition, episodes, load_triage, paper_alignment
 from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
-from bot_orch.lab.harness.paper_metrics import scores, triage_scores
-from bot_orch.lab.harness.simulate import FeedbackMode, simulate
+from bot_orch.lab.harness.simulate import FeedbackMode, scores, simulate, triage_scores
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.numerics.estimators import EMA, History, LastReward, MeanReward, NoHistory
 from bot_orch.numerics.schedules import Constant
@@ -23,9 +22,6 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import Bot
 from bot_orch.policies.no_ot import NoOT
 from bot_orch.rng import derive_keys
-
-__all__ = ["READINGS", "SHIPPED", "TABLES", "Reading", "policy", "run_reading", "tables_of"]
-
 
 #: The published tables by the experiment that reproduces them.
 TABLES = ("triage", "triage-lambda", "synthetic", "synthetic-lambda")
@@ -41,7 +37,7 @@ class Reading:
     history: History = MeanReward()  # noqa: RUF009  (frozen)
     _: KW_ONLY
     eta: float | None = None
-    noise: NoiseForm = "relative"
+    noise: NoiseForm = "additive"
     level: float = COMMON.noise
     lambda_: float = COMMON.lambda_
 
@@ -60,10 +56,10 @@ READINGS: dict[str, Reading] = {
     "lambda = 1": Reading(lambda_=1.0),
     "lambda = 3": Reading(lambda_=3.0),
     "eta = 5, lambda = 1": Reading(eta=5.0, lambda_=1.0),
-    "additive noise 1.25": Reading(noise="additive", level=1.25),
-    "additive noise 1.25, lambda = 1": Reading(noise="additive", level=1.25, lambda_=1.0),
-    "additive noise 2.5": Reading(noise="additive", level=2.5),
-    "noise per agent 0.4": Reading(noise="agent", level=0.4),
+    "noise 1.25": Reading(level=1.25),
+    "noise 2.5": Reading(level=2.5),
+    "noise 0.36 of the distance": Reading(noise="relative", level=0.36),
+    "noise per agent, 0.4 of its mean distance": Reading(noise="agent", level=0.4),
 }
 
 
@@ -201,7 +197,7 @@ def _notes(results: Results) -> list[str]:
         f"Largest z of the shipped reading: {_largest(results)}.",
         f"{len(READINGS)} readings were run, {len(results)} pairs of a reading and a table. Each changes the shipped "
         "one in what it names; an empty cell means that the table does not depend on it. What is open in the synthetic "
-        "tables was decided on the ablation alone, by a rule (<code>python benchmarks/calibrate.py --refit</code>).",
+        "tables was decided on the ablation alone, by a rule (<code>python benchmarks/calibrate.py --noise</code>).",
     ]
 
 

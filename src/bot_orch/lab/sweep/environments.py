@@ -27,8 +27,6 @@ from bot_orch.lab.harness.simulate import Trace, simulate
 from bot_orch.policies.base import Policy
 from bot_orch.rng import derive_keys, generator
 
-__all__ = ["MATRIX", "MatrixEnvironment", "StreamEnvironment", "environments"]
-
 #: The stream of some seeds, the alignment a policy sees of it, and the path of the seeds' random keys.
 Made = tuple[Stream, AlignmentSource, list[str]]
 MATRIX = "matrix"

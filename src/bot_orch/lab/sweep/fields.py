@@ -9,8 +9,6 @@ from typing import Any
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["check_keys", "count", "listed", "mapping", "nearest", "number", "text"]
-
 
 def check_keys(where: str, given: Mapping[str, Any], known: Collection[str]) -> None:
     """Refuse a key that is not known.

@@ -11,8 +11,6 @@ from bot_orch.lab.harness.tables import ResultRow
 from bot_orch.lab.sweep.spec import Sweep
 from bot_orch.lab.sweep.summary import headline, places
 
-__all__ = ["draw_sweep"]
-
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _COLUMNS = 3

@@ -20,8 +20,6 @@ from bot_orch.lab.sweep.figure import draw_sweep
 from bot_orch.lab.sweep.spec import Sweep, build
 from bot_orch.lab.sweep.summary import summary
 
-__all__ = ["Written", "run_cell", "run_sweep"]
-
 _RUN = f"{__name__}:run_cell"
 
 

@@ -18,8 +18,6 @@ from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, from_spec, make_policy
 from bot_orch.strict import read
 
-__all__ = ["Place", "Sweep", "SweepCell", "SweepEntrant", "build", "policy_settings", "read_sweep"]
-
 _KEYS = ("name", "policies", "environments", "lambda", "seeds", "rounds", "score_lambda", "seeds_per_unit")
 #: A unit plays about this many rounds: seconds of work, a few hundred megabytes.
 _ROUNDS_PER_UNIT = {"auto": 100_000}

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from bot_orch.lab.harness.tables import ResultRow
 from bot_orch.lab.sweep.spec import Sweep
 
-__all__ = ["headline", "places", "summary"]
-
 _SHOWN = {
     "reward": "reward per round",
     "net_utility": "net utility per round, reward - {score:g} * alignment cost",

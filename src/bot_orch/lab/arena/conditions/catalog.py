@@ -12,8 +12,6 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.lab.arena.conditions import changes, poisoned
 from bot_orch.lab.environments.replay.staged import Stage
 
-__all__ = ["CONDITIONS", "PLAIN", "Condition", "find_conditions"]
-
 #: The name of no condition: the replay as it is.
 PLAIN = "plain"
 Change = Callable[[Stage, np.random.Generator], Stage]

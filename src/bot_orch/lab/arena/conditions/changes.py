@@ -13,20 +13,6 @@ from bot_orch.lab.environments.replay.staged import NEVER, Stage
 from bot_orch.rng import generator
 from bot_orch.survival.causes import Cause
 
-__all__ = [
-    "LONG_ROUNDS",
-    "cold_start",
-    "dead_agent",
-    "delayed",
-    "drifting",
-    "long_run",
-    "missing",
-    "patience",
-    "restart",
-    "timed_out",
-]
-
-
 _MEAN_DELAY = 100
 _MISSING = 0.5
 _IN_TIME = 0.7  # share of all completions that come within the patience

@@ -17,8 +17,6 @@ from bot_orch.lab.harness.players import Player, ReplayTrace, play
 from bot_orch.lab.harness.replay_metrics import chosen, score
 from bot_orch.rng import generator
 
-__all__ = ["play_staged", "rounds_under", "score_staged", "staged"]
-
 
 def rounds_under(condition: str, asked: int | None, rounds: int) -> int:
     """How many rounds a condition plays: ``long`` 20 000, or ten times the number asked for, the others ``rounds``.

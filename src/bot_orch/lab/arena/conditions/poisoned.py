@@ -17,8 +17,6 @@ from bot_orch.arrays import Floats
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.replay.staged import Stage
 
-__all__ = ["CHEATS", "poisoned"]
-
 #: Which cheats come: constant output; the prompt handed back; the outputs of the weakest honest agent; the best agent
 #: in the first half, then a constant; and as many constants as there are honest agents (at most 20), all alike.
 CHEATS: dict[str, tuple[str, ...]] = {

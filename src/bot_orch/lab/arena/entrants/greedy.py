@@ -23,8 +23,6 @@ from bot_orch.lab.environments.replay.bandit import RoundContext, RoundOutcome, 
 from bot_orch.lab.harness.players import Pick, Player
 from bot_orch.rng import uniform
 
-__all__ = ["ENTRANTS", "Greedy", "pool_size"]
-
 
 def pool_size(agents: int, rounds: int | None) -> int:
     """Twice the root of the number of rounds, rounded up, and no more than there are agents; all if it is not known.

@@ -12,8 +12,6 @@ from bot_orch.lab.harness.players import ClaimThreshold, Player, PolicyPlayer
 from bot_orch.policies.auto import Auto
 from bot_orch.policies.registry import make_policy
 
-__all__ = ["ENTRANTS"]
-
 
 def _auto(
     setup: Setup, *, lambda_: Lambda = "auto", context: bool = True, claims: bool = True, forgetting: bool = True

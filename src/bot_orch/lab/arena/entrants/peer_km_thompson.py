@@ -32,8 +32,6 @@ from bot_orch.lab.harness.players import Player
 from bot_orch.rng import generator
 from bot_orch.survival.kaplan_meier import hazard_of, number_at_risk, product_limit
 
-__all__ = ["ENTRANTS", "KaplanMeierThompson"]
-
 _REPLICATES = 10
 _STEPS = 3  # of expectation-maximisation, from the values of the last fit
 _STALE, _STALE_SHARE = 5, 0.05

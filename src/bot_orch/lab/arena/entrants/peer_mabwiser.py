@@ -13,8 +13,6 @@ from bot_orch.lab.arena.registry import Entrant
 from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.lab.harness.players import Player
 
-__all__ = ["ENTRANTS", "MabWiser"]
-
 _SETTINGS = {"mabwiser-linucb": ("LinUCB", 0.3), "mabwiser-lints": ("LinTS", 0.2)}
 
 

@@ -21,8 +21,6 @@ from bot_orch.lab.harness.players import Pick, Player
 from bot_orch.rng import generator
 from bot_orch.survival.causes import Cause
 
-__all__ = ["ENTRANTS", "DegrootePlayer", "TornedePlayer"]
-
 
 class _RuntimePlayer(Player):
     """Reads features, prepared in hindsight, and runtimes. Every agent is asked once before a model decides."""

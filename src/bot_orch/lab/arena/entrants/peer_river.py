@@ -14,8 +14,6 @@ from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.lab.harness.players import Player
 from bot_orch.rng import derive_key, uniform
 
-__all__ = ["ENTRANTS", "River"]
-
 
 class River(Learner):
     """One policy. Thompson sampling there counts wins, so a reward in between is a win with that probability."""

@@ -22,8 +22,6 @@ from bot_orch.lab.environments.replay.bandit import Setup
 from bot_orch.lab.harness.players import Player
 from bot_orch.numerics.choice import draw
 
-__all__ = ["ENTRANTS", "VowpalWabbit"]
-
 _BASE = "--cb_explore_adf --quiet"
 _SETTINGS = {
     "vw-squarecb": "-q :: --squarecb --gamma_scale 1000",

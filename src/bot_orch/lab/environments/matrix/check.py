@@ -10,8 +10,6 @@ import numpy.typing as npt
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["CELL", "check_shape", "in_unit", "names", "non_negative", "numbers", "words", "zero_or_one"]
-
 Array = npt.NDArray[Any]
 CELL = "a T x M array, one row per task and one column per agent"
 _ROUNDING = 1e-6  # of a single-precision mean

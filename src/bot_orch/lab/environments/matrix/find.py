@@ -14,8 +14,6 @@ from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.matrix.npz import read_npz
 from bot_orch.lab.environments.matrix.sheets.read import SUFFIXES, read_table
 
-__all__ = ["data_paths", "dataset_name", "expand", "fingerprint", "load", "load_matrix"]
-
 _REMEDY = "pass .csv, .parquet or .npz files, or folders of them"
 
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from bot_orch.arrays import Bools, Floats, Ints
 
-__all__ = ["Matrix", "RuntimeOutcomes"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuntimeOutcomes:

@@ -17,11 +17,8 @@ from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.matrix.check import CELL, check_shape, in_unit, names, non_negative, numbers, words
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
-from bot_orch.lab.environments.matrix.repeats import one_run_each
-from bot_orch.lab.environments.matrix.runtime import read_feature_cost, read_runtime
+from bot_orch.lab.environments.matrix.runtime import one_run_each, read_feature_cost, read_runtime
 from bot_orch.survival.causes import Cause
-
-__all__ = ["REWARD_KEYS", "matrix_from_arrays", "read_npz", "write_npz"]
 
 #: Names under which a file may hold its reward; the first one present counts.
 REWARD_KEYS = ("reward", "pass_rate", "success", "resolved", "score", "accuracy", "correct")

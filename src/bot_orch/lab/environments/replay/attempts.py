@@ -14,8 +14,6 @@ from bot_orch.lab.environments.replay.bandit import Order, Replay, RoundContext,
 from bot_orch.rng import derive_keys, uniform
 from bot_orch.survival.causes import Cause
 
-__all__ = ["STOPPED", "AttemptReplay"]
-
 #: Reason of an outcome that was cut off because another agent was asked.
 STOPPED = "cancelled"
 

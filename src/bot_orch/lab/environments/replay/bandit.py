@@ -23,8 +23,6 @@ from bot_orch.rng import derive_keys, generator, uniform
 from bot_orch.survival.causes import Cause
 from bot_orch.types import Outcome
 
-__all__ = ["ORDERS", "Arrival", "Order", "Replay", "RoundContext", "RoundOutcome", "Setup", "task_order"]
-
 Order = Literal["shuffled", "given"]
 ORDERS: tuple[Order, ...] = ("shuffled", "given")
 

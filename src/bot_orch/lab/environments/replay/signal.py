@@ -16,16 +16,6 @@ from bot_orch.arrays import Floats, Ints
 from bot_orch.errors import InvalidInputError
 from bot_orch.survival import Cause, OnlineKaplanMeier, survival_reward
 
-__all__ = [
-    "SIGNALS",
-    "KaplanMeierSignal",
-    "LogUniformSignal",
-    "Par10Signal",
-    "Signal",
-    "log_uniform_survival",
-    "make_signal",
-]
-
 
 class Signal(ABC):
     """Turns times and causes of the chosen agents into rewards; may learn S on the way."""

@@ -13,8 +13,6 @@ from bot_orch.lab.environments.matrix.context import Inputs
 from bot_orch.lab.environments.matrix.model import Matrix, RuntimeOutcomes
 from bot_orch.lab.environments.replay.bandit import Replay, RoundOutcome
 
-__all__ = ["NEVER", "Stage", "StagedReplay", "rows_of", "unrolled"]
-
 #: In place of a number of rounds: the outcome never comes.
 NEVER = -1
 

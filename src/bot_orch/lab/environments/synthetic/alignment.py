@@ -20,21 +20,10 @@ import numpy as np
 
 from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
-from bot_orch.lab.environments.synthetic.laws import SHAPES
 from bot_orch.lab.environments.synthetic.settings import COMMON, Law, Setting
+from bot_orch.lab.environments.synthetic.tasks import SHAPES
 from bot_orch.rng import generator
 from bot_orch.transport import Cloud, CostCloud, distance
-
-__all__ = [
-    "REFERENCES",
-    "ReferenceKind",
-    "agent_cloud",
-    "alignment",
-    "places",
-    "reference_cloud",
-    "reference_places",
-    "shape_term",
-]
 
 #: Whose place the policy's reference takes: this task's, or the barycenter of all, the last or the recent tasks before.
 ReferenceKind = Literal["task", "global", "window", "fading"]

@@ -18,20 +18,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from bot_orch.arrays import Bools, Floats
+from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.stream import Stream
 from bot_orch.lab.environments.synthetic.alignment import ReferenceKind, alignment, reference_places
-from bot_orch.lab.environments.synthetic.laws import correlated_normals, standard_draws
-from bot_orch.lab.environments.synthetic.noise import with_noise
 from bot_orch.lab.environments.synthetic.settings import COMMON, Bridge, Setting
-from bot_orch.lab.environments.synthetic.tasks import correlations, laws_by_segment, mean_paths, segments, task_paths
+from bot_orch.lab.environments.synthetic.tasks import (
+    correlated_normals,
+    correlations,
+    laws_by_segment,
+    mean_paths,
+    segments,
+    standard_draws,
+    task_paths,
+)
 from bot_orch.rng import generator
 from bot_orch.survival import Exponential, FrailtyProcess, GammaFrailty, observe, reward_of
 
-__all__ = ["Draws", "SyntheticEpisodes", "draws", "episodes", "observed_alignment", "realise"]
+#: What the standard deviation of the noise is a multiple of: one unit of distance (``additive``, as printed), the
+#: distance itself (``relative``), or the agent's mean distance (``agent``, the paper's sigma_i).
+NoiseForm = Literal["additive", "relative", "agent"]
+NOISE_FORMS: tuple[NoiseForm, ...] = get_args(NoiseForm)
+
+
+def with_noise(w: Floats, draws: Floats, level: float, *, form: NoiseForm = "additive") -> Floats:
+    """Distances ``(T, seeds, M)`` with noise of sd ``level``; ``draws`` are standard normal, of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> w, one = np.array([[[1.0, 2.0]], [[3.0, 2.0]]]), np.ones((2, 1, 2))
+    >>> [with_noise(w, one, 0.5, form=form)[:, 0, 0].tolist() for form in NOISE_FORMS]
+    [[1.5, 3.5], [1.5, 4.5], [2.0, 4.0]]
+    """
+    if form not in NOISE_FORMS:
+        raise InvalidInputError("form", f"is {form!r}", f"pass one of {', '.join(NOISE_FORMS)}")
+    if form == "relative":
+        return w + level * w * draws
+    scale = w.mean(axis=(0, 1)) if form == "agent" else 1.0
+    seen: Floats = w + level * scale * draws
+    return seen
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,9 +9,6 @@ from enum import Enum
 
 from bot_orch.lab.harness.tables import Published, ResultRow
 
-__all__ = ["Evidence", "Finding", "Judgement", "Measured", "judged", "ours", "printed", "z_score"]
-
-
 _Key = tuple[str, str, str, float, str]
 
 

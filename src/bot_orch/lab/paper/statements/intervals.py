@@ -10,8 +10,6 @@ from scipy.special import stdtrit
 
 from bot_orch.lab.paper.statements.evidence import Evidence, Judgement, judged
 
-__all__ = ["RATES", "RateTable", "intervals", "is_interval"]
-
 
 class RateTable(NamedTuple):
     """A rate of a table: its experiment, method and metric, over how many choices and how many seeds."""

@@ -12,26 +12,6 @@ from itertools import pairwise
 
 from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
 
-__all__ = [
-    "LAMBDAS",
-    "collapse",
-    "cost_falls",
-    "dip",
-    "disuse",
-    "fails_to_redirect",
-    "falls_at_ten",
-    "joint_optimum",
-    "meaningful",
-    "monotone_iid",
-    "peak",
-    "pooled",
-    "recovers",
-    "rescored",
-    "sanity",
-    "three_and_five",
-    "variance_three",
-]
-
 LAMBDAS = (0.0, 0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0)
 IID, NONIID = "triage-iid", "triage-noniid"
 _SMALL = (0.5, 1.0, 1.25)

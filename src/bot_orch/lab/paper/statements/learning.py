@@ -17,20 +17,6 @@ from bot_orch.policies.bot import algorithm_1, algorithm_2
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 
-__all__ = [
-    "ID",
-    "LARGE",
-    "MARKS",
-    "adaptation",
-    "both_contribute",
-    "ignores_history",
-    "rows",
-    "run",
-    "separates",
-    "units",
-]
-
-
 ID = "claims"
 #: Rounds at which cumulative net utility is taken: a quarter, the shift, the end.
 MARKS = (28, 57, 114)
@@ -44,7 +30,7 @@ _SCORES = {"bot-orch": 3.0, "no-ot": 0.0, "random": 2.0, "ucb1": 2.0}  # each me
 
 def units(scale: Scale) -> list[Unit]:
     """Small lambdas without f, the four methods, and large lambdas with and without learning."""
-    seeds = scale.n_seeds(30)
+    seeds = scale.n_seeds()
     found = [
         Unit(f"noniid/without f/{value:g}", {"condition": "noniid", "method": "without f", "lambda": value})
         for value in _SMALL

@@ -13,8 +13,6 @@ from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement,
 from bot_orch.lab.paper.statements.learning import ID, rows, run, units
 from bot_orch.lab.paper.statements.sentences import OURS, PRINTED, SENTENCES, Sentence
 
-__all__ = ["Entry", "entries", "finding_rows", "ledger_notes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -69,7 +67,9 @@ def ledger_notes(ledger: Sequence[Entry]) -> list[str]:
 def _counts(ledger: Sequence[Entry], source: str) -> str:
     found = Counter(entry.judgements[source].verdict for entry in ledger if source in entry.judgements)
     words = {Finding.HOLDS: "hold", Finding.PARTLY: "in part", Finding.FAILS: "fail", Finding.OPEN: "open"}
-    return ", ".join(f"{found[finding]} {word}" for finding, word in words.items() if found[finding])
+    said = [f"{found[finding]} {word}" for finding, word in words.items() if found[finding]]
+    rest = len(ledger) - found.total()
+    return ", ".join([*said, f"{rest} cannot be judged there"] if rest else said)
 
 
 def _table(name: str, members: Sequence[Entry]) -> str:
@@ -82,7 +82,8 @@ def _table(name: str, members: Sequence[Entry]) -> str:
 def _line(entry: Entry) -> str:
     s = entry.sentence
     cells = "".join(_cell(entry.judgements.get(source)) for source in (PRINTED, OURS))
-    return f"<tr><td>“{escape(s.quote)}”<br><small>{escape(s.place)}</small></td>{cells}</tr>"
+    words = f"“{escape(s.quote)}”" if s.quoted else f"<i>{escape(s.quote)}</i>"
+    return f"<tr><td>{words}<br><small>{escape(s.place)}</small></td>{cells}</tr>"
 
 
 def _cell(found: Judgement | None) -> str:

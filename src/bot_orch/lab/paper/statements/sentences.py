@@ -10,8 +10,6 @@ from bot_orch.lab.paper.statements import lambdas, learning, synthetic, triage
 from bot_orch.lab.paper.statements.evidence import Evidence, Judgement
 from bot_orch.lab.paper.statements.intervals import intervals
 
-__all__ = ["SENTENCES", "Sentence"]
-
 PRINTED, OURS = "the paper's tables", "our runs"
 _BOTH = (PRINTED, OURS)
 
@@ -26,6 +24,7 @@ class Sentence:
     judge: Callable[[Evidence], Judgement]
     _: KW_ONLY
     on: tuple[str, ...] = _BOTH
+    quoted: bool = True  # False: what the paper implies by printing a number twice
 
 
 _UTILITY, _SURVIVAL = ("net_utility", "oracle_regret"), ("event_rate", "mean_observed_time")
@@ -167,15 +166,15 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "bimodal",
         _T + "App. Figure 4",
-        "No-OT's large error bars reflect bimodal behaviour: some runs converge to always-AI and others to "
-        "always-human",
+        "No-OT's large error bars reflect bimodal behaviour across seeds: some runs converge to always-AI and others "
+        "to always-human",
         triage.bimodal,
     ),
-    Sentence("random-flat", _T + "App. Figure 5", "Random: flat at 50 % throughout", triage.random_flat),
+    Sentence("random-flat", _T + "App. Figure 5", "Random ...: flat at 50 % throughout", triage.random_flat),
     Sentence(
         "ucb-less-precise",
         _T + "App. Figure 5",
-        "UCB1: also adapts but less precisely, routing more patients to the human",
+        "UCB1 ...: also adapts but less precisely, routing more patients to the human",
         triage.ucb_less_precise,
     ),
     Sentence("triage-lower-bound", _T + "Baselines", "Random ... a naive lower bound", triage.lower_bound),
@@ -194,14 +193,16 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "one-accuracy",
         _T + "Tables 3 and 7",
-        "team accuracy of BOT-Orch at lambda = 3 [printed twice]",
+        "The team accuracy of BOT-Orch at lambda = 3 is printed twice, so both are the same.",
         triage.one_accuracy,
+        quoted=False,
     ),
     Sentence(
         "escalation-fits-cost",
         _T + "Tables 3 and 6",
-        "escalation rate and alignment cost of BOT-Orch [of the same runs]",
+        "Escalation rate and alignment cost of BOT-Orch are of the same runs, so they fit together.",
         triage.escalation_fits_cost,
+        quoted=False,
     ),
     Sentence(
         "accuracies",
@@ -212,7 +213,8 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "complementarity",
         _T + "App. OT dominance",
-        "W(AI) 0.193 vs. W(human) 0.053 ... the gap 0.140 ... 0.018 < 0.120",
+        "W_t(AI) ≈ 0.193 vs. W_t(human) ≈ 0.053. The gap W_t(AI) - W_t(human) = 0.140 ... (W_t(AI) ≈ 0.018 < 0.120 = "
+        "W_t(human))",
         triage.complementarity,
         on=(PRINTED,),
     ),
@@ -232,13 +234,15 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "monotone-iid",
         _A + "Sensitivity",
-        "cumulative net utility increases monotonically from lambda = 0 through 5.0 before declining at 10.0",
+        "cumulative net utility increases monotonically from lambda = 0 through lambda = 5.0 before declining at "
+        "lambda = 10.0",
         lambdas.monotone_iid,
     ),
     Sentence(
         "three-and-five",
         _A + "Sensitivity",
-        "lambda = 3.0 and 5.0 ... are statistically indistinguishable [IID]",
+        "The difference between lambda = 3.0 ... and lambda = 5.0 ... is 0.04 units ... and the two values are "
+        "statistically indistinguishable",
         lambdas.three_and_five,
     ),
     Sentence(
@@ -250,23 +254,27 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "disuse",
         _A + "Phase transition",
-        "This dip arises because any positive lambda ... suppress[es the human's] EMA reward estimate through disuse",
+        "This counterintuitive dip arises because any positive lambda penalises the human agent ..., suppressing its "
+        "EMA reward estimate through disuse",
         lambdas.disuse,
     ),
     Sentence(
         "fails-to-redirect",
         _A + "Phase transition",
-        "a small lambda is insufficient ..., and routing fails to redirect to the human",
+        "a small lambda is insufficient to override the depressed human reward history, and routing fails to redirect "
+        "to the human",
         lambdas.fails_to_redirect,
         on=(OURS,),
     ),
     Sentence(
         "recovers",
         _A + "Phase transition",
-        "recovers sharply above lambda = 1.5 ... and improves monotonically to the peak at 3.0",
+        "Performance recovers sharply above lambda ≈ 1.5, ... and improves monotonically to the peak at lambda* = 3.0",
         lambdas.recovers,
     ),
-    Sentence("peak", _A + "Figure 6; Results", "lambda* = 3.0 is identified by the peak", lambdas.peak),
+    Sentence(
+        "peak", _A + "Figure 6; Results", "lambda* = 3.0 (grid-search optimum) is identified by the peak", lambdas.peak
+    ),
     Sentence(
         "joint-optimum",
         _A + "Identification",
@@ -276,13 +284,13 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "collapse",
         _A + "Degeneracy",
-        "the standard deviation of net utility collapses from ±5.53 at 2.0 to ±0.73 at 10.0",
+        "the standard deviation of net utility collapses from ±5.53 at lambda = 2.0 to ±0.73 at lambda = 10.0",
         lambdas.collapse,
     ),
     Sentence(
         "ignores-history",
         _A + "Degeneracy",
-        "For lambda at least 5.0 ... effectively ignoring learned reward history",
+        "For lambda ≥ 5.0, ... effectively ignoring learned reward history",
         learning.ignores_history,
         on=(OURS,),
     ),
@@ -296,24 +304,30 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         "falls-at-ten",
         _A + "Degeneracy",
-        "net utility falls at lambda = 10.0 below the optimum at 3.0 [a symptom that learning is ignored]",
+        "net utility falls at lambda = 10.0 ... below the optimum at lambda* = 3.0 [a symptom that learning is "
+        "ignored]",
         lambdas.falls_at_ten,
     ),
     Sentence("pooled", _A + "Identification", "gap 0.04 < pooled std 1.73", lambdas.pooled, on=(PRINTED,)),
     Sentence(
         "variance-three",
         _A + "Identification",
-        "reduces variance by 3x relative to lambda = 2.0",
+        "reduces variance by 3 × relative to lambda = 2.0",
         lambdas.variance_three,
     ),
     Sentence(
         "meaningful",
         _A + "Identification",
-        "The gain over lambda = 2.0 is +1.42 in Non-IID, confirming ... a meaningful improvement rather than a "
-        "marginal one",
+        "The gain over the initial engineering value of lambda = 2.0 is +1.42 net utility in Non-IID, confirming that "
+        "the grid search yields a meaningful improvement rather than a marginal one",
         lambdas.meaningful,
     ),
-    Sentence("sanity", _A + "Table 7", "lambda = 0 reproduces No-OT exactly (difference = 0.000)", lambdas.sanity),
+    Sentence(
+        "sanity",
+        _A + "Table 7",
+        "lambda = 0 reproduces No-OT exactly (sanity check: difference = 0.000)",
+        lambdas.sanity,
+    ),
     Sentence(
         "cost-falls",
         _A + "Figure 7",

@@ -9,24 +9,6 @@ import numpy as np
 
 from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
 
-__all__ = [
-    "BASELINES",
-    "IID",
-    "LAMBDAS",
-    "NONIID",
-    "below_random",
-    "best_everywhere",
-    "diminishing",
-    "low_under_shift",
-    "lower_bound",
-    "one_oracle",
-    "optimum_13",
-    "outperforms",
-    "pronounced",
-    "sanity",
-    "stated_grid",
-]
-
 IID, NONIID = ("iid-g", "iid-m"), ("noniid-bb", "noniid-ps", "noniid-sd")
 ALL = IID + NONIID
 BASELINES = ("no-ot", "random", "ucb1")

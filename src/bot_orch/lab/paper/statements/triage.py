@@ -8,29 +8,6 @@ from collections.abc import Mapping
 from bot_orch.lab.paper.statements.evidence import Evidence, Finding, Judgement, Measured, judged, z_score
 from bot_orch.lab.paper.statements.synthetic import below_random
 
-__all__ = [
-    "ACCURACY",
-    "accuracies",
-    "adapts",
-    "bandit_feedback",
-    "best_in_both",
-    "bimodal",
-    "complementarity",
-    "dominance",
-    "escalation_fits_cost",
-    "gain_iid",
-    "gain_larger",
-    "identical_metrics",
-    "lower_bound",
-    "one_accuracy",
-    "ot_drives",
-    "random_flat",
-    "same_stream",
-    "targeted",
-    "targeted_more",
-    "ucb_less_precise",
-]
-
 #: Printed accuracies: of the AI and of the person, in distribution and shifted.
 ACCURACY = {"ai": (0.982, 0.807), "person": (0.880, 0.947)}
 CONDITIONS = ("triage-iid", "triage-noniid")

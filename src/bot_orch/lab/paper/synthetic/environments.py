@@ -17,9 +17,6 @@ from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Sca
 from bot_orch.lab.harness.figures import new_figure
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 
-__all__ = ["EDGES", "WINDOW", "run_data"]
-
-
 EDGES = np.linspace(0.0, 1.0, 41)
 WINDOW = 25
 _TASKS = 400
@@ -84,7 +81,7 @@ def _rows(results: Results) -> list[ResultRow]:
     rows = []
     for environment, payload in results.items():
         rows += rows_from_seeds(
-            "synthetic-data", environment, "paper", method="environment", lambda_=0.0, metrics=payload["metrics"]
+            "synthetic-data", environment, "paper", method="all agents", lambda_=0.0, metrics=payload["metrics"]
         )
     return rows
 
@@ -106,7 +103,8 @@ def _figures(results: Results) -> list[FigureView]:
         FigureView(
             "synthetic-iid-data",
             "IID data. Top: half-moons tasks, alone and among the output clouds of the six agents (numbers: their "
-            "places). Bottom: latent rewards of the six agents in iid-m and iid-g; dotted: 0.5.",
+            "places). Bottom: latent rewards of the six agents in iid-m and iid-g; dotted: 0.5. The spikes at the ends "
+            "are draws beyond [0.01, 0.99], which are set to these ends.",
             partial(draw_iid, results),
         ),
         FigureView(

@@ -12,30 +12,13 @@ from bot_orch.arrays import Floats, Ints
 from bot_orch.lab.environments.stream import GivenAlignment
 from bot_orch.lab.environments.synthetic.episodes import SyntheticEpisodes, episodes, observed_alignment
 from bot_orch.lab.environments.synthetic.settings import COMMON, SETTINGS, Setting
-from bot_orch.lab.harness.paper_metrics import scores, utility
-from bot_orch.lab.harness.simulate import Trace, simulate
+from bot_orch.lab.harness.simulate import Trace, scores, simulate, utility
 from bot_orch.lab.harness.tables import published
 from bot_orch.policies.base import Policy
 from bot_orch.policies.bot import Bot, algorithm_1, algorithm_2
 from bot_orch.policies.no_ot import NoOT
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
-
-__all__ = [
-    "BASELINES",
-    "LAMBDAS",
-    "PAPER_METHODS",
-    "WITH_ALIGNMENT",
-    "SyntheticEntrant",
-    "bot",
-    "entrant",
-    "oracle_level",
-    "play",
-    "ratio",
-    "run_synthetic",
-    "scores",
-    "utility",
-]
 
 PAPER_METHODS = ("bot-orch", "no-ot", "random", "ucb1")
 BASELINES = ("thompson-beta", "discounted-ucb", "sliding-window-ucb", "exp3-ix", "epsilon-greedy")

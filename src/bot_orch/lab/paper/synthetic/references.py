@@ -15,9 +15,6 @@ from bot_orch.lab.harness.figures import new_figure
 from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.lab.paper.synthetic.play import run_synthetic
 
-__all__ = []
-
-
 _METHODS = ("bot-orch", "random")
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from bot_orch.lab.environments.synthetic.settings import ABLATION, COMMON, ENVIRONMENTS, SETTINGS, declared
-from bot_orch.lab.harness.beside import draw_beside
+from bot_orch.lab.environments.synthetic.settings import ABLATION, COMMON, ENVIRONMENTS
 from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Scale, Unit
+from bot_orch.lab.harness.figures import new_figure, style
 from bot_orch.lab.harness.tables import Basis, ResultRow, TableView, rows_from_seeds
-from bot_orch.lab.paper.synthetic.calibration import targets
 from bot_orch.lab.paper.synthetic.play import (
     BASELINES,
     PAPER_METHODS,
@@ -21,20 +21,19 @@ from bot_orch.lab.paper.synthetic.play import (
     run_synthetic,
 )
 
-__all__ = ["basis"]
-
-
-#: BOT-Orch in the lambda ablation: noise and eta were fitted to its regret; net utility is the oracle's level minus it.
-_REFITTED: dict[str, Basis] = {"oracle_regret": "fitted", "net_utility": "fitted", "best_agent_rate": "selected"}
+#: What the calibration reads of Random, and what noise and eta were fitted to.
+_FITTED = {
+    **dict.fromkeys(ENVIRONMENTS, ("alignment_cost", "oracle_regret", "event_rate", "mean_observed_time")),
+    **dict.fromkeys(ABLATION, ("net_utility", "oracle_regret", "event_rate", "mean_observed_time")),
+}
 
 
 def basis(environment: str, method: str) -> dict[str, Basis]:
-    """Metrics of a method that are not predictions: Random's calibration targets, and what constants were fitted to."""
+    """Metrics of a method that are not predictions."""
     if method == "random":
-        return dict.fromkeys(targets(SETTINGS[environment]), "fitted")
-    refitted = any(parameter.source == "ablation" for parameter in declared())
-    if refitted and method == "bot-orch" and environment in ABLATION:
-        return dict(_REFITTED)
+        return dict.fromkeys(_FITTED[environment], "fitted")
+    if method == "bot-orch" and environment == "synthetic-iid":
+        return {"oracle_regret": "fitted", "net_utility": "fitted"}
     return {}
 
 
@@ -49,7 +48,7 @@ _METRICS = {
 
 
 def _units(scale: Scale) -> list[Unit]:
-    seeds = scale.n_seeds(COMMON.seeds)
+    seeds = scale.n_seeds()
     return [Unit(name, {"environment": name, "seeds": seeds, "methods": _METHODS}) for name in ENVIRONMENTS]
 
 
@@ -71,7 +70,7 @@ def _rows(results: Results) -> list[ResultRow]:
 
 
 def _tables() -> list[TableView]:
-    note = "Random and the oracle were calibrated on; BOT-Orch, No-OT and UCB1 are predictions."
+    note = "Random and the oracle were calibrated on."
     views = [
         TableView(title, metric, "paper", columns=(*PAPER_METHODS, "oracle"), note=note, digits=digits)
         for metric, (title, digits) in _METRICS.items()
@@ -90,9 +89,9 @@ def _figures(results: Results) -> list[FigureView]:
     return [
         FigureView(
             "synthetic",
-            "Every number of the three tables: ours with one standard deviation over seeds, the paper's as crosses "
-            "with what it prints after the plus-minus sign.",
-            partial(draw_beside, _rows(results), titles, PAPER_METHODS),
+            "Every number of the three tables: ours, filled, with one standard deviation over seeds; the paper's, "
+            "hollow, with what it prints after the plus-minus sign.",
+            partial(draw_published, _rows(results), titles, PAPER_METHODS),
         )
     ]
 
@@ -101,22 +100,27 @@ def _notes(results: Results) -> list[str]:
     names = list(results)
     levels = [_mean(results, name, "oracle", metric="net_utility") for name in names]
     return [
-        "Environments: exact W2 between clouds of outputs in the plane, survival rewards with gamma frailty and a "
-        "deadline per task. The paper publishes no parameters. Geometry and hazards were fitted to its Random column "
-        "and nothing else (<code>benchmarks/calibrate.py</code>); noise, eta, alpha and lambda are common to all five. "
-        "All methods see the same noisy alignment, if they see it, and all are scored with lambda = 1.",
-        f"BOT-Orch over Random, a prediction. Regret: {_ratios(results, 'oracle_regret')}. "
+        f"<b>BOT-Orch over Random</b>, with the 95 % range of five seeds. Regret: {_ratios(results, 'oracle_regret')}. "
         f"Alignment cost: {_ratios(results, 'alignment_cost')}.",
-        "Noise and eta were fitted to the lambda ablation by a rule, ADR 13 (<code>benchmarks/calibrate.py "
-        "--refit</code> prints every candidate); lambda is the one that the paper's ablation selects. No number of "
-        f"these tables but Random's was used. {_farthest(results)} (other readings: <a href='#readings'>which reading "
-        "reproduces which table</a>).",
+        "The paper publishes no parameters. Geometry and hazards were fitted to its Random column and nothing else "
+        f"(<code>benchmarks/calibrate.py</code>). Noise has the printed form, W + eps; its size ({COMMON.noise:g}) and "
+        f"eta ({COMMON.eta:g}) were fitted to the i.i.d. panel of the lambda ablation by a rule (ADR 22), and lambda "
+        f"is "
+        "the one that the paper's ablation selects. An audit had compared both forms of noise with these tables before "
+        "the rule was written, so the columns of BOT-Orch are no blind predictions.",
+        "<b>noniid-bb has an open geometry</b>: the noise that serves the four others and the ablation's i.i.d. panel "
+        "is too large there and too small in the ablation's bridge (<code>benchmarks/calibrate.py --noise</code>).",
+        "Not as printed: latent rewards V are normal, skewed or bimodal, as the paper describes them, and not uniform, "
+        "as its frailty model would have them; and Gaussian draws beyond [0.01, 0.99] are set to these ends, not drawn "
+        "again.",
         "Oracle net utility (the paper's: net utility + regret of Random): "
         + "; ".join(f"{n} {v:.0f} (paper {oracle_level(n)[0]:.0f})" for n, v in zip(names, levels, strict=True))
         + ".",
         _thompson(results),
-        "Fragile: iid-m. What decides for an output spread of 10 is that Random's alignment cost varies as much "
-        "between seeds as it does (<code>benchmarks/calibrate.py --sensitivity</code>).",
+        "One output spread (10) serves all five; iid-m decides for it. Fitted to each environment alone it would be "
+        "about 4 in noniid-bb and noniid-ps, and the regret of noniid-bb would be farther from the paper's "
+        "(<code>benchmarks/calibrate.py --sensitivity</code>). At 10, W is mostly an offset per agent: where tasks lie "
+        "matters little in iid-m.",
         "Not a clean prediction: the hazard's slope against W (0.3) is a free choice, so how much BOT-Orch gains in "
         "event rate and time follows from it. That it gains at all does not depend on the value.",
     ]
@@ -136,24 +140,21 @@ def _thompson(results: Results) -> str:
     )
 
 
-def _farthest(results: Results) -> str:
-    """The environment whose regret over Random's differs most from the paper's."""
-    metric = "oracle_regret"
-    found = {
-        n: _mean(results, n, "bot-orch", metric=metric) / _mean(results, n, "random", metric=metric) for n in results
-    }
-    name = max(found, key=lambda n: abs(found[n] - ratio(n, metric)))
-    return (
-        f"Farthest from the paper: {name}, a regret of {found[name]:.2f} of Random's against {ratio(name, metric):.2f}"
-    )
-
-
 def _ratios(results: Results, metric: str) -> str:
-    parts = []
-    for name in results:
-        ours = _mean(results, name, "bot-orch", metric=metric) / _mean(results, name, "random", metric=metric)
-        parts.append(f"{name} {ours:.3f} (paper {ratio(name, metric):.3f})")
-    return "; ".join(parts)
+    return "; ".join(_ratio(results, name, metric) for name in results)
+
+
+def _ratio(results: Results, name: str, metric: str) -> str:
+    """BOT-Orch over Random, the range of five seeds and the paper's value; marked where that lies outside."""
+    bot, random = (np.array(results[name]["methods"][m]["metrics"][metric]) for m in ("bot-orch", "random"))
+    found, paper = bot.mean() / random.mean(), ratio(name, metric)
+    blocks = len(bot) // COMMON.seeds
+    if blocks < 20:
+        return f"{name} {found:.3f} (paper {paper:.3f})"
+    few = [each[: blocks * COMMON.seeds].reshape(blocks, -1).mean(axis=1) for each in (bot, random)]
+    low, high = np.quantile(few[0] / few[1], [0.025, 0.975])
+    mark = "" if low <= paper <= high else ", outside"
+    return f"{name} {found:.3f} [{low:.3f}, {high:.3f}] (paper {paper:.3f}{mark})"
 
 
 def _mean(results: Results, environment: str, name: str, *, metric: str) -> float:
@@ -161,10 +162,39 @@ def _mean(results: Results, environment: str, name: str, *, metric: str) -> floa
     return float(np.mean(values))
 
 
+_STEP = 0.2
+
+
+def draw_published(rows: Sequence[ResultRow], metrics: Mapping[str, str], methods: Sequence[str]) -> Any:
+    """A panel per metric: our means with one standard deviation, and the paper's, hollow, in the same colour."""
+    figure, axes = new_figure(2, 3, 12.5, 6.6)
+    for axis, (metric, title) in zip(axes.flat, metrics.items(), strict=False):
+        chosen = [row for row in rows if row.metric == metric and row.method in methods and row.paper is not None]
+        places = {name: at for at, name in enumerate(dict.fromkeys(row.environment for row in chosen))}
+        for index, method in enumerate(methods):
+            mine, look = [row for row in chosen if row.method == method], style(method, index)
+            x = np.array([places[row.environment] for row in mine]) + _STEP * (index - (len(methods) - 1) / 2)
+            shape = {"color": look["color"], "fmt": look["marker"], "markersize": 6, "elinewidth": 1.4}
+            axis.errorbar(x, [row.mean for row in mine], [row.std for row in mine], label=method, **shape)
+            papers = [row.paper for row in mine if row.paper is not None]
+            means, spreads = [p.mean for p in papers], [p.spread for p in papers]
+            hollow = {**shape, "markerfacecolor": "white", "label": f"{method}, paper", "elinewidth": 0.8}
+            axis.errorbar(x + 0.07, means, spreads, **hollow)
+        for place in range(1, len(places)):
+            axis.axvline(place - 0.5, color="#bdbdbd", linewidth=0.7)
+        axis.set_xticks(range(len(places)), list(places), fontsize=8)
+        axis.set_title(title)
+        axis.grid(visible=False, axis="x")
+    axes[1, 2].set_axis_off()
+    axes[1, 2].legend(*axes[0, 0].get_legend_handles_labels(), loc="center", fontsize=9)
+    return figure
+
+
 EXPERIMENT = Experiment(
     id="synthetic",
     title="Five synthetic environments",
-    about="Six agents, 200 rounds, five seeds: normal and half-moons tasks (iid-g, iid-m), variance changepoints "
+    about="Six agents, 200 rounds, 600 seeds (the paper: five): normal and half-moons tasks (iid-g, iid-m), variance "
+    "changepoints "
     "(noniid-ps), sinusoidal drift (noniid-sd) and Brownian bridges (noniid-bb). The reference of a task is known "
     "before the choice, its alignment with every agent only up to noise.",
     units=_units,
@@ -173,8 +203,7 @@ EXPERIMENT = Experiment(
     tables=_tables,
     figures=_figures,
     notes=_notes,
-    why="Parameters are not published. The geometry is fitted to the Random column alone, so the other "
-    "columns are predictions; five seeds are few.",
+    why="Parameters are not published; the geometry is fitted to the Random column alone.",
     source="Tables 1, 2 and 4",
     order=20,
 )

@@ -120,7 +120,7 @@ def draw_preference(results: Results) -> Any:
     """Mean probability of the better aligned agent over time."""
     figure, axes = panels(len(GAPS), 9.0, 3.0, sharey=True)
     for axis, gap in zip(axes, GAPS, strict=True):
-        for name, color, line in zip(POLICIES, COLORS, LINES, strict=True):
+        for name, color, line in zip(POLICIES, COLORS, LINES, strict=False):
             axis.plot(results[f"{name}/{gap:g}"]["path"], color=color, linestyle=line, linewidth=1.2, label=name)
         axis.axhline(0.5, color="black", linewidth=0.8)
         axis.set_xlabel("round")

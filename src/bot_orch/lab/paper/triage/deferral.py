@@ -33,25 +33,6 @@ from bot_orch.policies.base import Choice, Feedback, Policy, Situation, no_explo
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
 
-__all__ = [
-    "LEARNERS",
-    "RULES",
-    "SPLITS",
-    "THRESHOLD",
-    "Deferral",
-    "FixedAgent",
-    "LearnedThreshold",
-    "PairedDifference",
-    "in_words",
-    "paired",
-    "plainly",
-    "play_rule",
-    "play_splits",
-    "threshold_rule",
-    "worth_notes",
-]
-
-
 #: Rules that anybody would try first; the others of the table learn more than a threshold.
 RULES = ("claim-threshold", "threshold-online", "always-ai", "always-person", "told-of-shift")
 

@@ -12,16 +12,6 @@ from bot_orch.lab.harness.figures import band, new_figure, paper_points, style
 from bot_orch.lab.harness.tables import published
 from bot_orch.lab.paper.triage.play import CONDITIONS, LAMBDA, LAMBDAS, PAPER_METHODS, WINDOW
 
-__all__ = [
-    "draw_escalation",
-    "draw_lambda_curves",
-    "draw_lambda_escalation",
-    "draw_learning_curves",
-    "draw_trajectories",
-    "printed_point",
-]
-
-
 _PATIENTS = 114
 
 

@@ -10,9 +10,6 @@ from bot_orch.lab.paper.triage import figures as draw
 from bot_orch.lab.paper.triage.play import CONDITIONS, LAMBDAS, PAPER_METHODS, PROTOCOLS, run_triage
 from bot_orch.lab.paper.triage.tables import basis
 
-__all__ = []
-
-
 #: Under the deployable protocol one lambda scores everything, the paper's values too.
 _RESCORED = {"paper": "", "deployable": ", the label known, scored with lambda = 3 like ours"}
 
@@ -21,7 +18,7 @@ def _units(scale: Scale) -> list[Unit]:
     units = []
     for protocol in PROTOCOLS:
         for condition in CONDITIONS:
-            base = {"protocol": protocol, "condition": condition, "seeds": scale.n_seeds(30)}
+            base = {"protocol": protocol, "condition": condition, "seeds": scale.n_seeds()}
             start = f"{protocol}/{condition}"
             units += [
                 Unit(f"{start}/bot-orch/{value:g}", {**base, "method": "bot-orch", "lambda": value})

@@ -20,8 +20,7 @@ from bot_orch.lab.environments.triage import (
     paper_alignment,
     stated_claims,
 )
-from bot_orch.lab.harness.paper_metrics import triage_scores
-from bot_orch.lab.harness.simulate import Trace, simulate
+from bot_orch.lab.harness.simulate import Trace, simulate, triage_scores
 from bot_orch.numerics.estimators import Mean
 from bot_orch.numerics.schedules import Constant
 from bot_orch.policies.base import Policy
@@ -29,20 +28,6 @@ from bot_orch.policies.bot import Bot, algorithm_1, algorithm_2
 from bot_orch.policies.no_ot import NoOT
 from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys
-
-__all__ = [
-    "BASELINES",
-    "CONDITIONS",
-    "LAMBDA",
-    "LAMBDAS",
-    "PAPER_METHODS",
-    "PROTOCOLS",
-    "WINDOW",
-    "TriageEntrant",
-    "entrant",
-    "methods",
-    "run_triage",
-]
 
 CONDITIONS: tuple[TriageCondition, ...] = ("iid", "noniid")
 PROTOCOLS = ("paper", "deployable")

@@ -13,9 +13,6 @@ from bot_orch.lab.harness.experiment import Experiment, Results, Scale, Unit
 from bot_orch.lab.harness.tables import ResultRow, TableView, published, rows_from_seeds
 from bot_orch.lab.paper.triage.play import CONDITIONS, PAPER_METHODS, run_triage
 
-__all__ = []
-
-
 _METHODS = {
     "paper": PAPER_METHODS,
     "deployable": ("bot-orch", "no-ot", "random", "ucb1", "thompson-beta", "thompson-beta+ot"),

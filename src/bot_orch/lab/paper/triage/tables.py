@@ -10,12 +10,18 @@ from bot_orch.lab.harness.tables import Basis, ResultRow, TableView, rows_from_s
 from bot_orch.lab.paper.triage import figures as draw
 from bot_orch.lab.paper.triage.play import BASELINES, CONDITIONS, PAPER_METHODS, PROTOCOLS, methods, run_triage
 
-__all__ = ["basis"]
+#: BOT-Orch's numbers that the paper's ablation table or its own alignment costs contradict.
+_CONTRADICTED = (("iid", "team_accuracy"), ("iid", "escalation_rate"), ("noniid", "escalation_rate"))
 
 
-def basis(condition: str, method: str, metrics: Iterable[str]) -> dict[str, Basis]:
-    """The metrics that the history term was selected by."""
-    return dict.fromkeys(metrics, "selected") if condition == "noniid" and method in ("bot-orch", "no-ot") else {}
+def basis(condition: str, method: str, metrics: Iterable[str], *, main: bool = False) -> dict[str, Basis]:
+    """The metrics that the history term was selected by, and those of the main table that others contradict."""
+    found: dict[str, Basis] = {}
+    if condition == "noniid" and method in ("bot-orch", "no-ot"):
+        found = dict.fromkeys(metrics, "selected")
+    if main and method == "bot-orch":
+        found |= {metric: "contradicted" for where, metric in _CONTRADICTED if where == condition}
+    return found
 
 
 _METRICS = {
@@ -39,7 +45,7 @@ def _units(scale: Scale) -> list[Unit]:
     return [
         Unit(
             f"{protocol}/{condition}/{name}",
-            {"protocol": protocol, "condition": condition, "method": name, "seeds": scale.n_seeds(30), "curves": True},
+            {"protocol": protocol, "condition": condition, "method": name, "seeds": scale.n_seeds(), "curves": True},
         )
         for protocol in PROTOCOLS
         for condition in CONDITIONS
@@ -60,7 +66,7 @@ def _rows(results: Results) -> list[ResultRow]:
             lambda_=lambda_,
             metrics=payload["metrics"],
             compare=compare,
-            basis=basis(condition, name, payload["metrics"]),
+            basis=basis(condition, name, payload["metrics"], main=True),
         )
     return rows
 

@@ -11,8 +11,6 @@ from bot_orch.arrays import Floats
 from bot_orch.errors import InvalidInputError
 from bot_orch.lab.environments.matrix.sheets.sheet import Sheet
 
-__all__ = ["Kind", "is_missing", "looks_numeric", "numbers_of", "words_of"]
-
 Kind = Literal["unit", "amount", "number"]
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "nat", "-", "–", "—", "?", "."}

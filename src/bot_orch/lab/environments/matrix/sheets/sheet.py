@@ -1,14 +1,16 @@
-"""A table with named columns, whatever it was read from, and where its errors point."""
+"""Tables as columns of cells, from CSV, Parquet and DataFrames."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any
 
-from bot_orch.errors import InvalidInputError
-
-__all__ = ["Sheet", "named_columns", "sheet_of_frame"]
+from bot_orch.errors import InvalidInputError, MissingExtraError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,3 +69,112 @@ def sheet_of_frame(frame: Any, name: str) -> Sheet:
     if len({len(column) for column in cells.values()}) > 1 or not cells or not len(next(iter(cells.values()))):
         raise InvalidInputError(name, "has no rows", "pass a DataFrame with a row per task, or per task and agent")
     return Sheet(name, cells)
+
+
+_SEPARATORS = ",;\t|"
+_MOST_CHARACTERS = 100_000_000  # of one cell
+
+
+def sheet_of_csv(path: Path) -> Sheet:
+    """The cells of a CSV file as words; a malformed file raises an error that names the row."""
+    return sheet_of_text(path.name, _decoded(path))
+
+
+def sheet_of_text(name: str, text: str) -> Sheet:
+    r"""The cells of a CSV text.
+
+    Examples
+    --------
+    >>> dict(sheet_of_text("toy.csv", "task;small\n1;0,5\n").columns)
+    {'task': ['1'], 'small': ['0,5']}
+    """
+    text, separator = _separator(text)
+    rows = _rows(name, text, separator)
+    if not rows:
+        raise InvalidInputError(name, "is empty", "write a header and one row per task, or per task and agent")
+    (_, header), body = rows[0], rows[1:]
+    names = named_columns(name, header)
+    for row, cells in body:
+        if len(cells) != len(names):
+            problem = f"has {len(cells)} fields, the header has {len(names)}"
+            remedy = f"put fields that contain {_word(separator)} or a line break in double quotes"
+            raise InvalidInputError(f"{name}: row {row}", problem, remedy)
+    if not body:
+        raise InvalidInputError(name, "has a header and no rows", "add one row per task, or per task and agent")
+    columns, notes = {}, []
+    for index, column in enumerate(names):
+        values = [cells[index] for _, cells in body]
+        if column:
+            columns[column] = values
+        elif any(value.strip() for value in values):
+            notes.append(f"column {index + 1} has no name: not read")
+    if not columns:
+        raise InvalidInputError(f"{name}: row 1", "names no column", "begin with a header, such as task,agent,reward")
+    return Sheet(name, columns, first_row=2, comma=separator != ",", notes=tuple(notes))
+
+
+def _decoded(path: Path) -> str:
+    raw = path.read_bytes()
+    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        remedy = "save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
+        raise InvalidInputError(f"{path.name}: line {line}", "is not UTF-8", remedy) from error
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise InvalidInputError(f"{path.name}: line {line}", "holds a zero byte", "save the table as text, CSV UTF-8")
+    return text
+
+
+def _separator(text: str) -> tuple[str, str]:
+    """The text without a line ``sep=;``, and the separator: the commonest one of the header outside quotes."""
+    told = re.match(r"sep=(.)\r?\n", text)
+    if told:
+        return text[told.end() :], told.group(1)
+    header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").split("\n", 1)[0])
+    return text, max(_SEPARATORS, key=lambda each: (header.count(each), -_SEPARATORS.index(each)))
+
+
+def _rows(name: str, text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """(row, fields) of every row that is not blank; the header is row 1."""
+    before = csv.field_size_limit(_MOST_CHARACTERS)
+    found: list[tuple[int, list[str]]] = []
+    row = 0
+    try:
+        for row, cells in enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1):
+            if any(cell.strip() for cell in cells):
+                found.append((row, cells))
+    except csv.Error as error:
+        problem = f"is not CSV: {error}"
+        remedy = "put fields with quotes or line breaks in double quotes, and double the quotes inside"
+        raise InvalidInputError(f"{name}: row {row + 1}", problem, remedy) from error
+    finally:
+        csv.field_size_limit(before)
+    return found
+
+
+def _word(separator: str) -> str:
+    return {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}.get(separator, repr(separator))
+
+
+def sheet_of_parquet(path: Path) -> Sheet:
+    """The cells of a Parquet file."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("Parquet", "parquet") from error
+    try:
+        table = pyarrow.parquet.read_table(path)
+        header = named_columns(path.name, table.column_names)
+        columns = {name: table.column(index).to_pylist() for index, name in enumerate(header) if name}
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        problem = f"is no Parquet file that can be read: {str(error).splitlines()[0][:80]}"
+        raise InvalidInputError(path.name, problem, "write it again with to_parquet") from error
+    if not columns or not table.num_rows:
+        raise InvalidInputError(path.name, "has no rows", "write a row per task, or per task and agent")
+    return Sheet(path.name, columns)

@@ -14,16 +14,14 @@ from bot_orch.lab.environments.matrix.sheets.columns import (
     FEATURE,
     GROUP,
     SUMMARIES,
+    columns_not_read,
     named_role,
     plain,
     role_of,
     split_role,
 )
-from bot_orch.lab.environments.matrix.sheets.left_out import columns_not_read
 from bot_orch.lab.environments.matrix.sheets.long import MOST_CELLS
 from bot_orch.lab.environments.matrix.sheets.sheet import Sheet
-
-__all__ = ["arrays_of_wide"]
 
 _KINDS: dict[str, Kind] = {
     "cost_usd": "amount",
