@@ -108,10 +108,9 @@ def doubled(ops, stream):
 def told_as_written(ops, facts):
     """Agent and propensity as the client was told them."""
     for op in ops:
-        fact = facts.get(_name(op)) if op.kind == "decide" and op.outcome == "ok" else None
-        if fact is not None and (
-            fact.agent != op.agent or not math.isclose(fact.propensity, op.propensity, rel_tol=1e-9)
-        ):
+        fact = facts.get(_name(op)) if op.kind in ("decide", "chat") and op.outcome == "ok" else None
+        propensity = op.propensity if op.kind == "decide" else getattr(fact, "propensity", 0.0)  # chats are not told it
+        if fact is not None and (fact.agent != op.agent or not math.isclose(fact.propensity, propensity, rel_tol=1e-9)):
             yield f"told: decision {op.id} is {fact.agent} at {fact.propensity} in the log, not {op.agent}"
 
 
@@ -262,4 +261,4 @@ def _someone(history, start, end):
 
 
 def _name(op):
-    return ("decision" if op.kind == "decide" else "feedback", op.id)
+    return ("feedback" if op.kind == "report" else "decision", op.id)

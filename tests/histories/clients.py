@@ -1,4 +1,4 @@
-"""Clients that decide, report and read, and record what they asked and were told."""
+"""Clients that decide, chat, report and read, and record what they asked and were told."""
 
 import asyncio
 import contextlib
@@ -34,6 +34,9 @@ class Client:
 
     async def one(self, step, done):
         router, task = self.rng.choice(self.routers), f"{self.name}-{step}"
+        if self.keeps_to is not None and step % 3 == 0:
+            await self.chat(router, done)
+            return
         made = self.begin("decide", router, task=task, key="" if self.keeps_to is not None else f"key-{task}")
         headers = {"idempotency-key": made.key} if made.key else {}
         document = await self.tried(made, "POST", "/v1/decisions", {"task": {"id": task}}, headers=headers, done=done)
@@ -50,6 +53,18 @@ class Client:
             read = self.begin("read", router, about=made.id)
             document = await self.tried(read, "GET", f"/v1/decisions/{made.id}", done=done)
             read.pending = document is not None and document["pending"]
+
+    async def chat(self, router, done):
+        """A chat, which the replica carries if another one owns the router; and the report of its outcome."""
+        made = self.begin("chat", router)
+        body = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
+        document = await self.tried(made, "POST", "/v1/chat/completions", body, done=done)
+        if document is None:
+            return
+        made.id, made.agent = document["id"].removeprefix("chatcmpl-"), document["model"]
+        told = self.begin("report", router, about=made.id, id=f"{made.id}-f")
+        report = {"decision_id": made.id, "reward": round(self.rng.random(), 3), "id": told.id}
+        await self.tried(told, "POST", "/v1/feedback", report, done=done)
 
     def begin(self, kind, router, **fields):
         op = Op(self.name, router, kind, time.monotonic(), **fields)

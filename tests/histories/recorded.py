@@ -6,7 +6,7 @@ Times are seconds on one monotonic clock, that of the process that records; rows
 import json
 from dataclasses import asdict, dataclass, field
 
-WRITES = ("decide", "report")
+WRITES = ("decide", "chat", "report")
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Op:
 
     client: str
     router: str
-    kind: str  # decide, report, read
+    kind: str  # decide, chat, report, read
     begun: float
     ended: float = 0.0
     outcome: str = "unknown"

@@ -18,6 +18,7 @@ BACK_S = 5.0
 AGAIN_S = 0.5
 ENDS_S = 10.0  # a replica that is told to stop is gone by then
 POLICIES = ("bot", "auto")  # of routers, in turn
+FAST = {"median_s": 0.02, "sigma": 0.1}
 #: Configurations that are rolled forward and back: the agents and the floor of every router.
 VARIANTS = {"first": ("abc", 0.05), "more": ("abcd", 0.05), "fewer": ("ab", 0.05), "floor": ("abc", 0.2)}
 
@@ -45,7 +46,7 @@ def document(database, port, *, routers, variant="first"):
     names, floor = VARIANTS[variant]
     parts = [
         {
-            "agents": [{"id": name, "kind": "simulated"} for name in names],
+            "agents": [{"id": name, "kind": "simulated", "settings": FAST} for name in names],
             "router": {"policy": POLICIES[number % 2], "floor": floor, "horizon_s": 3600},
         }
         for number in range(len(routers))

@@ -3,12 +3,14 @@
 import asyncio
 import itertools
 import json
+import socket
 import threading
 import time
 from collections import Counter
 from contextlib import closing
 from functools import partial
 
+import msgspec
 import pytest
 from service_running import Running, until
 
@@ -19,6 +21,7 @@ from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 from bot_orch.service.cluster.forwarding import Directory, Forwarder, process_name
 from bot_orch.service.cluster.ownership import OwnerCluster
+from bot_orch.service.cluster.wire import Hello
 from bot_orch.service.config import parse_config
 from bot_orch.service.storage.clocks import ClockAheadError
 
@@ -101,6 +104,28 @@ def _if_all_are_ready(listed):
 
 def _unless_moving(answer):
     return None if answer.status == 503 else answer
+
+
+def test_a_process_carries_the_chats_of_others_and_nobody_else_can(begin):
+    one, other = begin(), begin()
+    spread(one, other)
+    [router, *_] = sorted(owned(one) - {"code"})  # people answer at their owner
+    before = one.runtime.peers[router].ledger.router.rounds
+    for stream in (False, True):
+        answer = other.post(f"/r/{router}/v1/chat/completions", {**CHAT, "stream": stream})
+        assert (answer.status, answer.headers["x-bot-orch-agent"]) == (200, AGENTS[router])
+    assert one.runtime.peers[router].ledger.router.rounds == before + 2
+    assert (
+        f'how="carried",process="{other.runtime.forwarder.directory.own}",router="{router}"'
+        in other.get("/metrics").text
+    )
+    host, _, secret = other.runtime.forwarder.directory.of(router).rounds.partition(" ")
+    assert len(secret) >= 32
+    with closing(socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), 10)) as client:
+        message = msgspec.msgpack.encode(Hello(0, "a guess"))
+        client.sendall(len(message).to_bytes(4, "little") + message)
+        while said := client.recv(4):
+            assert said == bytes(4)  # until the connection is closed
 
 
 def test_every_process_answers_for_every_router(begin):

@@ -252,6 +252,22 @@ def test_a_killed_owner_costs_a_pause_and_no_stream(service):
     assert chat(service)[0] == 200
 
 
+def test_a_frozen_front_holds_no_slot_of_an_agent(service):
+    Upstream.released.clear()
+    front = next(each for each in service.workers() if each != service.owner())
+    waiting = threading.Thread(target=lambda: chat(service, "narrow", prompt="wait", worker=FRONT))
+    waiting.start()
+    until(lambda: service("GET", "/r/narrow/v1/agents", worker=OWNER)[1][0]["in_flight"] == 1)
+    os.kill(front, signal.SIGSTOP)
+    try:
+        until(lambda: service("GET", "/r/narrow/v1/agents", worker=OWNER)[1][0]["in_flight"] == 0)
+    finally:
+        os.kill(front, signal.SIGCONT)
+    Upstream.released.set()
+    waiting.join()
+    assert until(lambda: (found := chat(service, "narrow"))[0] == 200 and found)
+
+
 def test_a_stop_waits_for_chats_that_a_front_carries(service):
     Upstream.released.clear()
     answers = []
@@ -283,5 +299,6 @@ def test_the_folder_of_the_sockets_is_private(service):
         client.settimeout(PATIENCE_S)
         client.connect(str(folder / "rounds.sock"))
         client.sendall(b"\x05\x00\x00\x00nobody's")
-        assert client.recv(10) == b"", "what is no message ends the connection"
+        while said := client.recv(4):  # until the end: what is no message ends the connection
+            assert said == bytes(4)
     assert SECRETS["ALL"] and chat(service)[0] == 200

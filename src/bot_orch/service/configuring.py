@@ -28,10 +28,9 @@ from bot_orch.log.stores.postgres.connect import prepare
 from bot_orch.service.build import check, make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.service.config.documents import ConfigFile, digest_of_document, revision_of
-from bot_orch.service.contracts import Reloaded
 from bot_orch.service.logs import LastingProblem, set_level
 from bot_orch.service.problems import StorageError
-from bot_orch.service.runtime import Runtime
+from bot_orch.service.runtime import Reloaded, Runtime
 from bot_orch.service.web.auth import Gate, is_loopback
 
 __all__ = [

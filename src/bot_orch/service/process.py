@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from bot_orch.errors import BotOrchError
-from bot_orch.service.cluster.members import Cluster
+from bot_orch.service.cluster.routers import Cluster
 from bot_orch.service.cluster.workers import Worker
 from bot_orch.service.runtime import Runtime
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from bot_orch.agents.base import Attempt, CallReply, CallRequest
 from bot_orch.agents.guard import Guard
 from bot_orch.clock import Clock, SystemClock
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.errors import BotOrchError
 from bot_orch.log.events import AttemptEnded, Controlled, DecisionMade, Event, FeedbackGiven, Noted
 from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Log
@@ -27,7 +29,6 @@ from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator
 from bot_orch.service.cluster.forwarding import Forwarder, moved
 from bot_orch.service.config import AgentConfig, Config, TokenLimitsConfig
-from bot_orch.service.contracts import Reloaded, StartCancelledError, TicketQueue
 from bot_orch.service.expiry import sweep_forever
 from bot_orch.service.guardrails import Screens
 from bot_orch.service.health import HealthCheck
@@ -46,11 +47,25 @@ from bot_orch.service.storage.writer import Writer
 from bot_orch.service.warmup import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
 
-__all__ = ["Runtime", "digest_of"]
+if TYPE_CHECKING:
+    from bot_orch.service.queue.service import QueueService
+
+__all__ = ["Reloaded", "Runtime", "StartCancelledError", "digest_of"]
 
 _log = logging.getLogger("bot_orch.service")
 _HEALTH = "health of "
 _LOADED_S, _LOOK_S = 5.0, 0.02
+
+
+class Reloaded(NamedTuple):
+    """Settings that were changed in a running service, and those that only a restart changes."""
+
+    changed: list[str]
+    after_restart: list[str]
+
+
+class StartCancelledError(BotOrchError):
+    """The service was stopped before it had folded its log."""
 
 
 def digest_of(body: bytes | bytearray) -> bytes:
@@ -75,7 +90,7 @@ class Runtime:
         self,
         config: Config,
         *,
-        open_queue: Callable[[Runtime], Awaitable[TicketQueue]] | None = None,
+        open_queue: Callable[[Runtime], Awaitable[QueueService]] | None = None,
         log: Log | None = None,
         clock: Clock | None = None,
         grouped: bool = True,
@@ -98,7 +113,7 @@ class Runtime:
         self._log: Log | None = None
         self._loading: asyncio.Future[None] | None = None
         self._folded = self._to_fold = 0
-        self.queue: TicketQueue | None = None
+        self.queue: QueueService | None = None
         self._writer: Writer | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self.retention: Retention | None = None

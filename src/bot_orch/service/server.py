@@ -18,8 +18,8 @@ from bot_orch.log.stores.postgres.connect import hidden
 from bot_orch.service.application import make_app, make_runtimes
 from bot_orch.service.cluster.forwarding import Directory, Forwarder
 from bot_orch.service.cluster.front import Owners
-from bot_orch.service.cluster.members import Cluster
 from bot_orch.service.cluster.ownership import OwnerCluster
+from bot_orch.service.cluster.routers import Cluster
 from bot_orch.service.cluster.workers import Worker, WorkerCluster, serve_workers
 from bot_orch.service.config import Config
 from bot_orch.service.configuring import StoredConfig, check_exposed, starting

@@ -36,6 +36,7 @@ from bot_orch.service.cluster.wire import (
     Stop,
 )
 from bot_orch.service.config import AgentConfig, Config
+from bot_orch.service.loops import made_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.rounds import AnswerFrame
 
@@ -93,27 +94,28 @@ class Owners:
         self._guards: dict[tuple[str, str], tuple[AgentConfig, Guard]] = {}
         self._last = 0
 
-    async def begin(self, round_: CarriedRound) -> MessageConnection:
-        """Send a chat to the owner of its router, once there is one; its connection."""
-        loop, router = asyncio.get_running_loop(), round_.router
+    async def connection(self, router: str) -> MessageConnection:
+        """The connection to the owner of a router, once there is one; raises if it is this process, or nobody."""
+        loop = asyncio.get_running_loop()
         until = loop.time() + self.wait_s
         while True:
             found = self.directory.of(router)
             if found is not None and found.rounds:
                 try:
-                    connection = await asyncio.shield(self._connected(found.rounds))
+                    return await asyncio.shield(self._connected(found.rounds))
                 except (OSError, TimeoutError) as error:
                     _log.warning("an owner does not answer", extra={"fields": {"router": router, "detail": str(error)}})
-                else:
-                    self._last += 1
-                    round_.number = self._last
-                    self._rounds[round_.number] = round_
-                    return connection
             if self.directory.owner(router) == self.directory.own:
                 raise OwnedHereError(router)
             if loop.time() >= until:
                 raise nobody(router)
             await self.directory.changed(min(_LOOK_S, max(0.0, until - loop.time())))
+
+    def begin(self, round_: CarriedRound) -> int:
+        """Take messages for a chat; its number."""
+        self._last += 1
+        self._rounds[self._last] = round_
+        return self._last
 
     def end(self, number: int) -> None:
         """Forget a chat."""
@@ -235,7 +237,7 @@ class CarriedRound:
                     self._send(Failed.of(self.number, failure, None))
                 else:
                     if reply is not None:
-                        self._send(Done.of(self.number, reply, whole=self._whole))
+                        self._send(Done(self.number, self._shown(reply)))
                         await self._go()
                         return reply
                 decided = await self._next_call()
@@ -259,7 +261,7 @@ class CarriedRound:
                                 await self._go()
                                 shown = True
                             if chunk.reply is not None:
-                                self._send(Done.of(self.number, chunk.reply, whole=self._whole))
+                                self._send(Done(self.number, self._shown(chunk.reply)))
                                 self._over = True
                             yield chunk
                             chunk = await anext(chunks, None)
@@ -274,7 +276,8 @@ class CarriedRound:
     async def _first_call(self) -> Call:
         """The first decision; the chat begins again if its router moves before there is one."""
         while True:
-            self.connection = await self._owners.begin(self)
+            self.connection = await self._owners.connection(self.router)
+            self.number = self._owners.begin(self)
             self._send(msgspec.structs.replace(self._begin, number=self.number))
             message = await self._inbox.get()
             if isinstance(message, Call):
@@ -320,6 +323,13 @@ class CarriedRound:
             raise broken(self.router)
         request = replace(self._call, id=decided.decision_id, meter=self.meter)
         return self._owners.guard(self.router, agent), request
+
+    def _shown(self, reply: CallReply) -> CallReply:
+        """What the owner needs of an answer."""
+        named = reply.extra.get("completion_id")
+        extra = {"completion_id": named} if isinstance(named, str) else {}
+        reply = replace(reply, extra=extra, made=made_in(reply))
+        return reply if self._whole else replace(reply, text="", output=None, raw=None)
 
     def _refused(self, message: Refused) -> Problem:
         self._headers, self._over = message.headers, True

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from bot_orch.agents.base import CallReply, CallRequest, Chunk, Usage
+from bot_orch.log.events import AttemptEnded, Event, FeedbackGiven, decode_event
 from bot_orch.service.cluster.wire import (
     FROM_FRONT,
     Begin,
@@ -21,6 +22,7 @@ from bot_orch.service.cluster.wire import (
     First,
     Go,
     Hello,
+    Inherit,
     MessageConnection,
     Moved,
     Refused,
@@ -34,6 +36,7 @@ from bot_orch.service.runtime import Runtime
 __all__ = ["RoundServer"]
 
 _log = logging.getLogger("bot_orch.cluster")
+_INHERIT_S, _LOOK_S = 10.0, 0.05
 
 
 class RoundServer:
@@ -51,6 +54,7 @@ class RoundServer:
         self._carriers: dict[tuple[MessageConnection, int], _Carrier] = {}
         self._known: set[MessageConnection] = set()
         self._connections: set[MessageConnection] = set()
+        self._inheriting: set[asyncio.Task[None]] = set()
 
     def protocol(self) -> MessageConnection:
         """The protocol of one connection."""
@@ -74,12 +78,29 @@ class RoundServer:
             self._known.add(connection)
         elif connection not in self._known:
             connection.close()
+        elif isinstance(message, Inherit):
+            self.inherit(message.router, decode_event(message.event))
         elif isinstance(message, Begin):
             carrier = self._carriers[connection, message.number] = _Carrier(connection, message.number)
             carrier.task = asyncio.ensure_future(self._serve(message, carrier))
             carrier.task.add_done_callback(partial(self._ended, (connection, message.number)))
         elif (found := self._carriers.get((connection, message.number))) is not None:
             found.take(message)
+
+    def inherit(self, router: str, event: Event) -> None:
+        """Log what a call of the owner before has come to, once the router is loaded; nothing if it is not here."""
+        task = asyncio.ensure_future(self._inherit(router, event))
+        self._inheriting.add(task)
+        task.add_done_callback(self._inheriting.discard)
+
+    async def _inherit(self, router: str, event: Event) -> None:
+        for _ in range(round(_INHERIT_S / _LOOK_S)):
+            runtime = None if self.routers is None else self.routers().get(router)
+            if runtime is not None and not runtime.away and runtime.ready:
+                if isinstance(event, AttemptEnded | FeedbackGiven):
+                    runtime.inherit(event)
+                return
+            await asyncio.sleep(_LOOK_S)
 
     def _ended(self, key: tuple[MessageConnection, int], task: asyncio.Task[None]) -> None:
         self._carriers.pop(key, None)
@@ -182,7 +203,7 @@ class _Carrier:
         message = await self._asked(request)
         if isinstance(message, Failed):
             raise message.failure()
-        return message.reply() if isinstance(message, Done) else CallReply()
+        return message.reply if isinstance(message, Done) else CallReply()
 
     async def stream(self, request: CallRequest) -> AsyncGenerator[Chunk, None]:
         """See :class:`AgentRunner`: a chunk when there is content, and one at the end."""
@@ -193,7 +214,7 @@ class _Carrier:
         if isinstance(message, Failed):
             self.usage = message.usage
             raise message.failure()
-        yield Chunk(reply=message.reply())
+        yield Chunk(reply=message.reply)
 
     async def close(self) -> None:
         """See :class:`AgentRunner`."""

@@ -11,31 +11,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from base64 import b64decode, b64encode
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from secrets import token_urlsafe
 from typing import Any
 
-import msgspec
-
 from bot_orch.clock import Clock, SystemClock
-from bot_orch.log.events import AttemptEnded, Event, FeedbackGiven, decode_event, encode_event
+from bot_orch.log.events import Event, encode_event
 from bot_orch.log.stores.postgres.leases import Claimed, LeaseTable, LeaseView
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.timing import split
 from bot_orch.service.cluster.forwarding import Forwarder, Member, process_name
+from bot_orch.service.cluster.front import OwnedHereError
 from bot_orch.service.cluster.heartbeat import Beat, HeartbeatThread, elapsed_s
-from bot_orch.service.cluster.members import RouterHost
-from bot_orch.service.cluster.metering import LoadMeter
 from bot_orch.service.cluster.owner import RoundServer
 from bot_orch.service.cluster.placement import RouterLoad, place
-from bot_orch.service.cluster.sharing import MOST_BYTES
+from bot_orch.service.cluster.routers import Routers
+from bot_orch.service.cluster.wire import Inherit
 from bot_orch.service.config import Config
+from bot_orch.service.problems import Problem
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.storage.clocks import clock_error
 
-__all__ = ["OwnerCluster"]
+__all__ = ["LoadMeter", "OwnerCluster"]
 
 _log = logging.getLogger("bot_orch.cluster")
 _LEASE, _SERVE, _BEAT, _SETTLE = 0.6, 0.5, 0.1, 0.5  # in lease_s: lease, own deadline, beats, least stay of a router
@@ -46,15 +45,8 @@ _LEAVE_S = 10.0
 _LOOK_S = 0.05
 
 
-class _Bequest(msgspec.Struct, tag="bequest"):
-    """What a call has come to whose router was handed over while it was under way: an event, in base64."""
-
-    router: str
-    event: str
-
-
 class OwnerCluster:
-    """See :class:`bot_orch.service.cluster.members.Cluster`.
+    """See :class:`bot_orch.service.cluster.routers.Cluster`.
 
     Parameters
     ----------
@@ -93,7 +85,7 @@ class OwnerCluster:
         self._thread: HeartbeatThread | None = None
         self._every_s = min(_BEAT * lease_s, _LONGEST_BEAT_S)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._doors: RouterHost | None = None
+        self._doors: Routers | None = None
         self._until, self._address = 0.0, ""
         self._held: dict[str, Claimed] = {}
         self._served: dict[str, float] = {}  # since when
@@ -101,7 +93,7 @@ class OwnerCluster:
         self._goals: dict[str, tuple[int, float]] = {}  # where it should be, since when
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._heirs: dict[str, int] = {}  # of routers that are being left
-        self._bequests: set[asyncio.Task[None]] = set()  # under way, in either direction
+        self._bequests: set[asyncio.Task[None]] = set()  # under way
         self._free: dict[str, int] = {}  # beats for which nobody has had it
         self._refused: dict[str, float] = {}  # until when
         self._good, self._listening, self._leaving = 0, False, False
@@ -119,7 +111,7 @@ class OwnerCluster:
         """A new router waits for its owner: see :class:`Cluster`."""
         return False
 
-    async def start(self, doors: RouterHost) -> None:
+    async def start(self, doors: Routers) -> None:
         """Join; see :class:`Cluster`."""
         self._doors, self._loop = doors, asyncio.get_running_loop()
         self.forwarder.directory.own = await asyncio.to_thread(self._join, process_name())
@@ -172,7 +164,7 @@ class OwnerCluster:
         """See :class:`Cluster`: no router stays here."""
 
     async def tell(self, messages: Sequence[bytes]) -> None:
-        """See :class:`bot_orch.service.cluster.sharing.UsageWire`."""
+        """See :class:`Cluster`."""
         if self._thread is not None:
             await asyncio.wrap_future(self._thread.tell([each.decode() for each in messages]))
 
@@ -202,53 +194,25 @@ class OwnerCluster:
             self._loop.call_soon_threadsafe(self._take_message, message)
 
     def _take_message(self, message: str) -> None:
-        try:
-            found = msgspec.json.decode(message, type=_Bequest)
-            event = decode_event(b64decode(found.event))
-        except (msgspec.MsgspecError, ValueError):  # it is about usage
-            if self.heard is not None:
-                self.heard(message.encode())
-            return
-        self._start_bequest(self._inherit(found.router, event))
+        if self.heard is not None:
+            self.heard(message.encode())
 
     def bequeath(self, router: str, event: Event) -> None:
         """See :class:`Cluster`."""
-        self._start_bequest(self._send_bequest(router, event))
-
-    def _start_bequest(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(self._send_bequest(router, event))
         self._bequests.add(task)
         task.add_done_callback(self._bequests.discard)
 
     async def _send_bequest(self, router: str, event: Event) -> None:
-        loop, directory = asyncio.get_running_loop(), self.forwarder.directory
-        until = loop.time() + _LEAVE_S
-        while directory.of(router) is None and directory.owner(router) != directory.own:
-            if loop.time() >= until:
-                _log.warning("an outcome found no owner", extra={"fields": {"router": router}})
-                return
-            await directory.changed(_LOOK_S)
-        if directory.owner(router) == directory.own:  # it came back
-            await self._inherit(router, event)
+        owners = self.forwarder.owners
+        if owners is None:
             return
-        message = _bequest(router, event)
-        if len(message) > MOST_BYTES and isinstance(event, FeedbackGiven):
-            message = _bequest(router, msgspec.structs.replace(event, output=None))
-        if self._thread is not None:
-            await asyncio.wrap_future(self._thread.tell([message]))
-
-    async def _inherit(self, router: str, event: Event) -> None:
-        """Log what a call of the owner before has come to, once the router is loaded; nothing if it is not ours."""
-        begun = elapsed_s()
-        while self._doors is not None and elapsed_s() - begun < _LEAVE_S and not self._leaving:
-            if router not in self._held and elapsed_s() - begun > self._every_s:
-                return
-            runtime = self._doors.routers.get(router)
-            if runtime is not None and not runtime.away and runtime.ready:
-                if isinstance(event, AttemptEnded | FeedbackGiven):
-                    runtime.inherit(event)
-                return
-            await asyncio.sleep(_LOOK_S)
+        try:
+            (await owners.connection(router)).send(Inherit(0, router, encode_event(event)))
+        except OwnedHereError:  # it came back
+            self._rounds.inherit(router, event)
+        except Problem as problem:
+            _log.warning("an outcome found no owner", extra={"fields": {"router": router, "detail": problem.message}})
 
     def has_heirs(self) -> bool:
         """See :class:`Cluster`."""
@@ -466,16 +430,44 @@ class OwnerCluster:
         return split(self._doors.routers[router].config.database).stream
 
 
+class LoadMeter:
+    """Processors that each router keeps busy: its share of the rows, of what the process uses; smoothed.
+
+    Examples
+    --------
+    >>> LoadMeter(tau_s=10.0).loads({"just taken": 1000}, {"just taken": 0.3})
+    {'just taken': 0.3}
+    """
+
+    def __init__(self, tau_s: float) -> None:
+        self._tau_s = tau_s
+        self._at, self._used = elapsed_s(), time.process_time()
+        self._rows: dict[str, int] = {}
+        self._loads: dict[str, float] = {}
+
+    def loads(self, rows: Mapping[str, int], known: Mapping[str, float]) -> dict[str, float]:
+        """By the numbers of rows; a router that is new here goes on with what is ``known`` of it."""
+        now, used = elapsed_s(), time.process_time()
+        passed_s = max(now - self._at, 1e-6)
+        new = {name: max(0, count - self._rows.get(name, count)) for name, count in rows.items()}
+        share = (used - self._used) / passed_s / max(1, sum(new.values()))
+        keep = max(0.0, 1.0 - passed_s / self._tau_s)
+        self._loads = {
+            name: keep * self._loads[name] + (1.0 - keep) * count * share
+            if name in self._loads
+            else known.get(name, 0.0)
+            for name, count in new.items()
+        }
+        self._at, self._used, self._rows = now, used, dict(rows)
+        return self._loads
+
+
 def _member(number: int, address: str, folder: str) -> Member:
     """Where a process is reached: by its local socket if it is a worker of the same parent."""
     reach, port, secret, path = (*address.split(), "", "", "", "")[:4]
     rounds = f"{reach.rpartition(':')[0]}:{port} {secret}" if secret else ""
     near = bool(folder) and path.startswith(f"{folder}/")
     return Member(number, path if near else reach, near=near, rounds=rounds)
-
-
-def _bequest(router: str, event: Event) -> str:
-    return msgspec.json.encode(_Bequest(router, b64encode(encode_event(event)).decode())).decode()
 
 
 def _host(listen: str) -> str:

@@ -9,30 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 import msgspec
 
+from bot_orch.service.cluster.routers import Cluster
 from bot_orch.service.operations.usage import SharedUse, TokenUsage
 
-__all__ = ["MOST_BYTES", "UsageSharing", "UsageWire"]
+__all__ = ["MOST_BYTES", "UsageSharing"]
 
 _log = logging.getLogger("bot_orch.cluster")
 MOST_BYTES = 7000
 """Of a message: a notification of PostgreSQL has less than 8000."""
 _PAUSE_S, _EVERYTHING_S, _DEADLINE_S = 0.05, 3.0, 5.0
-
-
-class UsageWire(Protocol):
-    """Carries messages to all other processes of a service; some may be lost."""
-
-    heard: Callable[[bytes], None] | None
-
-    def tell(self, messages: Sequence[bytes]) -> Awaitable[None]:
-        """Send messages of at most :data:`MOST_BYTES` to all others."""
-        ...
 
 
 class _UsageMessage(msgspec.Struct, array_like=True):
@@ -56,7 +46,7 @@ class UsageSharing:
         The time, as that of the events.
     """
 
-    def __init__(self, usage: TokenUsage, wire: UsageWire, now_us: Callable[[], int]) -> None:
+    def __init__(self, usage: TokenUsage, wire: Cluster, now_us: Callable[[], int]) -> None:
         self._usage, self._wire, self._now_us = usage, wire, now_us
         self._due, self._asked = asyncio.Event(), True
         self._task: asyncio.Task[None] | None = None

@@ -1,7 +1,7 @@
 """Messages between a front and the owner of a router, over one connection for all chats of the front.
 
 A message is a length of four bytes and MessagePack; its number says which chat it is about. Messages of one turn of the
-event loop are written together.
+event loop are written together. Each side sends an empty message every second, so that one that is frozen is noticed.
 
 A front sends ``Begin``; the owner answers with ``Call`` (ask this agent), ``Refused`` or ``Moved``. The front calls the
 agent, and says ``First`` when a stream has content, then ``Done`` or ``Failed``. After a failure the owner says whom to
@@ -20,10 +20,10 @@ import msgspec
 from bot_orch.agents.base import Attempt, CallFailure, CallReply, Usage
 from bot_orch.agents.endings import Ending
 from bot_orch.service.config import TokenLimitsConfig
-from bot_orch.service.loops import made_in
 from bot_orch.service.problems import Problem
 from bot_orch.service.routing.chats import ChatTask
 from bot_orch.transport.measures import measure_from_dict
+from bot_orch.types import Measure
 
 __all__ = [
     "FROM_FRONT",
@@ -36,13 +36,16 @@ __all__ = [
     "First",
     "Go",
     "Hello",
+    "Inherit",
     "MessageConnection",
     "Moved",
     "Refused",
     "Stop",
 ]
 
+_OF_FAILURES = ("started", "status", "retry_after_s", "elapsed_s", "first_byte_s", "raw", "attempts")
 _LENGTH = 4
+_MOST_QUIET = 5  # seconds
 _MOST = 256_000_000  # bytes of a message: a body and its answer are far below
 
 
@@ -74,60 +77,9 @@ class First(_Message, frozen=True):
 
 
 class Done(_Message, frozen=True):
-    """The agent has answered; ``text``, ``output`` and ``raw`` are there if the owner has judges."""
+    """The agent has answered; the text is there if the owner has judges."""
 
-    usage: Usage
-    elapsed_s: float
-    first_byte_s: float | None
-    status: int | None
-    endpoint: str
-    made: tuple[str, ...]
-    attempts: tuple[Attempt, ...]
-    reward: float | None = None
-    measure: dict[str, Any] | None = None
-    completion_id: str | None = None
-    text: str = ""
-    output: Any = None
-    raw: bytes | None = None
-
-    @classmethod
-    def of(cls, number: int, reply: CallReply, *, whole: bool) -> Done:
-        """The message about a reply."""
-        named = reply.extra.get("completion_id")
-        return cls(
-            number,
-            reply.usage,
-            reply.elapsed_s,
-            reply.first_byte_s,
-            reply.status,
-            reply.endpoint,
-            made_in(reply),
-            reply.attempts,
-            reward=reply.reward,
-            measure=None if reply.measure is None else reply.measure.to_dict(),
-            completion_id=named if isinstance(named, str) else None,
-            text=reply.text if whole else "",
-            output=reply.output if whole else None,
-            raw=reply.raw if whole else None,
-        )
-
-    def reply(self) -> CallReply:
-        """The reply, as far as it was sent."""
-        return CallReply(
-            self.text,
-            self.output,
-            self.usage,
-            elapsed_s=self.elapsed_s,
-            first_byte_s=self.first_byte_s,
-            status=self.status,
-            raw=self.raw,
-            extra={} if self.completion_id is None else {"completion_id": self.completion_id},
-            attempts=self.attempts,
-            reward=self.reward,
-            measure=None if self.measure is None else measure_from_dict(self.measure),
-            made=self.made,
-            endpoint=self.endpoint,
-        )
+    reply: CallReply
 
 
 class Failed(_Message, frozen=True):
@@ -135,6 +87,7 @@ class Failed(_Message, frozen=True):
 
     ending: Ending
     message: str
+    usage: Usage | None
     started: bool
     status: int | None
     retry_after_s: float | None
@@ -142,38 +95,16 @@ class Failed(_Message, frozen=True):
     first_byte_s: float | None
     raw: bytes | None
     attempts: tuple[Attempt, ...]
-    usage: Usage | None = None
 
     @classmethod
     def of(cls, number: int, failure: CallFailure, usage: Usage | None) -> Failed:
         """The message about a failure."""
-        return cls(
-            number,
-            failure.ending,
-            str(failure).removeprefix(f"{failure.ending}: "),
-            failure.started,
-            failure.status,
-            failure.retry_after_s,
-            failure.elapsed_s,
-            failure.first_byte_s,
-            failure.raw,
-            failure.attempts,
-            usage,
-        )
+        message = str(failure).removeprefix(f"{failure.ending}: ")
+        return cls(number, failure.ending, message, usage, *(getattr(failure, name) for name in _OF_FAILURES))
 
     def failure(self) -> CallFailure:
         """The failure."""
-        return CallFailure(
-            self.ending,
-            self.message,
-            started=self.started,
-            status=self.status,
-            retry_after_s=self.retry_after_s,
-            elapsed_s=self.elapsed_s,
-            first_byte_s=self.first_byte_s,
-            raw=self.raw,
-            attempts=self.attempts,
-        )
+        return CallFailure(self.ending, self.message, **{name: getattr(self, name) for name in _OF_FAILURES})
 
 
 class Cancel(_Message, frozen=True):
@@ -201,6 +132,7 @@ class Go(_Message, frozen=True):
 class Refused(_Message, frozen=True):
     """There is no answer; ``headers`` are those of the round."""
 
+    headers: dict[str, str]
     status: int
     code: str
     message: str
@@ -208,25 +140,17 @@ class Refused(_Message, frozen=True):
     problem_headers: dict[str, str]
     details: Any
     kind: str | None
-    headers: dict[str, str]
 
     @classmethod
     def of(cls, number: int, problem: Problem, headers: dict[str, str]) -> Refused:
         """The message about a problem."""
         p = problem
-        return cls(number, p.status, p.code, p.message, p.param, p.headers, p.details, p.kind, headers)
+        return cls(number, headers, p.status, p.code, p.message, p.param, p.headers, p.details, p.kind)
 
     def problem(self) -> Problem:
         """The problem."""
-        return Problem(
-            self.status,
-            self.code,
-            self.message,
-            param=self.param,
-            headers=self.problem_headers,
-            details=self.details,
-            kind=self.kind,
-        )
+        more: Any = {"param": self.param, "headers": self.problem_headers, "details": self.details, "kind": self.kind}
+        return Problem(self.status, self.code, self.message, **more)
 
 
 class Moved(_Message, frozen=True):
@@ -237,9 +161,26 @@ class Stop(_Message, frozen=True):
     """The call is not wanted any more."""
 
 
-FROM_FRONT = msgspec.msgpack.Decoder(Hello | Begin | First | Done | Failed | Cancel)
+class Inherit(_Message, frozen=True):
+    """What a call has come to that was under way when its router was left: an event, for the next owner to log."""
+
+    router: str
+    event: bytes
+
+
+def _encodable(value: Any) -> Any:
+    return value.to_dict() if isinstance(value, Measure) else dict(value)
+
+
+def _decoded(kind: type, value: Any) -> Any:
+    if kind is not Measure:
+        raise NotImplementedError(kind)
+    return measure_from_dict(value)
+
+
+FROM_FRONT = msgspec.msgpack.Decoder(Hello | Begin | First | Done | Failed | Cancel | Inherit, dec_hook=_decoded)
 FROM_OWNER = msgspec.msgpack.Decoder(Call | Go | Refused | Moved | Stop)
-_encode = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder(enc_hook=_encodable).encode
 
 
 class MessageConnection(asyncio.Protocol):
@@ -264,11 +205,13 @@ class MessageConnection(asyncio.Protocol):
         self._decoder, self._take, self._lost = decoder, take, lost
         self._transport: asyncio.Transport | None = None
         self._in, self._out = bytearray(), list[bytes]()
+        self._quiet = 0  # seconds, as this process counts them
         self.open = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See :class:`asyncio.Protocol`."""
         self._transport, self.open = transport, True  # type: ignore[assignment]
+        self._tick()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See :class:`asyncio.Protocol`."""
@@ -277,6 +220,7 @@ class MessageConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take all messages that are complete."""
+        self._quiet = 0
         self._in += data
         begin = 0
         while len(self._in) - begin >= _LENGTH:
@@ -287,6 +231,9 @@ class MessageConnection(asyncio.Protocol):
                 return
             if len(self._in) < end:
                 break
+            if not size:
+                begin = end
+                continue
             try:
                 with memoryview(self._in)[begin + _LENGTH : end] as data_of_it:
                     message = self._decoder.decode(data_of_it)
@@ -311,6 +258,17 @@ class MessageConnection(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
+
+    def _tick(self) -> None:
+        """Say that this side is alive, and give up one that has been silent for too long."""
+        if not self.open or self._transport is None:
+            return
+        self._quiet += 1
+        if self._quiet > _MOST_QUIET:
+            self._transport.abort()
+            return
+        self._transport.write(bytes(_LENGTH))
+        asyncio.get_running_loop().call_later(1.0, self._tick)
 
     def _flush(self) -> None:
         if self._out and self._transport is not None and not self._transport.is_closing():

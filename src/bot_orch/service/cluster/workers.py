@@ -23,8 +23,8 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.log.events import Event
 from bot_orch.log.stores.open import is_url
 from bot_orch.service.cluster.forwarding import Forwarder, Member
-from bot_orch.service.cluster.members import RouterHost
 from bot_orch.service.cluster.owner import RoundServer
+from bot_orch.service.cluster.routers import Routers
 from bot_orch.service.config import Config
 
 __all__ = ["MOST_WORKERS", "Worker", "WorkerCluster", "serve_workers"]
@@ -107,7 +107,7 @@ class WorkerCluster:
         self._set({*self._owned, router})
         return self._worker.owns
 
-    async def start(self, doors: RouterHost) -> None:
+    async def start(self, doors: Routers) -> None:
         """See :class:`Cluster`."""
         self._set({*doors.routers})
         if self._worker.owns:
