@@ -444,6 +444,11 @@ class Engine:
             self.pacing.see_late(parts, agent, self._usage(None, learned).late)
         self._learn_means(parts, agent, learned, context=self._fitting(context))
 
+    def see_evaluations(self, parts: Parts, rewards: Floats, weight: Floats | float) -> None:
+        """Learn rewards of the agents (n, M), NaN where missing, for a constraint of quality."""
+        if self.pacing is not None and self.pacing.frugality is not None:
+            self.pacing.frugality.teach(parts["evidence"], rewards, weight)
+
     def expected_usage(self, parts: Parts, price: Floats | None) -> dict[str, Floats]:
         """Mean dollars and times and shares of late outcomes, ``batch + (M,)`` each, of what counts."""
         found: dict[str, Floats] = {}

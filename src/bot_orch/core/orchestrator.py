@@ -626,6 +626,8 @@ class Orchestrator:
     ) -> int:
         """Warm start: teach the policy evaluations of the agents. Returns how many outcomes they were taught as.
 
+        The mean rewards of a constraint of quality learn them too.
+
         The policy keeps a second state without the lessons, which makes 10 % of the decisions at first. If the taught
         state predicts rewards worse than the other one, it is dropped (:class:`~bot_orch.core.warm.WarmStart`).
 
@@ -659,6 +661,7 @@ class Orchestrator:
         taught = teach(engine.policy, state, given, t=t, n_features=d, most=most)
         self._use(engine)  # inputs are valid: no error after this line
         self._adopt(taught)
+        engine.see_evaluations(self._state.parts, given.rewards, given.weight)
         return taught.lessons
 
     def read_evaluations(

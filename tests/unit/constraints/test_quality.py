@@ -5,7 +5,8 @@ import pytest
 from limited_worlds import World, play
 
 from bot_orch import Agent, Orchestrator, Outcome, Quality, Task
-from bot_orch.core.constraints.quality import apart, cheapest_mix
+from bot_orch.arrays import allocate
+from bot_orch.core.constraints.quality import Frugality, apart, cheapest_mix
 
 PRICE = (0.001, 0.01, 0.1)
 
@@ -107,3 +108,33 @@ def test_what_a_dollar_more_would_earn_is_shown():
         router.observe(decision.id, Outcome.completed(0.5 if decision.agent == "cheap" else 0.9))
     assert router.multipliers()["quality"] == pytest.approx(0.4 / 0.009, rel=0.1)
     assert "quality: multiplier" in decision.explain() and "per dollar" in decision.explain()
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_a_warm_start_teaches_it_too(better):
+    """Without one, an agent at ten times the price gets about half of the first forty tasks of either world."""
+    asked = {}
+    for warm in (False, True):
+        agents = [Agent("cheap", price=0.001), Agent("dear", price=0.01)]
+        router, rng = Orchestrator(agents, seed=1, ids="derived", constraints=[Quality(0.02)]), np.random.default_rng(2)
+        right = np.array([0.5, 0.9 if better else 0.5])
+        if warm:
+            assert router.learn_from((np.arange(200)[:, None] % 10 < 10.0 * right).astype(float)) == 400
+        asked[warm] = 0
+        for number in range(40):
+            decision = router.decide(Task(str(number)))
+            asked[warm] += decision.agent == "dear"
+            reward = rng.random() < right[decision.agents.index(decision.agent)]
+            router.observe(decision.id, Outcome.completed(float(reward)))
+    assert 10 <= asked[False] <= 30
+    assert (asked[True] >= 36) if better else (asked[True] <= 4)
+
+
+def test_evaluations_count_as_outcomes_and_no_more_than_are_remembered():
+    made = Frugality(0.02)
+    state = allocate(made.schema, (), 2)
+    made.teach(state, np.array([[1.0, np.nan], [0.0, 1.0]]), np.array([2.0, 1.0]))
+    assert state["outcomes"].tolist() == [3.0, 1.0] and state["total"].tolist() == [2.0, 1.0]
+    assert state["noise"] == pytest.approx((0.2 * 5.0 + 2.0 / 3.0) / 9.0)
+    made.teach(state, np.full((5000, 2), 0.5), 1.0)
+    assert state["outcomes"].sum() == pytest.approx(1004.0)

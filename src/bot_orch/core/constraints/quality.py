@@ -169,6 +169,19 @@ class Frugality:
             state[name] *= keep
             state[name][at] += each
 
+    def teach(self, state: Arrays, rewards: Floats, weight: Floats | float) -> None:
+        """Count evaluations (n, M), NaN where missing, like outcomes; with more than are remembered, scaled down."""
+        known = np.isfinite(rewards)
+        each = np.where(known, np.broadcast_to(weight, rewards.shape[:1])[:, None], 0.0)
+        each *= min(1.0, _MEMORY / max(float(each.sum()), _LEAST))
+        value, count = np.where(known, rewards, 0.0), each.sum(axis=0)
+        total = (each * value).sum(axis=0)
+        errors = (each * (value - total / np.maximum(count, _LEAST)) ** 2).sum()
+        for name, more in (("outcomes", count), ("tried", count), ("total", total)):
+            state[name] += more
+        state["noise"][...] = (state["noise"] * state["errors"] + errors) / (state["errors"] + count.sum())
+        state["errors"] += count.sum()
+
     def _means(self, state: Arrays) -> Floats:
         count, total = state["outcomes"], state["total"]
         every = np.add.reduce(total, axis=-1, keepdims=True) + 0.5
