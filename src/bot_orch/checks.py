@@ -27,34 +27,34 @@ def is_number(value: Any) -> bool:
 
 
 def check_number(name: str, value: Any, remedy: str, *, low: float = 0.0, high: float = math.inf) -> float:
-    """The number as a float if it is finite and in [low, high]."""
+    """Return the number as a float; raise an error unless it is finite and in [low, high]."""
     if not (is_number(value) and low <= value <= high and _finite(value)):  # nan compares false
         raise InvalidInputError(name, f"is {_shown(value)}", remedy)
     return float(value)
 
 
 def check_count(name: str, value: Any, remedy: str, *, low: int = 0) -> int:
-    """The integer, if it is one and at least ``low``."""
+    """Return the integer; raise an error if it is none, or below ``low``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise InvalidInputError(name, f"is {_shown(value)}", remedy)
     return int(value)
 
 
 def check_text(name: str, value: Any, remedy: str) -> str:
-    """The text, if it is one."""
+    """Return the text; raise an error for any other value."""
     if not isinstance(value, str):
         raise InvalidInputError(name, f"is {_shown(value)}", remedy)
     return value
 
 
 def check_seconds(name: str, value: Any) -> None:
-    """Refuse what is not a positive number of seconds; None means no limit."""
+    """Raise an error unless the value is a positive number of seconds, or None for no limit."""
     if value is not None and not (is_number(value) and 0 < value < math.inf):
         raise InvalidInputError(name, f"is {_shown(value)}", "pass seconds, more than zero, or None")
 
 
 def check_callable(name: str, value: Any, remedy: str) -> None:
-    """Refuse what cannot be called; None means none."""
+    """Raise an error unless the value can be called or is None."""
     if value is not None and not callable(value):
         raise InvalidInputError(name, f"is {_shown(value)}", remedy)
 

@@ -12,7 +12,7 @@ __all__ = ["path_of", "read_state", "write_atomically"]
 
 
 def path_of(path: str | Path) -> Path:
-    """The path, if it is one."""
+    """Return the value as a path; raise an error if it is none."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise InvalidInputError("path", f"is {path!r}", "pass the path of a file")
     return Path(path)

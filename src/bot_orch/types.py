@@ -366,7 +366,7 @@ class Decision:
 
 
 def check_reward(reward: float, name: str = "outcome.reward") -> float:
-    """The reward itself if it lies in [0, 1], else an error that says what to do."""
+    """Return the reward; raise an error unless it lies in [0, 1]."""
     number = type(reward) is float or is_number(reward) or isinstance(reward, _BOOLEANS)  # right or wrong is one
     if not (number and 0.0 <= reward <= 1.0):  # also catches nan
         remedy = "rescale rewards to [0, 1]" if number else "pass a number in [0, 1]"
@@ -388,7 +388,7 @@ def check_reason(reason: str | None, name: str = "outcome.reason") -> None:
 
 
 def _warn_of_id() -> None:
-    """Warn the caller of ``Task(...)``, once per line of code; our own tasks are made of those of callers."""
+    """Warn the caller of ``Task(...)``, once per line of code."""
     frame = inspect.currentframe()
     for _ in range(3):  # this function, __post_init__, __init__
         frame = None if frame is None else frame.f_back

@@ -212,7 +212,3 @@ def test_settings_are_checked():
         Auto(scale=0.0)
     with pytest.raises(InvalidInputError, match="rows: is not a setting of policy auto"):
         make_policy("auto", rows=2048)
-
-
-def test_settings_of_earlier_releases_are_passed_over():
-    assert make_policy("auto", scale=0.5, capacity=2048, block=16) == Auto(scale=0.5)

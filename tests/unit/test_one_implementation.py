@@ -1,63 +1,11 @@
-"""One numerical implementation: a live decision and a row of a batch are the same; old documents name kinds in vain."""
-
-import json
+"""One numerical implementation: a live decision and a row of a batch are the same."""
 
 import numpy as np
 import pytest
 
-from bot_orch import Orchestrator, Outcome, Task
-from bot_orch.core.settings import Settings
 from bot_orch.errors import InvalidInputError
-from bot_orch.log import MemoryLog
-from bot_orch.log.events import Configured, encode_event, kind_of
-from bot_orch.log.ledger import fold
-from bot_orch.log.log import Row
-from bot_orch.log.verification import replay
 from bot_orch.numerics.choice import UNSEEN, argmax_ties, draw, mixed_draw, softmax, softmax_scores, ucb_scores
-from bot_orch.policies.registry import make_policy
 from bot_orch.rng import derive_keys, stream_of, uniform
-from bot_orch.testing.policies import check_policy
-
-
-def played(policy="bot", rounds=60):
-    router = Orchestrator(["a", "b", "c"], policy, seed=3)
-    for t in range(rounds):
-        decision = router.decide(Task())
-        if t % 7:
-            router.observe(decision.id, Outcome.completed(reward=(t * 7 % 10) / 10))
-    return router
-
-
-def test_settings_name_no_kind():
-    spec = played().settings.spec()
-    assert "kernels" not in spec
-    assert Settings.from_spec({**spec, "kernels": "compiled"}) == Settings.from_spec(spec)
-
-
-@pytest.mark.parametrize("kind", ["plain", "compiled"])
-def test_a_state_that_names_a_kind_is_read(kind):
-    router = played()
-    document = json.loads(router.to_json())
-    document["settings"]["kernels"] = kind
-    restored = Orchestrator.from_json(json.dumps(document))
-    assert restored.to_json() == router.to_json()
-    assert restored.decide(Task()).agent == router.decide(Task()).agent
-
-
-@pytest.mark.parametrize("read", [fold, replay])
-def test_a_log_that_names_a_kind_is_read(read):
-    document = json.loads(Orchestrator(["a", "b"], "bot").to_json())
-    document["settings"]["kernels"] = "compiled"
-    event = Configured(json.dumps(document), engine="3")
-    log = MemoryLog()
-    log.append([Row(1, 1, kind_of(event), "", encode_event(event))])
-    log.commit()
-    read(log)
-
-
-@pytest.mark.parametrize("policy", ["bot", "ucb1", "thompson-beta"])
-def test_a_batch_equals_its_rows(policy):
-    check_policy(make_policy(policy))
 
 
 def test_softmax_of_scores_is_the_softmax_of_their_difference():

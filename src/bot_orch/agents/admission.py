@@ -60,7 +60,7 @@ class Admission:
         return seconds
 
     async def enter(self, deadline_at: float | None = None) -> bool:
-        """Take a slot, at once or after a wait until ``wait_s`` or the caller's deadline; whether there was one."""
+        """Take a slot, at once or after a wait up to ``wait_s`` or the caller's deadline; returns whether it got one."""
         if not self._slots.locked():
             return await self._slots.acquire()  # does not wait
         if not self._may_wait:
@@ -91,5 +91,5 @@ class OpenAdmission(Admission):
         super().__init__(replace(limits, concurrency=_ALL), clock)
 
     def hold(self, seconds: float) -> float:
-        """The seconds as they are: who has admitted the call holds the next one."""
+        """Return the seconds; the process that admitted the call holds the next one."""
         return seconds

@@ -361,7 +361,7 @@ class Guard:
 
 
 def _log_failure(attempt: Attempt) -> None:
-    """Log an attempt that the agent, or the way to it, has failed: which and how, nothing of request and answer."""
+    """Log a failed attempt: agent, ending and times, nothing of request and answer."""
     if attempt.ending in _EXPECTED or not attempt.ending.meaning.attempted:
         return
     fields = {

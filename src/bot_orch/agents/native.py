@@ -1,4 +1,4 @@
-"""Answers of endpoints that are asked by another interface than chat: completions, responses, embeddings, messages."""
+"""Answers of interfaces other than chat: completions, responses, embeddings and messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Accumulator(Protocol):
 
 
 def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
-    """A whole answer.
+    """Parse an answer that was not streamed.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def read_reply(endpoint: str, data: bytes, status: int) -> CallReply:
 
 
 def accumulate(endpoint: str, *, counts: bool, prompt_tokens: int) -> Accumulator:
-    """What reads the events of an interface."""
+    """The accumulator for the events of an interface."""
     if endpoint == "chat":
         return StreamedAnswer(counts=counts, prompt_tokens=prompt_tokens)
     if endpoint == "completions":

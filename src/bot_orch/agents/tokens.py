@@ -1,4 +1,4 @@
-"""Estimates of token counts, for streams whose endpoint does not tell them."""
+"""Estimates of token counts, for streams whose endpoint does not report them."""
 
 from __future__ import annotations
 

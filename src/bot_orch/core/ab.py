@@ -77,7 +77,7 @@ class SplitTest(Policy):
         state.update({f"{arm}_{name}": array for name, array in part.items()})
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """Each arm goes on with its own."""
+        """Each arm adopts its own part."""
         a = self.a.adopt(_half(state, "a"), _half(learned, "a"))
         b = self.b.adopt(_half(state, "b"), _half(learned, "b"))
         halves = {"a": a, "b": b}

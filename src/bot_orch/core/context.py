@@ -150,11 +150,11 @@ class WithContext(Policy):
 
     @property
     def can_revise(self) -> bool:
-        """Whether the policy can."""
+        """Whether the policy can revise lessons."""
         return self.policy.can_revise
 
     def position(self, state: Arrays, agent: int) -> float:
-        """As the policy has it."""
+        """The position in the policy."""
         return self.policy.position(state, agent)
 
     def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:
@@ -166,7 +166,7 @@ class WithContext(Policy):
 
     @property
     def can_withdraw(self) -> bool:
-        """Whether the policy can."""
+        """Whether the policy can withdraw lessons."""
         return self.policy.can_withdraw
 
     def withdraw(self, state: Arrays, old: Feedback) -> None:

@@ -908,7 +908,7 @@ class Orchestrator:
         return state.pending.get(decision_id) or self._pending(decision_id, audit=audit)
 
     def _settle(self, decision: Decision) -> Silence | None:
-        """Remove a decision from the pending, silent or provisional ones; what was learned of it before."""
+        """Remove a decision from the pending, silent or provisional ones; returns what was learned from it before."""
         state, name = self._state, decision.id
         state.seq += 1
         earlier = state.silences.pop(name, None) or state.provisional.pop(name, None)

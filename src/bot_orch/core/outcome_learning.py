@@ -32,7 +32,7 @@ _WITHDRAWN = 32  # lessons that one report takes back at most
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """What was read of an outcome: reward, outputs to compare; and the silence that it replaces.
+    """Reward and outputs of an outcome, and the silence that it replaces.
 
     ``used``: dollars and times that were learned before. ``shown``: the outputs were learned before. ``audit``: the
     reward is the truth, not the judge's verdict. ``provisional``: another reward may replace this one. ``default``: it
@@ -227,7 +227,7 @@ def _context(settings: Settings, decision: Decision) -> Floats | None:
 
 
 def _replaced(engine: Engine, roster: Roster, decision: Decision, *, earlier: Silence) -> tuple[Feedback, float] | None:
-    """The lesson that silence was, and its position; None if it was none."""
+    """The lesson that the silence counted as, and its position; None if it counted as none."""
     if earlier.taken.lesson is None:
         return None
     return feedback(engine, roster, decision, reward=_number(earlier.taken.lesson)), earlier.position

@@ -127,7 +127,7 @@ class Roster:
                 raise InvalidInputError("constraints.capacity.agent", problem, f"choose from {self.names}")
 
     def check_profiles(self, task: Task) -> None:
-        """Refuse profiles of agents that are not registered; decisions of older logs may have some."""
+        """Raise an error for profiles of agents that are not registered."""
         for name in task.profiles:
             if name not in self.index:
                 raise UnknownAgentError(f"task.profiles.{name}", "is no agent", f"choose from {self.names}")

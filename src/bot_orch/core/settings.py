@@ -165,7 +165,7 @@ class Settings:
 
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`spec`; a key ``kernels`` of releases with two kinds of them is ignored."""
+        """The inverse of :meth:`spec`."""
         alignment = document["alignment"]
         return cls(
             policy=from_spec(document["policy"]),

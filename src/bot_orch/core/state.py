@@ -53,14 +53,14 @@ class MeasuredUsage:
     first_token_s: float | None = None
 
     def added_to(self, outcome: Outcome) -> Outcome:
-        """The outcome, with dollars and seconds where it does not tell."""
+        """The outcome, with these dollars and seconds where it has none of its own."""
         cost_usd = self.cost_usd if outcome.cost_usd is None else outcome.cost_usd
         elapsed_s = self.elapsed_s if outcome.elapsed_s is None else outcome.elapsed_s
         return replace(outcome, cost_usd=cost_usd, elapsed_s=elapsed_s)
 
 
 def measured_usage(cost_usd: Any, elapsed_s: Any, first_token_s: Any) -> MeasuredUsage:
-    """The usage if its numbers are such."""
+    """Validate and build a :class:`MeasuredUsage`."""
     given = {"cost_usd": cost_usd, "elapsed_s": elapsed_s, "first_token_s": first_token_s}
     remedy = "pass a number, 0 or more, or None"
     return MeasuredUsage(

@@ -52,7 +52,7 @@ class TextFeatures:
     def words(self) -> int:
         """How many of the last numbers are word codes of :class:`~bot_orch.encoders.HashedWords`; 0 if all are dense.
 
-        Numbers of an encoder that is not known here, such as one of an earlier release, are dense.
+        Numbers of an encoder that is not known here are dense.
         """
         name, _, slots = self.version.partition(":")
         known = name.startswith("words@") and slots.isdecimal() and int(slots) <= self.width
@@ -85,7 +85,7 @@ def encoder_from_spec(document: dict[str, str] | None) -> Encoder | str | None:
 
 
 def fitted(settings: Settings, task: Task, *, first: bool) -> Settings:
-    """The settings, completed by what the first task brings, its features, and by the first text, whenever it comes."""
+    """The settings, completed by the features of the first task and by the encoder once a text comes."""
     if settings.text is None and settings.encoder is not None and (task.encoded or task.text is not None):
         settings = replace(settings, text=_features_of(settings.encoder, task))
     if settings.n_features is not None or not task.features:
@@ -107,7 +107,7 @@ def announced(settings: Settings) -> Settings:
 
 
 def carried_over(settings: Settings, old: Settings) -> Settings:
-    """The settings with what ``old`` found out by the first task, where they leave it open."""
+    """The settings with what ``old`` learned from its first task, where they leave it open."""
     if settings.n_features is None:
         settings = replace(settings, n_features=old.n_features)
     if settings.encoder is None or settings.text is not None or old.text is None:

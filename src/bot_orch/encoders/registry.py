@@ -29,7 +29,7 @@ def find_encoder(encoder: Encoder | str) -> Encoder:
 
 
 def check_name(name: str) -> str:
-    """The name itself if there is such an encoder."""
+    """Return the name; raise an error if there is no such encoder."""
     if not isinstance(name, str) or name not in ENCODERS:
         remedy = f"pass one of {', '.join(ENCODERS)}, a callable, or None"
         raise InvalidInputError("encoder", f"is {name!r}", remedy)

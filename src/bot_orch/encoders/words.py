@@ -136,7 +136,7 @@ class HashedWords:
 
 
 def spread_words(numbers: Floats, words: int) -> Floats:
-    """The numbers ``(..., d)`` with each of the last ``words``, a word code, added as +1 or -1 to one place of as many.
+    """Dense features ``(..., d)``: each of the last ``words``, a word code, adds +1 or -1 to one of as many places.
 
     The sums have norm one. This is plain feature hashing, for those who have learned no weights of words.
 

@@ -158,7 +158,7 @@ def plain(event: Event) -> dict[str, Any]:
 
 
 def _fields(value: Any) -> Any:
-    """A struct as a dict, which names its fields, other than in the log."""
+    """A struct as a dict of its fields by name."""
     if isinstance(value, msgspec.Struct):
         return {name: _fields(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, tuple):

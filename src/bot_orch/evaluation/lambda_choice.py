@@ -1,4 +1,4 @@
-"""Which lambda? The same policy with several of them on the same log, compared row by row.
+"""Choice of lambda: one policy with several of them on the same log, compared row by row.
 
 The rule: lambda changes only if some other one is better beyond doubt, which means that the interval of its paired DR
 difference against the configured one lies above zero. These intervals hold together with the stated confidence C, so
@@ -229,7 +229,7 @@ def _change(best: Lambda, configured: Lambda, gain: Difference, *, better: int) 
 def _wanted(
     rounds: LoggedRounds, policy: Policy | str, lambdas: Iterable[Lambda], *, configured: Lambda
 ) -> list[Lambda]:
-    """The lambdas without repetition, the configured one among them; those that are no lambda are refused."""
+    """The lambdas without repetition, with the configured one; raises an error for an invalid one."""
     if not shadow(rounds, policy, 0.0).policy.uses_alignment:
         raise InvalidInputError("policy", f"{policy!r} does not use lambda", "name a policy that does, such as auto")
     wanted = list(dict.fromkeys(each if each == "auto" else float(each) for each in lambdas))

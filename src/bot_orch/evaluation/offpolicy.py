@@ -212,7 +212,7 @@ def _paths(target: Floats) -> Floats:
 
 
 def _over_paths(method: Callable[[Floats], tuple[float, float]], target: Floats) -> tuple[float, float]:
-    """The estimate for the average of all paths; its error, and that of having seen so many paths and no more."""
+    """The estimate for the average of all paths, with the error of the rows and of the finite number of paths."""
     paths = _paths(target)
     value, se = method(paths.mean(axis=0))
     if len(paths) == 1:
@@ -287,7 +287,7 @@ def out_of_fold(logged: LogSample) -> Floats:
 
 
 def _doubly_robust(logged: LogSample, target: Floats, q: Floats) -> Floats:
-    """What every row says about the value, (n,)."""
+    """Doubly robust value of every row, (n,)."""
     residual = logged.reward - q[np.arange(len(logged)), logged.agent]
     rows: Floats = (target * q).sum(axis=1) + _weights(logged, target) * residual
     return rows

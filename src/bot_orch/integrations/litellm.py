@@ -85,7 +85,7 @@ class LearnedRouting(Adapter, CustomLogger):  # type: ignore[misc]
         return None
 
     def _watch(self, turn: Turn) -> None:
-        """LiteLLM logs no cancelled call: the end of the task that makes it tells."""
+        """Observe the task that makes the call: LiteLLM does not log cancelled calls."""
         task = asyncio.current_task()
         if task is not None:
             ended = partial(self._task_ended, turn)

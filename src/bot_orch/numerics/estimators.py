@@ -219,7 +219,7 @@ class Mean(Estimator):
 
     @property
     def can_revise(self) -> bool:
-        """A sum can."""
+        """Always: rewards are summed."""
         return True
 
     def revise(self, state: Arrays, change: Floats, *, position: float) -> None:

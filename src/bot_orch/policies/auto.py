@@ -103,7 +103,6 @@ class Auto(Policy):
     scale: float = 0.8
     forgetting: bool = True
     id: ClassVar[str] = "auto"
-    retired: ClassVar[tuple[str, ...]] = ("capacity", "block")
 
     def __post_init__(self) -> None:
         if not self.scale > 0.0:
@@ -147,8 +146,7 @@ class Auto(Policy):
         return found
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """The learned state; what was learned with other features, or by the members of engine 3, is not kept."""
-        learned = _renamed(learned) if "counts" in learned else learned
+        """The learned state; what was learned with other features is not kept."""
         same = all(name in learned and learned[name].shape == array.shape for name, array in state.items())
         kept = state.keys() if same else self.schema(0).keys()
         fits = {n: learned[n] for n in kept if n in learned and n in state and learned[n].shape == state[n].shape}
@@ -356,13 +354,6 @@ class Auto(Policy):
         s.near_rest[b, slot], s.near_round[b, slot] = reward[b] - value[b, _LINEAR, mine], t
         s.near_owner[b, slot] = s.uid[b, mine]
         s.stored[b] += 1
-
-
-def _renamed(older: Arrays) -> Arrays:
-    """What a state of engine 3 has of today's arrays: means, claims, and when an outcome came last."""
-    last = np.full(older["counts"].shape, np.max(older["round"], initial=0.0))
-    found = {"count": older["counts"], "total": older["totals"], "last": np.where(older["counts"] > 0.0, last, 0.0)}
-    return {**found, **{name: older[name] for name in ("claim_inverse", "claim_theta")}}
 
 
 class _View:

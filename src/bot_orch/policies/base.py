@@ -172,15 +172,14 @@ class KeptRows:
 class Policy(ABC):
     """Base class. A subclass is a frozen dataclass of settings; the caller owns the state arrays.
 
-    ``predicts`` says whether ``Choice.estimate`` is the expected reward; a warm start is tested against it. ``retired``
-    names settings of earlier releases, which are passed over. ``bot-orch arena`` plays a ``default_entrant`` when no
-    policy is named; the first line of the docstring describes it there.
+    ``predicts`` says whether ``Choice.estimate`` is the expected reward; a warm start is tested against it.
+    ``bot-orch arena`` plays a ``default_entrant`` when no policy is named; the first line of the docstring describes it
+    there.
     """
 
     id: ClassVar[str]
     uses_alignment: ClassVar[bool] = True
     predicts: ClassVar[bool] = True
-    retired: ClassVar[tuple[str, ...]] = ()
     default_entrant: ClassVar[bool] = False
 
     @abstractmethod
@@ -196,7 +195,7 @@ class Policy(ABC):
         """Learn from feedback; updates ``state`` in place."""
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """The state to go on with: ``learned``, possibly by an older release, over the initial ``state``.
+        """The state to continue with: ``learned`` over the initial ``state``.
 
         Arrays of another shape start again: tasks have more features than before. A policy that can extend them does so
         (:func:`~bot_orch.arrays.widened`).
@@ -281,7 +280,7 @@ class EstimatorPolicy(Policy):
 
     @property
     def can_revise(self) -> bool:
-        """Whether the estimator can; a subclass with an update of its own cannot unless it says so."""
+        """Whether the estimator can revise; a subclass with its own :meth:`update` cannot unless it overrides this."""
         return self.estimator.can_revise and type(self).update is EstimatorPolicy.update
 
     def position(self, state: Arrays, agent: int) -> float:

@@ -51,7 +51,7 @@ class EXP3(Policy):
 
     @property
     def can_revise(self) -> bool:
-        """Losses add up."""
+        """Always: losses are summed."""
         return type(self).update is EXP3.update
 
     def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:

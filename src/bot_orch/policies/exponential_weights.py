@@ -48,7 +48,7 @@ class ExponentialWeights(Policy):
 
     @property
     def can_revise(self) -> bool:
-        """Gains add up."""
+        """Always: gains are summed."""
         return type(self).update is ExponentialWeights.update
 
     def revise(self, state: Arrays, old: Feedback, new: Feedback, *, position: float) -> None:

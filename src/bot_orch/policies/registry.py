@@ -56,8 +56,6 @@ def register_policy(cls: type[Policy], *, listed: bool = True) -> type[Policy]:
 def make_policy(name: str, **settings: Any) -> Policy:
     """Construct a policy by name; a number is converted to a constant schedule.
 
-    Settings that the policy had in earlier releases only are passed over: logs, states and configurations have them.
-
     Examples
     --------
     >>> make_policy("bot", eta=3.0).eta(1)
@@ -69,8 +67,7 @@ def make_policy(name: str, **settings: Any) -> Policy:
     if base not in known or version not in ("", str(_VERSION)):
         remedy = f"choose one of {', '.join(sorted(available_policies()))}, or register your own with register_policy"
         raise InvalidInputError("policy", f"{name!r} is not known", remedy)
-    current = {key: value for key, value in settings.items() if key not in known[base].retired}
-    policy: Policy = _build(known[base], current, f"policy {base}")
+    policy: Policy = _build(known[base], settings, f"policy {base}")
     return policy
 
 

@@ -57,7 +57,7 @@ REASONS: Mapping[str, Cause] = MappingProxyType(
 
 
 def cause_of(outcome: Outcome) -> Cause:
-    """The cause of one outcome; a reason not in ``REASONS``, in logs of earlier releases, counts as censoring.
+    """The cause of one outcome; an unknown reason counts as censoring.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Is a replay honest? A check for entrants of your own: what was not chosen must not matter."""
+"""Conformance of an entrant: outcomes of agents that it did not choose must not influence it."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def check_unobserved_rows(policy: Policy, rounds: int = 40) -> None:
 
 
 def check_claims(policy: Policy, rounds: int = 30) -> None:
-    """Claims may be missing, for an agent or for all; a row of a batch uses its own; NaN says what no claim says."""
+    """Claims may be missing, for an agent or for all; a row of a batch uses its own; NaN means no claim."""
     seeds, m = 3, len(_MEANS)
     batch = allocate(policy.schema(_FEATURES), (seeds,), m)
     alone = [allocate(policy.schema(_FEATURES), (), m) for _ in range(seeds)]

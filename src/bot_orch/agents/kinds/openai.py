@@ -99,7 +99,7 @@ class OpenAISettings:
 
 
 def _check_base(url: str, *, allow_private: bool, field: str = "base_url") -> None:
-    """Refuse what is no URL, and that of an interface: its path would be added once more."""
+    """Raise an error for an invalid URL, and for one that already has the path of an interface."""
     base = check_url(url, allow_private=allow_private, field=field).partition("?")[0]
     path = max((each for each in PATHS.values() if base.endswith(each)), key=len, default="")
     if path:
@@ -190,7 +190,7 @@ class OpenAIRunner:
         return await encode(document, self._limits.max_request_bytes)
 
     def _prepared(self, request: CallRequest) -> CallRequest:
-        """The request as a variant asks it; by chat, unless the endpoint has the interface that was asked."""
+        """The request of a variant; as a chat, unless the endpoint has the requested interface."""
         native = request.endpoint in self._endpoints and request.document is not None
         if not native and (request.endpoint != "chat" or request.document is not None):
             request = replace(request, endpoint="chat", document=None)
@@ -254,7 +254,7 @@ async def _drain(pieces: AsyncGenerator[bytes, None]) -> None:
 
 
 async def _check_status(response: aiohttp.ClientResponse, secret: str) -> None:
-    """Raise for anything but 2xx; an error document that quotes our key loses it."""
+    """Raise for any status but 2xx; the key is removed from the error document."""
     status = response.status
     if 200 <= status < 300:
         return
@@ -349,7 +349,7 @@ def _number(text: str) -> float | None:
 
 
 def as_variant(request: CallRequest, system: str, params: Mapping[str, Any]) -> CallRequest:
-    """The request as the variant asks it: its prefix first, its parameters before those of the caller.
+    """The request with the prefix of a variant, and with its parameters, which override those of the caller.
 
     Examples
     --------

@@ -139,9 +139,7 @@ def see_value(state: Arrays, agent: Ints, value: Floats, *, recent: float) -> No
     at = (*np.indices(np.shape(agent), sparse=True), agent)
     known = np.isfinite(value)
     before = state["count"][at]
-    # an older release counted without end: its sum is first cut down to as many outcomes as count now
-    fade = np.minimum(recent / np.maximum(before, 1.0), 1.0) * (1.0 - 1.0 / recent)
-    state["square"][at] *= np.where(known & (before >= recent), fade, 1.0)
+    state["square"][at] *= np.where(known & (before >= recent), 1.0 - 1.0 / recent, 1.0)
     state["count"][at] = np.minimum(state["count"][at] + known, recent)
     step = np.where(known, value - state["gap"][at], 0.0)
     state["gap"][at] += step / np.maximum(state["count"][at], 1.0)

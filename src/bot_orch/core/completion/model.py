@@ -159,7 +159,7 @@ class Completion:
         default: bool = False,
         earlier: OutcomeEffect | None = None,
     ) -> OutcomeEffect:
-        """Learn when the agent completes; the lesson for the policy. ``state`` is that of one batch element.
+        """Learn from an outcome; returns the lesson for the policy. ``state`` is that of one batch element.
 
         ``default``: the reward is the default one. ``earlier`` is what was taken before and undone.
         """
@@ -216,7 +216,7 @@ class Completion:
         return found
 
     def withdrawn(self, state: Arrays, agent: int, taken: OutcomeEffect) -> OutcomeEffect:
-        """Count the lesson of a silent answer as taken back; what is left of the answer."""
+        """Count the lesson of a silent answer as taken back; returns the remaining effect of the answer."""
         if taken.lesson is not None:
             state["reports"][agent, _LESSONS] = max(0.0, state["reports"][agent, _LESSONS] - 1.0)
         return taken._replace(lesson=None, share=0.0)

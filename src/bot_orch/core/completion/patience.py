@@ -35,7 +35,7 @@ _HALF = 0.5
 def patience_share(
     state: Arrays, estimate: Floats, agent: int, *, others: Bools, deadline_s: float, rule: PatienceRule = "learned"
 ) -> float:
-    """The share of ``deadline_s`` to wait for ``agent``; 1 without anybody else to ask.
+    """The share of ``deadline_s`` to wait for ``agent``; 1 if there is no other agent to ask.
 
     ``state`` is that of the completion model for one batch element, ``estimate`` the policy's for this task, ``others``
     a mask of those who may be asked next; the best of them counts.

@@ -152,7 +152,7 @@ def as_evaluations(
 
 
 def check_tasks(tasks: Any) -> Sequence[Task]:
-    """The tasks, if they are some."""
+    """Return the tasks as a list; raise an error if they are not tasks."""
     if isinstance(tasks, str) or not isinstance(tasks, Sequence):
         raise InvalidInputError("tasks", f"is of type {type(tasks).__name__}", "pass a list with one Task per row")
     for task in tasks:

@@ -58,7 +58,7 @@ class WarmStart(Policy):
         return {**both, "lead": Field(), "compared": Field(per_agent=False)}
 
     def adopt(self, state: Arrays, learned: Arrays) -> Arrays:
-        """Each state goes on with its own."""
+        """Each state adopts its own part."""
         found: Arrays = {name: learned.get(name, state[name]) for name in ("lead", "compared")}
         for prefix in ("warm", "cold"):
             part = self.policy.adopt(_half(state, prefix), _half(learned, prefix))
@@ -95,7 +95,7 @@ class WarmStart(Policy):
 
     @staticmethod
     def phase(state: Arrays) -> str:
-        """Words for what became of the lessons, to be shown behind the policy's name."""
+        """The phase of the trial in words, shown after the policy's name."""
         share = float(_warm_share(state))
         if 0.0 < share < 1.0:
             return " (warm start)"
@@ -103,7 +103,7 @@ class WarmStart(Policy):
 
     @property
     def can_revise(self) -> bool:
-        """Whether the policy can: both states take part."""
+        """Whether the policy can revise lessons; both states are revised."""
         return self.policy.can_revise
 
     def position(self, state: Arrays, agent: int) -> float:
