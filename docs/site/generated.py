@@ -4,6 +4,7 @@ A page says ``<!-- generated: NAME -->`` where such a part belongs.
 """
 
 import argparse
+import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from bot_orch.agents import MEANING
+from bot_orch.agents import MEANING, Limits
+from bot_orch.agents.breaker import BreakerSettings
+from bot_orch.agents.limits import Retry
 from bot_orch.agents.rejections import CODES
 from bot_orch.cli.main import build_parser
 from bot_orch.lab.arena.conditions.catalog import CONDITIONS
 from bot_orch.lab.environments.synthetic.settings import declared
+from bot_orch.policies.base import Feedback, Situation
 from bot_orch.service.api.routes import API_ROUTES
 from bot_orch.service.config import Config
 from bot_orch.service.operations.catalogue import CATALOGUE
@@ -67,6 +71,27 @@ def endings() -> str:
     )
 
 
+def call_limits() -> str:
+    """Render limits, retries and circuit breaker of an agent, with their defaults."""
+    rows = ["| Setting | Default | Meaning |", "| --- | --- | --- |"]
+    for part, type_ in (("limits", Limits), ("retry", Retry), ("breaker", BreakerSettings)):
+        defaults = {field.name: field.default for field in dataclasses.fields(type_)}
+        for names, text in _described(type_)[1].items():
+            each = names.split(", ")
+            values = ", ".join("none" if defaults[name] is None else f"`{shown(defaults[name])}`" for name in each)
+            rows.append(f"| {', '.join(f'`{part}.{name}`' for name in each)} | {values} | {text} |")
+    return "\n".join(rows)
+
+
+def policy_inputs() -> str:
+    """Render what a policy sees before the choice, and what it learns from."""
+    parts = []
+    for type_ in (Situation, Feedback):
+        rows = [f"| `{names.replace(', ', '`, `')}` | {text} |" for names, text in _described(type_)[1].items()]
+        parts.append("\n".join([f"| `{type_.__name__}` | Meaning |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts)
+
+
 def rejections() -> str:
     """Render the codes from which a rejection that depends on the agent is read."""
     reasons = dict.fromkeys(CODES.values())
@@ -111,7 +136,7 @@ def _part(type_: type[msgspec.Struct], prefix: str, known: set[type]) -> Iterato
 def _described(type_: type) -> tuple[str, dict[str, str]]:
     """Split a docstring into its text and what its section of parameters says of each."""
     about, _, listed = (inspect.getdoc(type_) or "").partition("\n\nParameters\n----------\n")
-    found = re.findall(r"^(\w+)\n((?:    .*\n?)+)", listed, re.MULTILINE)
+    found = re.findall(r"^([\w, ]+)\n((?:    .*\n?)+)", listed, re.MULTILINE)
     return _plain(about), {name: _plain(" ".join(text.split())) for name, text in found}
 
 
@@ -148,11 +173,13 @@ def shown(value: object) -> str:
 
 
 PARTS = {
+    "call_limits": call_limits,
     "commands": commands,
     "conditions": conditions,
     "endings": endings,
     "metrics": metrics,
     "parameters": parameters,
+    "policy_inputs": policy_inputs,
     "rejections": rejections,
     "routes": routes,
     "settings": settings,
