@@ -60,7 +60,7 @@ class Admission:
         return seconds
 
     async def enter(self, deadline_at: float | None = None) -> bool:
-        """Take a slot, at once or after a wait up to ``wait_s`` or the caller's deadline; returns whether it got one."""
+        """Take a slot, at once or after a wait of ``wait_s`` or the caller's deadline; returns whether it has one."""
         if not self._slots.locked():
             return await self._slots.acquire()  # does not wait
         if not self._may_wait:
