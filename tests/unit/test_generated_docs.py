@@ -14,12 +14,16 @@ ROOT = Path(__file__).parents[2]
 MARK = re.compile(r"<!-- generated: (\w+) -->")
 
 
-@pytest.fixture(scope="module")
-def generated():
-    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "site" / "generated.py")
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "site" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def generated():
+    return loaded("generated")
 
 
 def test_every_mark_is_known_and_every_part_is_used(generated):
@@ -44,3 +48,18 @@ def test_every_ending_has_a_row(generated, ending):
 def test_every_code_of_a_rejection_and_every_parameter_is_shown(generated):
     assert all(f"`{code}`" in generated.rejections() for code in CODES)
     assert all(f"| `{line.name}` |" in generated.parameters() for line in declared())
+
+
+def test_llms_txt_lists_every_page_with_its_first_sentence():
+    pages = {
+        "index.md": "# Home\n\nWhat it [is](a.md). More.",
+        "a/b.md": "# B\n\n```sh\nx\n```\n\nHow to b? Like this.",
+    }
+    made = loaded("machine_readable").llms_txt("Name", "About", [{"Home": "index.md"}, {"A": ["a/b.md"]}], pages)
+    assert made.startswith("# Name\n\n> About\n")
+    assert "- [Home](index.md): What it is.\n" in made and "## A\n\n- [B](a/b.md): How to b?\n" in made
+
+
+def test_the_interface_as_markdown_has_methods():
+    text = loaded("machine_readable").reference_text("bot_orch", ["Orchestrator"])
+    assert "## Orchestrator\n" in text and "### Orchestrator.decide\n" in text and "Orchestrator._" not in text
