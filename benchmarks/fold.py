@@ -44,10 +44,10 @@ def events(policy: str, rounds: int) -> Iterator[Event]:
     for number in range(rounds):
         x = rng.normal(size=FEATURES)
         task = as_recorded(Task(f"t-{number}", features=tuple(x.tolist())))
-        decision = router.decide(task)
+        decision = router.decide(task, decision_id=f"d-{number}")
         reward = float(rng.random() < 1.0 / (1.0 + np.exp(-weights[int(decision.agent[-1])] @ x)))
         router.observe(decision.id, Outcome.completed(reward=reward, elapsed_s=1.0))
-        yield record_decision(f"d-{number}", decision, record_task(task))
+        yield record_decision(decision, record_task(task))
         yield FeedbackGiven(f"f-{number}", f"d-{number}", "learned", reward=reward, elapsed_s=1.0)
 
 

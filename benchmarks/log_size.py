@@ -52,9 +52,9 @@ def traffic(agents: int, pairs: int) -> Iterator[Row]:
     router = Orchestrator([f"agent-{i}" for i in range(agents)], "auto", seed=1)
     yield row(Configured(router.to_json(), engine=ENGINE), "")
     for number in range(pairs):
-        made = ledger.router.prepare(Task())
         known_as = time_ordered_id(_BEGIN_US + 1000 * ledger.seq, rng.bytes(8))
-        yield row(record_decision(known_as, made, TaskRecord(), token="app"), known_as, made)  # noqa: S106
+        made = ledger.router.prepare(Task(), decision_id=known_as)
+        yield row(record_decision(made, TaskRecord(), token="app"), known_as, made)  # noqa: S106
         reward = float(rng.random() < quality[made.agents.index(made.agent)])
         yield row(FeedbackGiven(f"auto-{number:032x}", known_as, "learned", reward, cost_usd=0.0), known_as)
 

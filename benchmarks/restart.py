@@ -25,7 +25,6 @@ import fold as folding
 from _harness import Bench
 
 from bot_orch.log.ledger import fold
-from bot_orch.log.log import Snapshot
 from bot_orch.log.stores.sqlite.log import SqliteLog
 from service import DECIDE, SERVER, _wait, wrk_percentiles
 
@@ -56,16 +55,16 @@ def start(bench: Bench, folder: Path, events: int) -> None:
     rows = list(memory.read())
     log.append(rows)
     log.commit()
-    log.append([], Snapshot(1000, fold(memory, upto=1000).to_bytes()))
-    log.commit()
+    log.save(fold(memory, upto=1000).snapshot())
     log.close()
     with serving(folder, features=folding.FEATURES):
         pass  # compiles, and writes a snapshot; the next start is measured on a fresh copy
-    for name in ("log", "log-wal", "log-shm"):
+    for name in ("log", "log-wal", "log-shm", "log.snapshot"):
         (folder / name).unlink(missing_ok=True)
     log = SqliteLog(folder / "log")
-    log.append(rows, Snapshot(1000, fold(memory, upto=1000).to_bytes()))
+    log.append(rows)
     log.commit()
+    log.save(fold(memory, upto=1000).snapshot())
     log.close()
     begun = time.perf_counter()
     with serving(folder, features=folding.FEATURES):

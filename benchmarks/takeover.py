@@ -10,7 +10,6 @@ behind its last snapshot is about as long as it gets. Each time the other proces
 from __future__ import annotations
 
 import argparse
-import asyncio
 import http.client
 import json
 import os
@@ -21,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -42,15 +41,12 @@ from bot_orch.log.events import (
     record_task,
 )
 from bot_orch.log.ids import time_ordered_id
-from bot_orch.log.ledger import Ledger, fold
-from bot_orch.log.log import Row, SnapshotPiece
+from bot_orch.log.ledger import Ledger, fold, snapshot_due
+from bot_orch.log.log import Row
 from bot_orch.log.reconfigure import change_to
-from bot_orch.log.snapshots.manifest import digests_of
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import make_orchestrator
 from bot_orch.service.config import Config, load_config
-from bot_orch.service.storage.saving import is_due
-from bot_orch.service.storage.slices import take_snapshot
 from bot_orch.types import Task
 from postgres import fresh, postgres
 from service import _wait
@@ -60,16 +56,6 @@ GROUP, SPAN_S, LATEST = 1000, 20 * 3600.0, 50
 PORT = 18_360
 ANSWERED, KEYED = 0.9, 0.25
 FOLDED = 50_000  # events of the log that are folded for the peer; the rest is extrapolated
-
-
-class CountingLog(PostgresLog):
-    """Counts the bytes of pieces that are stored."""
-
-    stored = 0
-
-    def keep(self, pieces: Sequence[SnapshotPiece], kept: Collection[bytes]) -> None:
-        self.stored += sum(len(piece.body) for piece in pieces)
-        super().keep(pieces, kept)
 
 
 @dataclass
@@ -94,7 +80,7 @@ class Author:
         About how many.
     """
 
-    def __init__(self, log: CountingLog, config: Config, events: int) -> None:
+    def __init__(self, log: PostgresLog, config: Config, events: int) -> None:
         self._log, self._config, self._events, self._ledger = log, config, events, Ledger()
         self._rng = np.random.default_rng(0)
         self._step_us = int(SPAN_S * 1e6 / events)
@@ -128,15 +114,14 @@ class Author:
         built.took_s = time.perf_counter() - begun
         newest = self._log.snapshot()
         if newest is not None:
-            found = self._log.pieces(digests_of(newest.body))
-            built.full = len(newest.body) + sum(map(len, found.values()))
+            built.full = len(newest.body)
         return built
 
     def _decide(self, number: int, waiting: dict[int, list[str]]) -> None:
         rng, router, n = self._rng, self._ledger.router, self._config.router.n_features
         task = as_recorded(Task(f"t-{number}", features=tuple(rng.normal(size=n).tolist())))
-        made = router.prepare(task, None)
-        event = record_decision(time_ordered_id(self._time_us, rng.bytes(8)), made, record_task(task))
+        made = router.prepare(task, decision_id=time_ordered_id(self._time_us, rng.bytes(8)))
+        event = record_decision(made, record_task(task))
         chance, key = rng.random(2), None
         if chance[0] < KEYED:
             key = f"order-{number}"
@@ -161,14 +146,14 @@ class Author:
         rows, self._rows = self._rows, []
         self._writing = self._pool.submit(self._commit, rows)
         limits, tail_s = self._config.limits, self._config.snapshots.tail_s
-        if is_due(self._ledger, self._saved, every=limits.snapshot_every, tail_s=tail_s):
+        every, cost_s = limits.snapshot_every, built.snapshots[-1][2] if built.snapshots else 0.0
+        if snapshot_due(self._ledger, self._saved, every=every, tail_s=tail_s, cost_s=cost_s):
             self._writing.result()
-            before = self._log.stored
-            snapshot = asyncio.run(take_snapshot(self._ledger, self._log))
-            self._log.append([], snapshot)
-            self._log.commit()
-            size = self._log.stored - before + len(snapshot.body)
-            built.snapshots.append((snapshot.seq - self._saved, size, self._ledger.increments.cost_s))
+            begun = time.thread_time()
+            snapshot = self._ledger.snapshot()
+            self._log.save(snapshot)
+            cost_s = time.thread_time() - begun
+            built.snapshots.append((snapshot.seq - self._saved, len(snapshot.body), cost_s))
             self._saved = snapshot.seq
 
     def _commit(self, rows: list[Row]) -> None:
@@ -353,7 +338,7 @@ class Run:
 
     def build(self) -> None:
         """Write the log."""
-        log = CountingLog(fresh(self._url))
+        log = PostgresLog(fresh(self._url))
         config = load_config(str(settings(self._folder, self._url, PORT, features=self._given.features)))
         built = Author(log, config, self._given.events).write()
         log.close()

@@ -31,15 +31,18 @@ def read_state(path: str | Path) -> str:
         raise StateFormatError(f"path: {file} is not a saved state; pass a file written by save()") from error
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary file in the same folder, fsync, then rename; refuse to replace a device or folder."""
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write to a temporary file in the same folder, fsync, then rename; refuse to replace a device or folder.
+
+    ``mode`` is that of the file, less what the umask takes.
+    """
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "is not a file; name one", str(path))
     path = path.resolve()  # replace the target of a symbolic link, not the link
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

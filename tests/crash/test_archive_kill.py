@@ -11,9 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "log"))
 
-from archiving import BLOCK, small_blocks, written
+from archiving import small_files, written
 
-from bot_orch.log.archive.moving import archive
+from bot_orch.log.archiving import move_events as archive
 from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log, open_whole
 
@@ -21,9 +21,9 @@ KILLED = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
-from archiving import Stop, small_blocks
-from bot_orch.log.archive.moving import archive
-small_blocks()
+from archiving import Stop, small_files
+from bot_orch.log.archiving import move_events as archive
+small_files()
 Stop(setattr, int(sys.argv[6]), after=sys.argv[7] == "after", really=True)
 archive(sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]))
 """
@@ -33,7 +33,7 @@ STEPS = ((1, "before"), (2, "after"), (9, "before"), (14, "after"), (16, "after"
 
 @pytest.fixture
 def original(tmp_path, monkeypatch):
-    small_blocks(monkeypatch.setattr)
+    small_files(monkeypatch.setattr)
     path = tmp_path / "original.sqlite"
     return path, *written(path)
 
@@ -56,5 +56,5 @@ def test_a_killed_archive_is_completed(original, tmp_path, step, when):
         assert looked(path, lambda log: list(log.read())) == rows
         assert looked(path, fold, open_log).fingerprint() == state
         archive(path, folder, before_us)
-    assert looked(path, lambda log: next(log.read()).seq, open_log) == 249 // BLOCK * BLOCK + 1
+    assert looked(path, lambda log: next(log.read()).seq, open_log) == 250
     assert not list(folder.glob("*.tmp"))

@@ -50,7 +50,8 @@ def owned(opened, url, process=7, lease_s=60.0):
 def test_logs_in_one_database_do_not_see_each_other(opened, database, one, other):
     first, second = opened(database + one), opened(database + other)
     for log, body in ((first, b"1"), (second, b"2")):
-        log.append([Row(1, 10, "k@1", "r", body, "key", b"digest")], Snapshot(1, body))
+        log.append([Row(1, 10, "k@1", "r", body, "key", b"digest")])
+        log.save(Snapshot(1, body))
         log.commit()
     second.append([row(2)])
     second.commit()
@@ -116,7 +117,8 @@ def test_streams_made_at_once_get_one_number_each(opened, database):
 
 def test_an_owner_appends_in_one_message_until_another_claims_the_log(opened, database):
     log = owned(opened, database)
-    log.append([row(1, key="a", digest=b"d")], Snapshot(1, b"s"))
+    log.append([row(1, key="a", digest=b"d")])
+    log.save(Snapshot(1, b"s"))
     log.append([row(2)])
     assert log.last() == (0, 0)
     log.commit()

@@ -13,7 +13,6 @@ from service_running import PATIENCE_S, Running, until
 
 from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log.ledger import Ledger, fold
-from bot_orch.log.snapshots.manifest import digests_of
 from bot_orch.log.stores.postgres.connect import connect
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.config import parse_config
@@ -96,21 +95,18 @@ async def not_now(_):
     raise StorageError("storage: a process that is killed saves nothing")
 
 
-@pytest.mark.parametrize("more", ["", "snapshots: {{folder: {folder}}}"], ids=["database", "folder"])
 @pytest.mark.parametrize("saved", [True, False], ids=["snapshot", "control"])
-def test_snapshot_and_tail_are_loaded(begin, database, folded, tmp_path, *, saved, more):
-    more = more.format(folder=json.dumps(str(tmp_path / "pieces")))
+def test_snapshot_and_tail_are_loaded(begin, database, folded, *, saved):
     with pytest.MonkeyPatch.context() as crash:
-        leave_a_tail(begin(more=more), crash)
+        leave_a_tail(begin(), crash)
     log = PostgresLog(database)
     snapshot, last = log.snapshot(), log.last()[0]
     assert last > 2 * BEFORE and TAIL <= last - snapshot.seq <= 3 * TAIL
-    assert list((tmp_path / "pieces").glob("*/*")) if more else log.pieces(digests_of(snapshot.body))
     if not saved:
         with connect(database, autocommit=True) as connection:
             connection.execute("DELETE FROM snapshots")
     folded.clear()
-    other = begin(more=more)
+    other = begin()
     until(lambda: serves(other))
     first = snapshot.seq + 1 if saved else 1
     assert folded == list(range(first, last + 1))

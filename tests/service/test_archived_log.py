@@ -4,14 +4,12 @@ import pytest
 
 from bot_orch.cli import main
 from bot_orch.clock import ManualClock
-from bot_orch.log.archive import copying
-from bot_orch.log.archive.moving import archive
+from bot_orch.log.archiving import move_events
 
 
 @pytest.fixture
-def old(start, tmp_path, monkeypatch):
+def old(start, tmp_path):
     """A service that goes on after its log was archived, and decisions: settled, pending, and of now."""
-    monkeypatch.setattr(copying, "BLOCK", 16)
     clock = ManualClock()
     service = start(clock=clock)
     made = [service.post("/v1/decisions", headers={"idempotency-key": f"k{i}"}).json()["id"] for i in range(20)]
@@ -21,8 +19,8 @@ def old(start, tmp_path, monkeypatch):
     late = service.post("/v1/decisions").json()["id"]
     state = service.runtime.ledger.fingerprint()
     service.stop()
-    moved = archive(tmp_path / "log.sqlite", tmp_path / "archive", clock.now_us())
-    assert moved.record.seq == 32
+    moved = move_events(tmp_path / "log.sqlite", tmp_path / "archive", clock.now_us())
+    assert moved.record.seq == 40
     again = start(clock=clock)
     assert again.runtime.ledger.fingerprint() == state
     return again, made, late

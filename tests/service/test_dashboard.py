@@ -40,9 +40,9 @@ class Story:
     def step(self, reward, output=None, wait_us=SECOND):
         self.now += wait_us
         self.number += 1
-        made = self.router.decide(Task(f"t{self.number}"))
         name = f"d{self.number}"
-        self.line.apply(self.now, record_decision(name, made, TaskRecord(f"t{self.number}")))
+        made = self.router.decide(Task(f"t{self.number}"), decision_id=name)
+        self.line.apply(self.now, record_decision(made, TaskRecord(f"t{self.number}")))
         value = reward(made.agent)
         self.line.apply(self.now, FeedbackGiven("f", name, "learned", value, 0.5, output=output and output(made.agent)))
         return made.agent
@@ -110,8 +110,8 @@ def test_a_shadow_call_is_no_traffic():
     story = Story()
     for _ in range(4):
         story.step(lambda agent: 1.0)
-        made = story.router.decide(Task("s"), eligible=["b"])
-        event = record_decision(f"s{story.number}", made, TaskRecord("s"), by="shadow")
+        made = story.router.decide(Task("s"), eligible=["b"], decision_id=f"s{story.number}")
+        event = record_decision(made, TaskRecord("s"), by="shadow")
         story.line.apply(story.now, event)
         story.line.apply(story.now, FeedbackGiven("f", event.id, "learned", 0.5, 0.1))
     assert story.view.total("decisions").sum() == 4.0 and story.view.total("rewarded").sum() == 8.0
@@ -174,13 +174,13 @@ def test_survival_counts_failures_as_never_completed_and_timeouts_as_not_yet():
 def test_attempts_count_once_cost_and_time_and_silence_is_shown():
     line = Timeline(("a",))
     router = Orchestrator(["a"], "random")
-    line.apply(1, record_decision("d", router.decide(Task("t")), TaskRecord("t")))
+    line.apply(1, record_decision(router.decide(Task("t"), decision_id="d"), TaskRecord("t")))
     line.apply(2, AttemptEnded("d", "", "a", 1, str(Ending.COMPLETED), 0.4, cost_usd=0.25))
     line.apply(3, FeedbackGiven("f", "d", "learned", 0.5, 0.4))
     view = line.series.view(0, SECOND)
     assert len(line.times["a"]) == 1 and [view.total(name)[0] for name in ("ended", "failed")] == [1, 0]
     assert line.recent[-1].outcome == "reward 0.50" and view.total("cost_usd")[0] == 0.25
-    line.apply(4, record_decision("e", router.decide(Task("t")), TaskRecord("t")))
+    line.apply(4, record_decision(router.decide(Task("t"), decision_id="e"), TaskRecord("t")))
     line.apply(5, Censored("e", 9.0, "unanswered"))
     assert line.recent[-1].outcome == "censored: unanswered"
     assert line.series.view(0, SECOND).total("rewarded").sum() == 1  # silence is no zero

@@ -110,7 +110,7 @@ def test_many_kinds_are_counted_as_others():
     line, router = Timeline(("a",)), Orchestrator(["a"], "random")
     for number in range(150):
         record = TaskRecord(f"t{number}", f"kind-{number}")
-        line.apply(number, record_decision(f"d{number}", router.decide(Task("t")), record))
+        line.apply(number, record_decision(router.decide(Task("t"), decision_id=f"d{number}"), record))
     kinds = line.series.view(0, SECOND).kinds()
     assert len(kinds.values) == 101 and kinds.count("(others)") == 50
     part = kinds_part([(f"k{n}", 1) for n in range(30)], {"kind": "k29"})
@@ -121,7 +121,7 @@ def test_many_kinds_are_counted_as_others():
 def test_silence_and_late_rewards_count_for_their_kind_only():
     line, router = Timeline(("a",), "x"), Orchestrator(["a"], "random")
     for name, kind in (("d", "x"), ("e", "y")):
-        line.apply(1, record_decision(name, router.decide(Task("t")), TaskRecord("t", kind)))
+        line.apply(1, record_decision(router.decide(Task("t"), decision_id=name), TaskRecord("t", kind)))
         line.apply(2, AttemptEnded(name, "", "a", 1, str(Ending.COMPLETED), 0.4, cost_usd=0.25))
         line.apply(3, Censored(name, 9.0, "unanswered"))
         line.apply(4, FeedbackGiven("f", name, "replaced", 0.5))
@@ -151,7 +151,7 @@ def test_multipliers_over_time_are_those_of_the_decisions(start):
 
 def test_without_limits_there_are_no_multipliers():
     line, router = Timeline(("a",)), Orchestrator(["a"], "random")
-    line.apply(1, record_decision("d", router.decide(Task("t")), TaskRecord("t")))
+    line.apply(1, record_decision(router.decide(Task("t"), decision_id="d"), TaskRecord("t")))
     assert chart_data(line, line.series.view(0, SECOND))["multipliers"] == []
 
 
@@ -177,7 +177,7 @@ def test_judge_and_truth_are_side_by_side_per_agent(start):
 def test_audits_of_a_kind_are_counted_apart():
     line, router = Timeline(("a",), "x"), Orchestrator(["a"], "random", audit_rate=1.0)
     for name, kind, value in (("d", "x", 0.9), ("e", "y", 0.1)):
-        line.apply(1, record_decision(name, router.decide(Task("t")), TaskRecord("t", kind)))
+        line.apply(1, record_decision(router.decide(Task("t"), decision_id=name), TaskRecord("t", kind)))
         line.apply(2, FeedbackGiven("f", name, "learned", value, judge="model", agent="a"))
         line.apply(3, FeedbackGiven("g", name, "audited", 0.4, audit=True))
     tally = line.judgements.tallies["model", "a"]
@@ -187,7 +187,7 @@ def test_audits_of_a_kind_are_counted_apart():
 
 def test_a_truth_that_comes_first_is_compared_too():
     line, router = Timeline(("a",)), Orchestrator(["a"], "random")
-    line.apply(1, record_decision("d", router.decide(Task("t")), TaskRecord("t")))
+    line.apply(1, record_decision(router.decide(Task("t"), decision_id="d"), TaskRecord("t")))
     line.apply(2, FeedbackGiven("f", "d", "learned", 0.2, audit=True))
     line.apply(3, FeedbackGiven("g", "d", "audited", 0.9, judge="model", agent="a"))
     view = line.series.view(0, SECOND)

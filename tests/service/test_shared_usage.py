@@ -103,7 +103,7 @@ def test_a_process_that_joins_learns_what_was_used_before():
 
 def test_a_router_that_moves_counts_once():
     one, logs, used = process(["moving"])
-    made = record_decision(ID, Orchestrator(["a"], seed=1).decide(Task("t")), TaskRecord(), token="app")  # noqa: S106
+    made = record_decision(Orchestrator(["a"], seed=1).decide(Task("t"), decision_id=ID), TaskRecord(), token="app")  # noqa: S106
     paid = AttemptEnded(ID, "", "a", 1, "completed", 1.0, cost_usd=0.25)
     log = logs["moving"]
     for seq, event in enumerate((made, paid), 1):

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from itertools import starmap
 from types import SimpleNamespace
 
 import pytest
@@ -10,15 +9,11 @@ from service_running import BASE, PATIENCE_S
 from test_storage import FailingLog, wait_ready
 
 from bot_orch.log.events import FeedbackGiven, TaskRecord
-from bot_orch.log.ledger import Ledger, fold
-from bot_orch.log.log import Snapshot, SnapshotPiece
-from bot_orch.log.snapshots.manifest import digests_of
+from bot_orch.log.ledger import Ledger, encoded, fingerprint, fold, snapshot_due
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.service.problems import StorageError
 from bot_orch.service.routing.decision import decide
 from bot_orch.service.routing.rules import RoutingConstraints
-from bot_orch.service.storage.saving import is_due
-from bot_orch.service.storage.slices import fingerprint
 
 EVERY, PER_LIFE, LIVES = 10, 4, 8
 
@@ -35,17 +30,13 @@ class Folds(MemoryLog):
         return super().read(after)
 
 
-def whole(log):
-    """The newest snapshot with all its pieces."""
-    found = log.snapshot()
-    return found and found._replace(pieces=tuple(starmap(SnapshotPiece, log.pieces(digests_of(found.body)).items())))
-
-
 def crashed(log):
     """What is left if the service ends here: nothing that it would write when it is stopped."""
     left = Folds()
-    left.append(list(log.read()), whole(log))
+    left.append(list(log.read()))
     left.commit()
+    if log.snapshot() is not None:
+        left.save(log.snapshot())
     left.folded = 0
     return left
 
@@ -79,11 +70,9 @@ def test_a_snapshot_that_cannot_be_written_does_not_keep_the_service_from_starti
     class NoSnapshots(Folds):
         tried = 0
 
-        def append(self, rows, snapshot=None):
-            if snapshot is not None:
-                self.tried += 1
-                raise OSError("no space for a snapshot")
-            super().append(rows)
+        def save(self, snapshot):
+            self.tried += 1
+            raise OSError("no space for a snapshot")
 
     log = NoSnapshots()
     first = start(BASE + "limits: {{snapshot_every: 1000}}\n", log=log)
@@ -126,21 +115,21 @@ def longest_pause_s(service, work):
 def test_many_pending_decisions_do_not_stall_requests(start, what):
     service = start(log=(log := MemoryLog()))
     filled(service, 6000)
+    ledger = service.runtime.ledger
     begun = time.process_time()
-    before = service.runtime.ledger.to_bytes()
+    before = encoded(ledger.capture())
     at_once_s = time.process_time() - begun
 
     async def save():
         await service.runtime.writer.save()
 
     async def look():
-        await fingerprint(service.runtime.ledger.capture())
+        await asyncio.to_thread(fingerprint, ledger.capture())
 
     pauses = (longest_pause_s(service, save if what == "snapshot" else look) for _ in range(5))
     assert any(pause_s < at_once_s / 4 for pause_s in pauses), "every pause is long"
     if what == "snapshot":
-        assert Ledger.load(log.snapshot(), log).to_bytes() == before
-        assert sum(len(piece.body) for piece in whole(log).pieces) < len(before) / 2
+        assert Ledger.load(log.snapshot()).snapshot().body == before == log.snapshot().body
 
 
 def test_a_snapshot_is_of_one_moment_though_requests_go_on(start):
@@ -162,7 +151,7 @@ def test_a_snapshot_is_of_one_moment_though_requests_go_on(start):
 
     seq = asyncio.run_coroutine_threadsafe(save(), service.loop).result(PATIENCE_S)
     assert log.snapshot().seq == seq < log.last()[0] - 4
-    assert Ledger.load(log.snapshot(), log).fingerprint() == fold(log, upto=seq, use_snapshot=False).fingerprint()
+    assert Ledger.load(log.snapshot()).fingerprint() == fold(log, upto=seq, use_snapshot=False).fingerprint()
     assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()
 
 
@@ -184,24 +173,14 @@ def test_a_snapshot_of_events_that_were_never_committed_is_dropped(start):
     wait_ready(service)
     assert service.post("/v1/decisions").status == 200
     service.stop()
-    assert lost not in Ledger.load(log.snapshot(), log).pending
-    assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()
-
-
-def test_a_snapshot_of_an_earlier_release_is_read(start):
-    service = start(log=(log := MemoryLog()))
-    filled(service, 20)
-    plain = service.runtime.ledger.to_bytes()  # what release 0.1 wrote
-    service.call(lambda: (log.append([], Snapshot(service.runtime.ledger.seq, plain)), log.commit()))
-    assert fold(log).folded_from == log.last()[0]
+    assert lost not in Ledger.load(log.snapshot()).pending
     assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()
 
 
 def ledger_after(events, seconds, *, folded_from=0, cost_s=0.0):
     """What the rule sees of a state whose ``events`` have taken ``seconds``."""
-    increments = SimpleNamespace(cost_s=cost_s)
     seq = folded_from + events
-    return SimpleNamespace(configured=True, seq=seq, folded_from=folded_from, spent_s=seconds, increments=increments)
+    return SimpleNamespace(configured=True, seq=seq, folded_from=folded_from, spent_s=seconds, cost_s=cost_s)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +201,7 @@ def ledger_after(events, seconds, *, folded_from=0, cost_s=0.0):
     ],
 )
 def test_a_snapshot_is_due_before_the_tail_is_long_if_it_is_cheap(ledger, saved_seq, due):
-    assert is_due(ledger, saved_seq, every=1000, tail_s=1.0) is due
+    assert snapshot_due(ledger, saved_seq, every=1000, tail_s=1.0, cost_s=ledger.cost_s) is due
 
 
 def test_slow_events_are_saved_early(start):
@@ -231,25 +210,11 @@ def test_slow_events_are_saved_early(start):
         service.post("/v1/decisions")
 
     async def save():
-        ledger = service.runtime.ledger
-        ledger.spent_s, ledger.increments.cost_s = 1.0, 0.0
+        service.runtime.ledger.spent_s = 1.0
         saving = service.runtime.save_if_due()
         await saving
-        return service.runtime.save_if_due(), ledger.increments.cost_s, service.runtime.writer.saved_seq
+        writer = service.runtime.writer
+        return service.runtime.save_if_due(), writer._snapshot_cost_s, writer.saved_seq
 
     again, cost_s, saved_seq = asyncio.run_coroutine_threadsafe(save(), service.loop).result(PATIENCE_S)
     assert again is None and cost_s > 0.0 and saved_seq == log.snapshot().seq == log.last()[0]
-
-
-def test_pieces_go_to_a_folder_and_are_found_there_again(start, tmp_path):
-    text = BASE + f"snapshots: {{{{folder: {tmp_path}/pieces}}}}\n"
-    first = start(text, log=(log := Folds()))
-    for _ in range(20):
-        first.post("/v1/decisions")
-    first.stop()
-    files = list((tmp_path / "pieces" / "default").iterdir())
-    assert files and log.snapshot().seq == log.last()[0] and log._pieces == {}
-    log.folded = 0
-    start(text, log=log)
-    assert log.folded == 0
-    assert fold(log).fingerprint() == fold(log, use_snapshot=False).fingerprint()

@@ -23,10 +23,10 @@ class FailingLog(MemoryLog):
         super().__init__()
         self.broken = None
 
-    def append(self, rows, snapshot=None):
+    def append(self, rows):
         if self.broken == "append":
             raise sqlite3.OperationalError("database or disk is full")
-        super().append(rows, snapshot)
+        super().append(rows)
 
     def commit(self):
         if self.broken == "commit":

@@ -220,7 +220,7 @@ def test_a_report_of_another_tenant_is_not_learned_now_or_later(service, acme, b
         assert said["effect"] == "early", "as if it were its own, and came before its decision"
     assert acme.good("/v1/decisions", {"id": later})["id"] == later
     ledger = service.runtime.ledger
-    assert {f"acme:{decided}", f"acme:{later}"} <= set(ledger.pending) and not ledger.silent
+    assert {f"acme:{decided}", f"acme:{later}"} <= set(ledger.pending) and not ledger.router.silent
     assert acme.good(f"/v1/decisions/{later}")["outcomes"] == []
     assert beta.good("/v1/decisions", {"id": later})["id"] == later
     assert f"beta:{later}" not in ledger.pending, "its own decision is settled by it"

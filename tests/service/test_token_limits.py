@@ -123,7 +123,7 @@ def test_what_other_replicas_have_written_counts_too(tmp_path):
     used = usage.recall("default", log, 0)
     router = Orchestrator(["a"], seed=1)
     for number in range(2):
-        made = record_decision(f"d{number}", router.decide(Task("t")), TaskRecord(), token="app")  # noqa: S106
+        made = record_decision(router.decide(Task("t"), decision_id=f"d{number}"), TaskRecord(), token="app")  # noqa: S106
         used.follow(Row(number + 1, number, kind_of(made), made.id, encode_event(made)))
     with pytest.raises(Problem):
         usage.admit({LimitKey("", "app"): limits}, 1_000_000, router="default")

@@ -132,7 +132,7 @@ def test_a_timeout_scores_zero_in_an_evaluation_and_silence_does_not_score():
     events = [(Configured(router.to_json(), ENGINE), "")]
     for number, reason in enumerate(reasons):
         made = router.decide(Task(f"t{number}"))
-        events.append((record_decision(made.id, made, record_task(Task(f"t{number}"))), made.id))
+        events.append((record_decision(made, record_task(Task(f"t{number}"))), made.id))
         told = FeedbackGiven(f"f{number}", made.id, "learned", None, 9.0, completed=False, reason=reason)
         events.append((told, made.id))
     events.append((FeedbackGiven("late", events[-1][1], "revision", 0.3), events[-1][1]))

@@ -10,5 +10,5 @@ __all__ = ["add_archive"]
 
 def add_archive(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
-    said = "the folder that old events were moved to (bot-orch archive), if it is not where the log says"
+    said = "the folder that old events were moved to (export --before), if it is not where the log says"
     parser.add_argument("--archive", type=Path, metavar="FOLDER", help=said)

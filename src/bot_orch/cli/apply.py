@@ -17,7 +17,7 @@ restart (database, listen, queue, limits) are named. SIGHUP does the same.
 On PostgreSQL the file becomes the next version for all processes. Each puts it into effect in the routers that it owns;
 one that cannot (a variable is not set there) goes on with its version, and the command says why. Variables such as
 ${KEY} are stored as written; each process replaces them from its own environment. Settings of one process alone
-(listen, database, access_log, log_level, traces, snapshots.folder, cluster.address, cluster.port) stay its own.
+(listen, database, access_log, log_level, traces, cluster.address, cluster.port) stay its own.
 
 On SQLite the running service reads the file that it was started with again. The token, with the scope admin, is in
 BOT_ORCH_TOKEN. If no service runs, the file is only checked."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,6 @@ from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_count, check_number, check_seconds
 from bot_orch.core import audits, outcome_learning
 from bot_orch.core.alignment import Alignment, Units
-from bot_orch.core.capture import CapturedState
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.patience import PatienceRule, patience_share
 from bot_orch.core.completion.silences import Silence
@@ -29,7 +29,7 @@ from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.core.state import FORMAT, VERSION, FirstVerdict, State, measured_usage, parse
+from bot_orch.core.state import FORMAT, VERSION, CapturedState, FirstVerdict, State, measured_usage, parse
 from bot_orch.core.tally import Tally
 from bot_orch.core.text import carried_over, encode
 from bot_orch.core.warm import (
@@ -132,6 +132,8 @@ class Orchestrator:
     >>> decision = router.decide(Task("t-1"))
     >>> router.observe(decision.id, Outcome.completed(reward=1.0))
     """
+
+    _last_prepared: tuple[Decision, Engine, Observation] | None = None
 
     def __init__(
         self,
@@ -296,30 +298,53 @@ class Orchestrator:
 
     @exclusive
     def decide(
-        self, task: Task, eligible: Collection[str] | None = None, *, caps: Mapping[str, float] | None = None
+        self,
+        task: Task,
+        eligible: Collection[str] | None = None,
+        *,
+        caps: Mapping[str, float] | None = None,
+        decision_id: str | None = None,
     ) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending.
 
         ``caps`` are the largest propensities of single agents, such as a new one on trial
-        (:func:`bot_orch.numerics.choice.capped`).
+        (:func:`bot_orch.numerics.choice.capped`). ``decision_id`` is an id of your own for the decision.
         """
-        engine, task, observed = self._observed(task, eligible)
-        if task.profiles:
-            self._roster.check_profiles(task)
-        decision = self._prepared(engine, observed, task, caps=caps)
+        decision, engine, observed = self._derived(task, eligible, caps, decision_id)
         self._committed(engine, decision, observed)
         return decision
 
     def prepare(
-        self, task: Task, eligible: Collection[str] | None = None, *, caps: Mapping[str, float] | None = None
+        self,
+        task: Task,
+        eligible: Collection[str] | None = None,
+        *,
+        caps: Mapping[str, float] | None = None,
+        decision_id: str | None = None,
     ) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
+        prepared = self._last_prepared = self._derived(task, eligible, caps, decision_id)
+        return prepared[0]
+
+    derive = prepare
+
+    def _derived(
+        self, task: Task, eligible: Collection[str] | None, caps: Mapping[str, float] | None, decision_id: str | None
+    ) -> tuple[Decision, Engine, Observation]:
+        if decision_id is not None:
+            self._check_id(decision_id)
         engine, task, observed = self._observed(task, eligible)
         if task.profiles:
             self._roster.check_profiles(task)
-        return self._prepared(engine, observed, task, caps=caps)
+        return self._prepared(engine, observed, task, caps=caps, decision_id=decision_id), engine, observed
 
-    derive = prepare
+    def _check_id(self, decision_id: str) -> None:
+        if type(decision_id) is not str or not decision_id:
+            raise InvalidInputError("decision_id", f"is {decision_id!r}", "pass a text, or None")
+        state = self._state
+        known = (state.pending, state.silences, state.provisional, state.verdicts)
+        if any(decision_id in each for each in known):
+            raise InvalidInputError("decision_id", f"{decision_id!r} is taken", "choose an id that was not used")
 
     def encoded(self, task: Task) -> Task:
         """The task with its text replaced by the encoder's numbers, as :meth:`decide` uses and the log keeps it."""
@@ -401,7 +426,13 @@ class Orchestrator:
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
 
     def _prepared(
-        self, engine: Engine, observed: Observation, task: Task, *, caps: Mapping[str, float] | None
+        self,
+        engine: Engine,
+        observed: Observation,
+        task: Task,
+        *,
+        caps: Mapping[str, float] | None,
+        decision_id: str | None,
     ) -> Decision:
         counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         parts = self._state.parts if engine is self._engine else self._parts_of(engine)
@@ -411,7 +442,7 @@ class Orchestrator:
             p = capped(p, self._roster.caps(caps), observed.eligible)
             agent = draw(p, self._uniform(counter))
         return _decision(
-            f"{self._prefix}-{counter:012x}",
+            decision_id or f"{self._prefix}-{counter:012x}",
             task.id,
             names[int(agent)],
             names,
@@ -449,9 +480,14 @@ class Orchestrator:
         if decision.agents != names:
             raise InvalidInputError("decision.agents", f"are {decision.agents}", f"this orchestrator has {names}")
         self._roster.find(decision.agent)
-        if decision.encoder:  # the text is not needed again
-            task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
-        engine, _, observed = self._observed(task, eligible)
+        self._check_id(decision.id)
+        prepared = self._last_prepared
+        if prepared is not None and prepared[0] is decision and decision.state_seq == self._state.seq:
+            _, engine, observed = prepared  # nothing has changed since
+        else:
+            if decision.encoder:  # the text is not needed again
+                task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
+            engine, _, observed = self._observed(task, eligible)
         self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
@@ -789,11 +825,11 @@ class Orchestrator:
     @exclusive
     def to_json(self) -> str:
         """Settings and state as one versioned JSON document."""
-        return "".join(CapturedState(self._head(), self._state).pieces())
+        return json.dumps({**self._head(), "state": self._state.to_dict()}, allow_nan=False)
 
     @exclusive
     def capture(self) -> CapturedState:
-        """A copy of settings and state; its pieces are the document of :meth:`to_json` as of now."""
+        """Settings and a copy of the state, which later events do not change; :meth:`from_capture` is the inverse."""
         return CapturedState(self._head(), self._state.copied())
 
     def _head(self) -> dict[str, Any]:
@@ -835,6 +871,7 @@ class Orchestrator:
 
     def _begin(self, engine: Engine, state: State) -> None:
         self._engine, self._state = engine, state
+        self._last_prepared = None
         self._under_way: dict[str, object] = getattr(self, "_under_way", {})
         self._tally: Tally = getattr(self, "_tally", Tally())
         self._stream = derive_key("orchestrator", self.seed)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import KW_ONLY, astuple, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bot_orch.arrays import Arrays, decode, encode, nan_for_null
 from bot_orch.checks import check_number
 from bot_orch.core.completion.silences import Silence, silence_from_dict, silence_to_dict
+from bot_orch.core.rows import arrays_from_rows, arrays_to_rows, decision_reader, decision_to_row
 from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
 from bot_orch.types import Agent, Decision, Multiplier, Outcome, RandomKey, Terms
@@ -19,6 +21,7 @@ from bot_orch.types import Agent, Decision, Multiplier, Outcome, RandomKey, Term
 __all__ = [
     "FORMAT",
     "VERSION",
+    "CapturedState",
     "FirstVerdict",
     "MeasuredUsage",
     "State",
@@ -91,19 +94,20 @@ class State:
     used: dict[str, MeasuredUsage] = field(default_factory=dict)
     prefix: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values; :meth:`from_dict` is the inverse."""
+    def to_dict(self, *, binary: bool = False) -> dict[str, Any]:
+        """JSON values, or plain values with ``binary`` numbers; :meth:`from_dict` is the inverse."""
+        part, decision = (arrays_to_rows, decision_to_row) if binary else (encode, Decision.to_dict)
         return {
             "agents": [agent_to_dict(agent) for agent in self.agents],
-            "parts": {name: self.encoded_part(name) for name in self.parts},
-            "pending": [decision.to_dict() for decision in self.pending.values()],
+            "parts": {name: part(arrays) for name, arrays in self.parts.items()},
+            "pending": [decision(each) for each in self.pending.values()],
             "rounds": self.rounds,
             "seq": self.seq,
             "silences": [silence_to_dict(silence) for silence in self.silences.values()],
-            **self.optional(),
+            **self._optional(),
         }
 
-    def optional(self) -> dict[str, Any]:
+    def _optional(self) -> dict[str, Any]:
         """JSON values of what most states lack."""
         return {
             **({"verdicts": [[key, *astuple(entry)] for key, entry in self.verdicts.items()]} if self.verdicts else {}),
@@ -112,16 +116,8 @@ class State:
                 {"provisional": [silence_to_dict(each) for each in kept.values()]} if (kept := self.provisional) else {}
             ),
             **({"used": [[key, *astuple(entry)] for key, entry in self.used.items()]} if self.used else {}),
-            **self.identity(),
+            **({"prefix": self.prefix} if self.prefix else {}),
         }
-
-    def identity(self) -> dict[str, Any]:
-        """JSON value of the prefix, if there is one."""
-        return {"prefix": self.prefix} if self.prefix else {}
-
-    def encoded_part(self, name: str) -> dict[str, Any]:
-        """The arrays of one learner as JSON values."""
-        return encode(self.parts[name])
 
     def copied(self) -> State:
         """A copy that later events do not change. Decisions and silences are frozen, so only arrays are copied."""
@@ -140,12 +136,14 @@ class State:
         )
 
     @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> State:
+    def from_dict(cls, document: dict[str, Any], *, binary: bool = False) -> State:
         """The inverse of :meth:`to_dict`."""
-        pending = [decision_from_dict(entry) for entry in document["pending"]]
+        part: Callable[[Any], Arrays] = arrays_from_rows if binary else decode
+        read: Callable[[Any], Decision] = decision_reader() if binary else decision_from_dict
+        pending = map(read, document["pending"])
         return cls(
             tuple(agent_from_dict(entry) for entry in document["agents"]),
-            {name: decode(arrays) for name, arrays in document["parts"].items()},
+            {name: part(arrays) for name, arrays in document["parts"].items()},
             {decision.id: decision for decision in pending},
             rounds=int(document["rounds"]),
             seq=int(document["seq"]),
@@ -166,6 +164,13 @@ class State:
         prefix = document.pop("prefix", derived)
         text = json.dumps(document, sort_keys=True, separators=(",", ":")).replace(f'"{prefix}-', f'"{derived}-')
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class CapturedState(NamedTuple):
+    """Format, version and settings of an orchestrator, and its state as of one moment."""
+
+    head: dict[str, Any]
+    state: State
 
 
 def parse(text: str) -> dict[str, Any]:

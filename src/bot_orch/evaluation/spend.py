@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from bot_orch.errors import InvalidInputError
+from bot_orch.log.archive import first_since
 from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
-from bot_orch.log.times import first_since
 
 __all__ = ["SPENT_KEYS", "Spent", "SpentKey", "rows_of", "spent", "time_of", "total_usd"]
 

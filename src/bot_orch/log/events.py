@@ -213,14 +213,11 @@ class DecisionMade(_Event, tag=2, frozen=True):
         }
         return replace(task, claims=claims) if claims else task
 
-    def decision(self, prefix: str = "") -> Decision:
-        """The decision as the orchestrator made it, bit for bit, under the orchestrator's own id.
-
-        That begins with ``prefix``; without one with the key of the random stream.
-        """
+    def decision(self) -> Decision:
+        """The decision as the orchestrator made it, bit for bit."""
         p, *terms = map(self._values, self.numbers)
         return _decision(
-            f"{prefix or f'{self.stream:016x}'}-{self.counter:012x}",
+            self.id,
             self.task.id,
             self.agent,
             self.agents,
@@ -450,7 +447,6 @@ def record_task(task: Task) -> TaskRecord:
 
 
 def record_decision(
-    decision_id: str,
     decision: Decision,
     task: TaskRecord,
     *,
@@ -474,7 +470,7 @@ def record_decision(
     exact = bool(np.array_equal(single.astype(float), np.asarray(decision.features, dtype=float), equal_nan=True))
     features = single if exact else np.asarray(decision.features, dtype="<f8")
     return DecisionMade(
-        decision_id,
+        decision.id,
         msgspec.structs.replace(task, features=(), claims=None) if task.features or task.claims else task,
         decision.agent,
         decision.agents,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import logging
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,13 +14,11 @@ from typing import Any
 
 import msgspec
 
-from bot_orch.core.capture import CapturedState
 from bot_orch.core.engine import ENGINE
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.state import CapturedState, State
 from bot_orch.errors import BotOrchError, InvalidInputError, StateFormatError
-from bot_orch.log.archive.record import archived, base_of
-from bot_orch.log.archive.whole import whole
-from bot_orch.log.capture import CapturedLedger, Entries, decompressed, digest, run_slices
+from bot_orch.log.archive import whole
 from bot_orch.log.events import (
     IMPORTED,
     SETTLING,
@@ -34,30 +33,35 @@ from bot_orch.log.events import (
     Noted,
     TaskEnded,
     TaskSubmitted,
-    decode_event,
-    encode_event,
     measure_of,
 )
 from bot_orch.log.judgements import Judgements
-from bot_orch.log.log import Log, PieceStore, Row, Snapshot
+from bot_orch.log.log import Log, Row, Snapshot
 from bot_orch.log.reconfigure import reconfigured
 from bot_orch.log.reservations import Reservations
 from bot_orch.log.rollout import Rollout
-from bot_orch.log.snapshots.cut import Increments
-from bot_orch.log.snapshots.folder import PieceFolder
-from bot_orch.log.snapshots.manifest import Manifest, manifest_of
-from bot_orch.log.snapshots.restore import restored
 from bot_orch.log.spending import Spending
 from bot_orch.numerics.choice import draw
 from bot_orch.rng import uniform
 from bot_orch.types import Decision, Outcome
 
-__all__ = ["UNFIT", "Ledger", "LedgerMismatchError", "drawn_agent", "fold", "take_all"]
+__all__ = [
+    "UNFIT",
+    "Ledger",
+    "LedgerMismatchError",
+    "drawn_agent",
+    "encoded",
+    "fingerprint",
+    "fold",
+    "snapshot_due",
+    "take_all",
+]
 
 _log = logging.getLogger("bot_orch.log")
-_FORMAT = "bot-orch-ledger@2"
+_FORMAT = "bot-orch-ledger@1"
 _MAX_SESSIONS = 100_000
 _REPORT_EVERY = 500
+_SNAPSHOT_SHARE = 0.05  # of the time that events take
 _LONGEST_S = 0.01  # of one event; what takes longer is something else, such as an import at first use
 # what a damaged row that still decodes, to values that no service writes, may raise
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
@@ -70,33 +74,27 @@ class LedgerMismatchError(BotOrchError):
 class Ledger:
     """The state of the service, rebuilt from the log alone.
 
-    ``pending`` maps the ids of decisions that wait for an outcome to (the orchestrator's id, time), oldest first.
-    ``silent`` maps those of recent decisions that ended without a reward to the orchestrator's id: a reward may still
-    replace the silence. ``answered`` holds how long the agents of pending decisions took to answer, where known.
-    ``audits`` maps the ids of audited decisions that wait for their second verdict to the orchestrator's id.
-    ``judged`` maps those whose reward a judge of higher rank may replace to (the orchestrator's id, the judge);
-    ``judgements`` counts what judges said.
+    ``pending`` maps the ids of decisions that wait for an outcome to their times, oldest first; which decisions are
+    silent, provisional or wait for a second verdict, the orchestrator knows. ``answered`` holds how long the agents of
+    pending decisions took to answer, where known. ``judged`` maps decisions to the judge whose reward counts, see
+    :meth:`judge_of`; ``judgements`` counts what judges said.
     ``paid`` holds the dollars of attempts at pending decisions, by decision. ``reserved`` holds what is set aside for
     decisions until a completed attempt or an outcome says what they cost.
     ``engine`` is the one that the newest settings name. ``rollout`` says which agents are drained or on trial.
-    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one, ``seen_seq`` that of the
-    newest snapshot there was, which may have been passed over; ``restarted`` names the
+    ``folded_from`` is the number of the event whose snapshot it began with, 0 without one; ``restarted`` names the
     agents that the last event has started afresh; ``lessons`` is the number of outcomes that the last evaluations were
-    taught as; ``spent_s`` are the seconds that events have taken so far; ``increments`` knows which pieces of the state
-    were saved. None of these is part of the state.
+    taught as; ``spent_s`` are the seconds that events have taken so far. None of these is part of the state.
     """
 
     def __init__(self) -> None:
         self._router: Orchestrator | None = None
-        self.pending: dict[str, tuple[str, int]] = {}
-        self.silent: dict[str, str] = {}
+        self.pending: dict[str, int] = {}
         self.answered: dict[str, float] = {}
         self.early: dict[str, list[FeedbackGiven]] = {}
-        self.audits: dict[str, str] = {}
-        self.judged: dict[str, tuple[str, str]] = {}
+        self.judged: dict[str, str] = {}
         self.judgements = Judgements()
         self.sessions: dict[str, tuple[str, int]] = {}
-        self.tasks: dict[str, bytes] = {}
+        self.tasks: dict[str, TaskSubmitted] = {}
         self.spending = Spending()
         self.paid: dict[str, float] = {}
         self.reserved = Reservations()
@@ -105,11 +103,10 @@ class Ledger:
         self.engine = ""
         self.seq = 0
         self.time_us = 0
-        self.folded_from = self.seen_seq = 0
+        self.folded_from = 0
         self.restarted: tuple[str, ...] = ()
         self.lessons = 0
         self.spent_s = 0.0
-        self.increments = Increments()
 
     @property
     def router(self) -> Orchestrator:
@@ -151,15 +148,14 @@ class Ledger:
                 if event.ending == "completed":
                     self._measure(event)
             case TaskSubmitted():
-                self.tasks[event.id] = encode_event(event)
+                self.tasks[event.id] = event
             case TaskEnded():
                 self.tasks.pop(event.id, None)
             case Controlled():
                 self.kill_switch = event.kill_switch
             case Configured():
                 self._router, self.engine = reconfigured(self._router, event), event.engine
-                self._forget_silences()
-                self.judged = {key: kept for key, kept in self.judged.items() if self.router.is_provisional(kept[0])}
+                self.judged = {key: judge for key, judge in self.judged.items() if self.router.is_provisional(key)}
             case Noted():
                 self.rollout.take(time_us, event)
         self.seq, self.time_us = seq, time_us
@@ -186,107 +182,73 @@ class Ledger:
 
     def fingerprint(self) -> str:
         """A hash of everything, equal for equal ledgers."""
-        return digest(self.to_bytes())
+        return fingerprint(self.capture())
 
-    def to_bytes(self) -> bytes:
-        """One versioned document, bit for bit."""
-        return run_slices(self.capture().slices())
+    def snapshot(self) -> Snapshot:
+        """The state as of now, to save with the log."""
+        return Snapshot(self.seq, encoded(self.capture()))
 
-    def capture(self) -> CapturedLedger:
-        """A copy as of now, which can be encoded later: its slices give :meth:`to_bytes`."""
-        before = {"format": _FORMAT, "derived_by": ENGINE, "engine": self.engine}
-        after = {
-            "pending": Entries(dict(self.pending), flat=True),
-            "silent": Entries(dict(self.silent)),
-            "answered": Entries(dict(self.answered)),
-            "early": {key: [encode_event(each) for each in kept] for key, kept in sorted(self.early.items())},
-            "sessions": Entries(dict(self.sessions), flat=True),
-            "tasks": Entries(dict(self.tasks)),
+    def capture(self) -> dict[str, Any]:
+        """A copy of the state, which later events do not change, for :func:`encoded`; taken at once."""
+        return {
+            "format": _FORMAT,
+            "derived_by": ENGINE,
+            "engine": self.engine,
+            "router": self.router.capture(),
+            "pending": dict(self.pending),
+            "answered": dict(self.answered),
+            "early": dict(self.early),
+            "sessions": dict(self.sessions),
+            "tasks": dict(self.tasks),
             "spending": self.spending.to_list(),
-            **({"paid": Entries(dict(self.paid), mapped=True)} if self.paid else {}),
-            **({"reserved": Entries(self.reserved.held(), flat=True)} if self.reserved else {}),
+            "paid": dict(self.paid),
+            "reserved": self.reserved.to_list(),
             "kill_switch": self.kill_switch,
             "seq": self.seq,
             "time_us": self.time_us,
-            **({"audits": Entries(dict(self.audits))} if self.audits else {}),
-            **({"judged": Entries(dict(self.judged), flat=True)} if self.judged else {}),
-            **({"judgements": self.judgements.to_list()} if self.judgements else {}),
-            **({"rollout": self.rollout.to_dict()} if self.rollout else {}),
+            "judged": dict(self.judged),
+            "judgements": self.judgements.to_list(),
+            "rollout": self.rollout.to_dict(),
         }
-        return CapturedLedger(before, self.router.capture(), after, seq=self.seq)
 
     @classmethod
-    def from_bytes(cls, body: bytes) -> Ledger:
-        """The inverse of :meth:`to_bytes`."""
+    def load(cls, snapshot: Snapshot) -> Ledger:
+        """The state that a snapshot holds; raises ``StateFormatError`` if it cannot be read."""
         try:
-            document = decompressed(msgspec.msgpack.decode(body))
-        except msgspec.DecodeError as error:
-            raise StateFormatError(f"snapshot: is damaged ({error}); delete the snapshot") from error
-        _check_format(document)
-        return cls._of(document, Orchestrator.from_json(document["router"]))
+            return cls._of(msgspec.msgpack.decode(zlib.decompress(snapshot.body)))
+        except StateFormatError:
+            raise
+        except (zlib.error, msgspec.DecodeError, *UNFIT) as error:
+            raise StateFormatError(f"snapshot: is damaged ({error}); delete it") from error
 
     @classmethod
-    def from_capture(cls, captured: CapturedLedger) -> Ledger:
-        """A ledger of its own in the captured state, which stays as it is: nothing is encoded, so this is quick."""
-        given = (*captured.before.items(), *captured.after.items())
-        document = {name: value.plain() if isinstance(value, Entries) else value for name, value in given}
-        head, state = json.loads(json.dumps(captured.router.head)), captured.router.state.copied()
-        return cls._of(document, Orchestrator.from_capture(CapturedState(head, state)))
-
-    @classmethod
-    def load(cls, snapshot: Snapshot, log: Log) -> Ledger:
-        """The state that a snapshot of ``log`` holds; raises ``StateFormatError`` if it cannot be read."""
-        manifest = manifest_of(snapshot.body)
-        if manifest is None:
-            return cls.from_bytes(snapshot.body)
-        elsewhere = (log.folder or PieceFolder(manifest.folder)) if manifest.folder else None
-        return cls.from_manifest(manifest, elsewhere or log)
-
-    @classmethod
-    def from_manifest(cls, manifest: Manifest, store: PieceStore) -> Ledger:
-        """The state whose pieces are in ``store``."""
-        if manifest.derived_by != ENGINE:
-            raise StateFormatError(f"snapshot.derived_by: is {manifest.derived_by}; delete the snapshot")
-        found = restored(manifest, store)
-        _check_format(found.document)
-        ledger = cls._of(found.document, Orchestrator.from_capture(found.router))
-        ledger.increments.begin_with(ledger.capture(), found.pieces)
-        return ledger
-
-    def snapshot(self, log: Log) -> Snapshot:
-        """The state as of now, to append to ``log``."""
-        return run_slices(self.increments.cut(self.capture())).stored(log)
-
-    @classmethod
-    def _of(cls, document: dict[str, Any], router: Orchestrator) -> Ledger:
-        ledger = cls()
-        ledger.engine, ledger._router = document["engine"], router
-        ledger.pending = {key: (internal, time_us) for key, internal, time_us in document["pending"]}
-        ledger.silent, ledger.answered = dict(document.get("silent", ())), dict(document.get("answered", ()))
-        ledger.early = {key: [_feedback(each) for each in kept] for key, kept in document["early"].items()}
-        ledger.sessions = {key: (agent, time_us) for key, agent, time_us in document["sessions"]}
-        ledger.tasks = dict(document["tasks"])
-        ledger.audits = dict(document.get("audits", ()))
-        ledger.judged = {key: (internal, judge) for key, internal, judge in document.get("judged", ())}
-        ledger.judgements = Judgements.from_list(document.get("judgements", ([], [])))
-        ledger.paid = dict(document.get("paid", {}))
-        ledger.reserved = Reservations.from_list(document.get("reserved", []))
+    def _of(cls, document: dict[str, Any]) -> Ledger:
+        if document["format"] != _FORMAT or document["derived_by"] != ENGINE:
+            raise StateFormatError(f"snapshot.format: is {document['format']}, of engine {document['derived_by']}")
+        ledger, (head, state) = cls(), document["router"]
+        ledger._router = Orchestrator.from_capture(CapturedState(head, State.from_dict(state, binary=True)))
+        early = document["early"].items()
+        ledger.early = {key: [msgspec.convert(each, FeedbackGiven) for each in kept] for key, kept in early}
+        ledger.sessions = {key: tuple(entry) for key, entry in document["sessions"].items()}
+        ledger.tasks = {key: msgspec.convert(each, TaskSubmitted) for key, each in document["tasks"].items()}
+        ledger.judgements = Judgements.from_list(document["judgements"])
+        ledger.reserved = Reservations.from_list(document["reserved"])
         ledger.spending = Spending.from_list(document["spending"])
-        ledger.kill_switch = document["kill_switch"]
-        ledger.rollout = Rollout.from_dict(document.get("rollout", {}))
-        ledger.seq, ledger.time_us = document["seq"], document["time_us"]
+        ledger.rollout = Rollout.from_dict(document["rollout"])
+        for name in ("engine", "pending", "answered", "judged", "paid", "kill_switch", "seq", "time_us"):
+            setattr(ledger, name, document[name])
         ledger.folded_from = ledger.seq
         return ledger
 
     def _decide(self, time_us: int, event: DecisionMade, made: Decision | None) -> None:
-        decision = made or event.decision(self.router.prefix)
+        decision = made or event.decision()
         if made is None:
             _check_draw(event, self.router)
         try:
             self.router.commit(decision, event.given(), event.eligible)
         except InvalidInputError as error:
             raise LedgerMismatchError(f"decision {event.id}: {error}; the log was changed") from error
-        self.pending[event.id] = (decision.id, time_us)
+        self.pending[event.id] = time_us
         if event.audit:
             self.judgements.mark(event.id, event.agent)
         if event.reserved_usd:
@@ -312,101 +274,72 @@ class Ledger:
         elif event.effect == "audited":
             self._audit(event)
         elif event.effect == "shown" and event.output is not None:
-            self.router.observe_output(self._waiting(event.decision_id), measure_of(event.output))
+            self._check_pending(event.decision_id)
+            self.router.observe_output(event.decision_id, measure_of(event.output))
         if event.reward is not None and (event.judge or event.audit):
             self.judgements.take(event)
         self.spending.add(time_us, event.cost_usd)  # last: a refused report costs nothing
 
     def _measure(self, event: AttemptEnded) -> None:
         """Dollars and times of an answer count at once, whenever its reward comes."""
-        if event.decision_id not in self.pending or self.pending[event.decision_id][0] in self.router.used:
+        if event.decision_id not in self.pending or event.decision_id in self.router.used:
             return
         self.router.observe_usage(
-            self.pending[event.decision_id][0],
+            event.decision_id,
             cost_usd=self.paid.get(event.decision_id),
             elapsed_s=event.elapsed_s,
             first_token_s=event.first_byte_s,
         )
 
-    def _waiting(self, decision_id: str) -> str:
-        """The orchestrator's id of a pending decision."""
-        entry = self.pending.get(decision_id)
-        if entry is None:
+    def judge_of(self, decision_id: str) -> str | None:
+        """The judge whose reward counts, while that of another one may replace it."""
+        return self.judged.get(decision_id) if self._router and self._router.is_provisional(decision_id) else None
+
+    def _check_pending(self, decision_id: str) -> None:
+        if decision_id not in self.pending:
             raise LedgerMismatchError(f"decision {decision_id} is not pending")
-        return entry[0]
 
     def _settle(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None = None) -> None:
-        known_as, paid = self._waiting(decision_id), self.paid.get(decision_id)
+        self._check_pending(decision_id)
+        paid = self.paid.get(decision_id)
         if paid is not None:
             outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
-        self._observe(known_as, outcome, report)
+        self._observe(decision_id, outcome, report)
         self.paid.pop(decision_id, None)
-        self.reserved.release(decision_id)
+        self._end(decision_id)
+
+    def _end(self, decision_id: str) -> None:
+        """A decision waits for an outcome no longer."""
         del self.pending[decision_id]
         self.answered.pop(decision_id, None)
-        if self.router.is_silent(known_as):
-            self.silent[decision_id] = known_as
-            self._forget_silences()
-        self._await_better(decision_id, known_as, "" if report is None else report.judge)
-        self._await_second(decision_id, known_as)
+        self.reserved.release(decision_id)
 
-    def _observe(self, known_as: str, outcome: Outcome, report: FeedbackGiven | None) -> None:
+    def _observe(self, decision_id: str, outcome: Outcome, report: FeedbackGiven | None) -> None:
         if report is None:
-            self.router.observe(known_as, outcome)
+            self.router.observe(decision_id, outcome)
             return
-        provisional = bool(report.judge)
-        self.router.observe(known_as, outcome, audit=report.audit, provisional=provisional, default=report.default)
-
-    def _replace(self, event: FeedbackGiven) -> None:
-        known_as = self.silent.get(event.decision_id) or self.judged.get(event.decision_id, (None, ""))[0]
-        if known_as is None:
-            raise LedgerMismatchError(f"decision {event.decision_id} is not silent")
-        self._observe(known_as, event.outcome(), event)
-        self.silent.pop(event.decision_id, None)
-        self.judged.pop(event.decision_id, None)
-        self._await_better(event.decision_id, known_as, event.judge)
-        self._await_second(event.decision_id, known_as)
-
-    def _await_better(self, decision_id: str, known_as: str, judge: str) -> None:
-        """Note whose reward counts, while that of another judge may replace it."""
-        if self.router.is_provisional(known_as):
-            self.judged[decision_id] = (known_as, judge)
-            while not self.router.is_provisional(self.judged[oldest := next(iter(self.judged))][0]):
+        judge = report.judge
+        self.router.observe(decision_id, outcome, audit=report.audit, provisional=bool(judge), default=report.default)
+        self.judged.pop(decision_id, None)
+        if self.router.is_provisional(decision_id):
+            self.judged[decision_id] = judge
+            while not self.router.is_provisional(oldest := next(iter(self.judged))):
                 del self.judged[oldest]
 
+    def _replace(self, event: FeedbackGiven) -> None:
+        if not (self.router.is_silent(event.decision_id) or self.router.is_provisional(event.decision_id)):
+            raise LedgerMismatchError(f"decision {event.decision_id} is not silent")
+        self._observe(event.decision_id, event.outcome(), event)
+
     def _drop_expired(self) -> None:
-        """Move the oldest pending decisions that the orchestrator has dropped to the silent ones."""
-        for decision_id, (internal, _) in list(takewhile(self._expired, self.pending.items())):
-            del self.pending[decision_id]
-            self.answered.pop(decision_id, None)
-            self.reserved.release(decision_id)
-            if self.router.is_silent(internal):
-                self.silent[decision_id] = internal
-        self._forget_silences()
-
-    def _expired(self, entry: tuple[str, tuple[str, int]]) -> bool:
-        return not self.router.is_pending(entry[1][0])
-
-    def _forget_silences(self) -> None:
-        """Drop the oldest silences that the orchestrator has forgotten."""
-        while self.silent:
-            oldest = next(iter(self.silent))
-            if self.router.is_silent(self.silent[oldest]):
-                return
-            del self.silent[oldest]
-
-    def _await_second(self, decision_id: str, known_as: str) -> None:
-        """Note an audited decision that has its first verdict."""
-        if known_as in self.router.verdicts:
-            self.audits[decision_id] = known_as
-            if len(self.audits) > len(self.router.verdicts):  # the orchestrator has dropped its oldest one, too
-                del self.audits[next(iter(self.audits))]
+        """Forget the oldest pending decisions that the orchestrator has dropped."""
+        for decision_id in list(takewhile(lambda each: not self.router.is_pending(each), self.pending)):
+            self._end(decision_id)
 
     def _audit(self, event: FeedbackGiven) -> None:
-        if event.decision_id not in self.audits:
+        if event.decision_id not in self.router.verdicts:
             raise LedgerMismatchError(f"decision {event.decision_id} waits for no second verdict")
-        self.router.observe(self.audits[event.decision_id], event.outcome(), audit=event.audit)
-        del self.audits[event.decision_id]
+        self.router.observe(event.decision_id, event.outcome(), audit=event.audit)
 
 
 def fold(
@@ -421,7 +354,7 @@ def fold(
     ``progress`` is called with (done, total) from time to time.
     """
     ledger = _start(log, upto) if use_snapshot else Ledger()
-    record = archived(log)
+    record = log.archived()
     rows = (log if record is None or ledger.seq >= record.seq else whole(log)).read(ledger.seq)
     take_all(ledger, rows if progress is None else _reported(rows, ledger.seq, log.last()[0], progress), upto)
     return ledger
@@ -444,47 +377,52 @@ def take_all(ledger: Ledger, rows: Iterable[Row], upto: int | None = None) -> No
 
 
 def _start(log: Log, upto: int | None) -> Ledger:
-    """Start from the newest snapshot that can be read.
+    """Start from the snapshot, or from the state that the archive ends with, if one can be read.
 
-    One that another release wrote is passed over: its engine may have learned differently.
+    One that another release wrote is passed over: its engine may have learned differently. So is one of another log.
     """
-    ledger, passed_over, seen_seq = Ledger(), False, 0
-    for snapshot in _snapshots(log, upto):
-        seen_seq = seen_seq or snapshot.seq
+    base = log.base()
+    for snapshot in filter(None, (log.snapshot(), base)):
+        if upto is not None and snapshot.seq > upto:
+            continue
         try:
-            ledger = Ledger.load(snapshot, log)
+            ledger = Ledger.load(snapshot)
+            row = log.row(snapshot.seq)
+            if (row is None) is not (snapshot == base) or (row and row.time_us != ledger.time_us):
+                raise StateFormatError("snapshot: is not of this log")
         except StateFormatError as error:
             _log.warning("snapshot passed over", extra={"fields": {"seq": snapshot.seq, "detail": str(error)}})
-            passed_over = True
         else:
-            if passed_over:  # the next one is to be written as a whole
-                ledger.increments = Increments()
-            break
-    ledger.seen_seq = seen_seq
-    return ledger
+            return ledger
+    return Ledger()
 
 
-def _snapshots(log: Log, upto: int | None) -> Iterator[Snapshot]:
-    """Snapshots, the newest first; that of the archive's end is the last, as events before it are elsewhere."""
-    base = base_of(log)
-    snapshot = log.snapshot() if upto is None else log.snapshot(upto + 1)
-    while snapshot is not None and (base is None or snapshot.seq > base.seq):
-        yield snapshot
-        snapshot = log.snapshot(snapshot.seq)
-    if base is not None and (upto is None or base.seq <= upto):
-        yield base
+def snapshot_due(ledger: Ledger, saved_seq: int, *, every: int, tail_s: float, cost_s: float) -> bool:
+    """Whether to save a snapshot now; ``saved_seq`` is the last event of the last one, ``cost_s`` what that took.
+
+    It is time after ``every`` events. It is time before that once folding the events since the last one would take
+    ``tail_s``, if that is 20 times the cost: snapshots take 5 % of the time that events take.
+    """
+    events, taken = ledger.seq - saved_seq, ledger.seq - ledger.folded_from
+    if not ledger.configured or events <= 0:
+        return False
+    to_fold_s = events * ledger.spent_s / taken if taken > 0 else 0.0
+    return events >= every or to_fold_s >= max(tail_s, cost_s / _SNAPSHOT_SHARE)
 
 
-def _check_format(document: dict[str, Any]) -> None:
-    if document.get("format") != _FORMAT or document.get("derived_by") != ENGINE:
-        raise StateFormatError(f"snapshot.format: is {document.get('format')}; delete the snapshot")
+def encoded(captured: dict[str, Any]) -> bytes:
+    """The body of a snapshot; may run in a thread."""
+    return zlib.compress(_plain(captured), 1)
 
 
-def _feedback(body: bytes) -> FeedbackGiven:
-    event = decode_event(body)
-    if not isinstance(event, FeedbackGiven):
-        raise StateFormatError("snapshot.early: holds something else than feedback; delete the snapshot")
-    return event
+def fingerprint(captured: dict[str, Any]) -> str:
+    """A hash of a captured state; may run in a thread."""
+    return hashlib.blake2b(_plain(captured), digest_size=16).hexdigest()
+
+
+def _plain(captured: dict[str, Any]) -> bytes:
+    head, state = captured["router"]
+    return msgspec.msgpack.encode({**captured, "router": (head, state.to_dict(binary=True))})
 
 
 def drawn_agent(event: DecisionMade) -> str:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from bot_orch.errors import BotOrchError, StateFormatError
 from bot_orch.log.events import Event, decode_event
 
 __all__ = [
+    "ArchiveRecord",
     "Log",
     "LogConflictError",
     "LogFencedError",
     "LogInUseError",
-    "PieceKeeper",
-    "PieceStore",
     "Row",
     "Snapshot",
-    "SnapshotPiece",
 ]
 
 
@@ -55,44 +53,20 @@ class Row(NamedTuple):
         return self.kind == type_.kind
 
 
-class SnapshotPiece(NamedTuple):
-    """A part of a state, named by the hash of what it holds."""
-
-    digest: bytes
-    body: bytes
-
-
 class Snapshot(NamedTuple):
-    """State after the event ``seq``; the log is the truth, this only saves time.
-
-    ``body`` is the state itself, or a list of its pieces (:mod:`bot_orch.log.snapshots`); ``pieces`` are those of
-    them that storage lacks.
-    """
+    """State after the event ``seq``; the log is the truth, this only saves time."""
 
     seq: int
     body: bytes
-    pieces: tuple[SnapshotPiece, ...] = ()
 
 
-class PieceStore(Protocol):
-    """Where the pieces of snapshots are."""
+class ArchiveRecord(NamedTuple):
+    """Events up to ``seq`` were moved to files in ``folder``; ``digest`` chains all of them."""
 
-    def missing(self, digests: Collection[bytes]) -> set[bytes]:
-        """Those that are not there."""
-        ...
-
-    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
-        """Bodies of those that are there."""
-        ...
-
-
-@runtime_checkable
-class PieceKeeper(PieceStore, Protocol):
-    """A place for pieces that takes them by themselves, before the snapshot that lists them."""
-
-    def keep(self, pieces: Sequence[SnapshotPiece], kept: Collection[bytes]) -> None:
-        """Store pieces, durably; remove all others but ``kept`` and those just stored by somebody else."""
-        ...
+    seq: int
+    time_us: int
+    folder: str
+    digest: bytes
 
 
 class LogConflictError(BotOrchError):
@@ -107,26 +81,20 @@ class LogInUseError(BotOrchError):
     """Another process writes to this log."""
 
 
-class Log(PieceStore, Protocol):
+class Log(Protocol):
     """Storage of rows. One writer; readers may be in other threads.
 
     ``append`` puts a group into an open transaction and is quick; ``commit`` makes everything appended durable and may
     take as long as a disk does. After an error from either, ``rollback`` returns to the last commit.
-    ``folder`` is where pieces of snapshots go, if not into the log.
     """
-
-    folder: PieceKeeper | None
 
     @property
     def instant(self) -> bool:
         """Whether ``commit`` never waits for anything."""
         ...
 
-    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
-        """Add rows that continue the log, without gaps; a key that is taken is refused here or by the commit.
-
-        With a snapshot its pieces are added, the one before is kept, and older ones go with all pieces of their own.
-        """
+    def append(self, rows: Sequence[Row]) -> None:
+        """Add rows that continue the log, without gaps; a key that is taken is refused here or by the commit."""
         ...
 
     def commit(self) -> None:
@@ -161,8 +129,20 @@ class Log(PieceStore, Protocol):
         """(seq, time_us) of the last committed row; (0, 0) of an empty log."""
         ...
 
-    def snapshot(self, before: int | None = None) -> Snapshot | None:
-        """The newest committed snapshot, or the newest of an event ``seq < before``; its pieces stay in storage."""
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that was saved last."""
+        ...
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot of committed events in place of the one before; may be called from any thread."""
+        ...
+
+    def archived(self) -> ArchiveRecord | None:
+        """How far events were moved to files (:mod:`bot_orch.log.archive`); None if the log has all of its events."""
+        ...
+
+    def base(self) -> Snapshot | None:
+        """The state after the last event that was moved; None if the log has all of its events."""
         ...
 
     def close(self) -> None:

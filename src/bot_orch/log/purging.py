@@ -12,11 +12,8 @@ from pathlib import Path
 import msgspec
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.log.archive.moving import removing
-from bot_orch.log.archive.record import archived, base_of
-from bot_orch.log.events import TaskSubmitted, decode_event, encode_event
+from bot_orch.log.archiving import removing
 from bot_orch.log.ledger import Ledger, fold
-from bot_orch.log.log import Snapshot
 from bot_orch.log.stores.open import check_database, is_url, open_file, open_url
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.postgres.rewrite import check_unused, rewrite
@@ -68,12 +65,11 @@ def purge(
         if not found and not emptied:
             return Purged(0, 0)
         kept = None if archive is None or not found else _archived(archive, found)
-        snapshot = Snapshot(ledger.seq, ledger.to_bytes()) if ledger.configured else None
         bodies = [(each.row.seq, each.emptied) for each in found]
         if isinstance(log, PostgresLog):
-            rewrite(log, bodies, snapshot)
+            rewrite(log, bodies)
         else:
-            log.rewrite(bodies, snapshot)
+            log.rewrite(bodies)
     finally:
         log.close()
     return Purged(len(found), sum(len(json.dumps(each.texts)) for each in found), kept)
@@ -81,23 +77,22 @@ def purge(
 
 def _empty_base(log: SqliteLog | PostgresLog, ledger: Ledger, before_us: int | None, task: str | None) -> bool:
     """Empty the texts of ended rounds in the state that the archive ends with; whether there were any."""
-    record, base = archived(log), base_of(log)
+    record, base = log.archived(), log.base()
     if record is None or base is None or (before_us is not None and record.time_us >= before_us):
         return False
     try:
-        state = Ledger.from_bytes(base.body)
+        state = Ledger.load(base)
     except StateFormatError:
         return False  # another release wrote it: it is never read again
-    texts = {key: decode_event(body) for key, body in state.tasks.items() if key not in ledger.tasks}
     empty = {
-        key: encode_event(msgspec.structs.replace(event, input=""))
-        for key, event in texts.items()
-        if isinstance(event, TaskSubmitted) and event.input and (task is None or task in (key, event.task.id))
+        key: msgspec.structs.replace(event, input="")
+        for key, event in state.tasks.items()
+        if key not in ledger.tasks and event.input and (task is None or task in (key, event.task.id))
     }
     if empty:
         state.tasks |= empty
         with removing(log) as target:
-            target.note_archive(record, state.to_bytes())
+            target.note_archive(record, state.snapshot().body)
     return bool(empty)
 
 

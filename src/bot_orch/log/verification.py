@@ -11,7 +11,6 @@ import numpy as np
 
 from bot_orch.core.engine import ENGINE
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.log.archive.record import base_of
 from bot_orch.log.events import DecisionMade
 from bot_orch.log.ledger import UNFIT, Ledger, LedgerMismatchError, drawn_agent
 from bot_orch.log.log import Log, Row
@@ -80,7 +79,7 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
     """Fold the log from its first event and derive every decision again that this engine made.
 
     A log whose beginning is in an archive is folded from the state that the archive ends with; to verify all of it,
-    pass it together with its archive (:func:`bot_orch.log.archive.whole.whole`).
+    pass it together with its archive (:func:`bot_orch.log.archive.whole`).
 
     Parameters
     ----------
@@ -105,11 +104,11 @@ def replay(log: Log, *, exact: bool = True, progress: Callable[[int, int], None]
 
 def _base(log: Log) -> Ledger:
     """The state before the first event that the log holds."""
-    base = base_of(log)
+    base = log.base()
     if base is None:
         return Ledger()
     try:
-        return Ledger.from_bytes(base.body)
+        return Ledger.load(base)
     except StateFormatError as error:
         problem = f"begins after event {base.seq} with the state of another release"
         raise InvalidInputError("log", problem, "pass its archive, too (--archive FOLDER)") from error

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -40,11 +40,13 @@ from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.router.access import Access
 from bot_orch.router.attempts import CallAttempts
-from bot_orch.router.book import open_book
 from bot_orch.router.calls import Call
 from bot_orch.router.history import RecentRounds, Ring
 from bot_orch.router.plots import Kind, plot
 from bot_orch.types import Agent, Decision, Measure, Outcome, Task
+
+if TYPE_CHECKING:
+    from bot_orch.log.logged import LoggedOrchestrator
 
 __all__ = ["Router"]
 
@@ -145,9 +147,17 @@ class Router:
             check_function(name, function, orchestrator.agents)
         self._of_text = {name for name, function in self._functions.items() if takes_text(function)}
         self._access = Access(durable=path is not None)
-        self._book = open_book(path, orchestrator, self._clock, fresh=orchestrator is not agents)
-        self._ring.restore(self._book.recent(self._ring.size))
-        self._asked = self._book.waiting(self._clock.now_us())
+        self._kept: Orchestrator | LoggedOrchestrator = orchestrator  # who is told of every change
+        self._logged: LoggedOrchestrator | None = None
+        self._asked: dict[str, int] = dict.fromkeys(orchestrator.pending, self._clock.now_us())
+        if path is not None:
+            if orchestrator is agents:
+                raise InvalidInputError("path", "is given with an orchestrator", "pass agents and settings")
+            from bot_orch.log.logged import open_logged  # an extra
+
+            self._kept = self._logged = open_logged(path, orchestrator, self._clock)
+            self._ring.restore(self._logged.recent(self._ring.size))
+            self._asked = self._logged.waiting(self._clock.now_us())
         self._in_progress: set[str] = set()
         self._failed: set[str] = set()  # agents that a failure was logged of
         self._answers: dict[str, float] = {}  # seconds until an answer that was not judged
@@ -170,7 +180,7 @@ class Router:
     @property
     def _orchestrator(self) -> Orchestrator:
         self._access.check_process()
-        return self._book.orchestrator
+        return self._kept if isinstance(self._kept, Orchestrator) else self._kept.orchestrator
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -184,12 +194,14 @@ class Router:
         with self._lock:
             return self._orchestrator.pending
 
-    def decide(self, task: Task, eligible: Collection[str] | None = None) -> Decision:
+    def decide(
+        self, task: Task, eligible: Collection[str] | None = None, *, decision_id: str | None = None
+    ) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
         task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
         with self._changing():
             self.expire()
-            decision = self._book.decide(task, eligible)
+            decision = self._kept.decide(task, eligible, decision_id=decision_id)
             self._asked[decision.id] = self._clock.now_us()
             self._forget()
             self._ring.decided(decision)
@@ -205,7 +217,7 @@ class Router:
         """See :meth:`bot_orch.Orchestrator.observe`."""
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         with self._changing():
-            self._book.observe(decision_id, outcome, audit=audit, default=default)
+            self._kept.observe(decision_id, outcome, audit=audit, default=default)
             self._ended(decision_id)
             self._ring.observed(decision_id, outcome)
             raised = self._raised()
@@ -215,7 +227,7 @@ class Router:
     def observe_output(self, decision_id: str, output: Measure) -> None:
         """See :meth:`bot_orch.Orchestrator.observe_output`."""
         with self._changing():
-            self._book.observe_output(decision_id, output)
+            self._kept.observe_output(decision_id, output)
             raised = self._raised()
         for agent, count in raised:
             self._tell(agent, count)
@@ -223,7 +235,7 @@ class Router:
     def observe_all(self, decision_id: str, rewards: Mapping[str, float]) -> None:
         """See :meth:`bot_orch.Orchestrator.observe_all`; not possible with a log (``path``)."""
         with self._changing():
-            self._book.observe_all(decision_id, rewards)
+            self._kept.observe_all(decision_id, rewards)
             self._ended(decision_id)
 
     def expire(self) -> tuple[str, ...]:
@@ -267,7 +279,7 @@ class Router:
 
             evaluations = outcomes_in(evaluations, among=self.agents)
         with self._changing():
-            return self._book.learn_from(evaluations, features=features, tasks=tasks, weight=weight, most=most)
+            return self._kept.learn_from(evaluations, features=features, tasks=tasks, weight=weight, most=most)
 
     def history(self) -> RecentRounds:
         """Recent rounds, one row each; ``history().frame()`` is a DataFrame."""
@@ -286,7 +298,7 @@ class Router:
         with self._changing():
             if function is not None:
                 check_function(new.id, function, (new.id,))
-            self._book.add_agent(new)
+            self._kept.add_agent(new)
             if function is not None:
                 self._functions[new.id] = function
                 self._of_text |= {new.id} if takes_text(function) else set()
@@ -294,7 +306,7 @@ class Router:
     def remove_agent(self, agent_id: str) -> None:
         """Remove an agent; calls in progress finish and their outcomes are ignored."""
         with self._changing():
-            self._book.remove_agent(agent_id)
+            self._kept.remove_agent(agent_id)
             self._functions.pop(agent_id, None)
             self._of_text.discard(agent_id)
 
@@ -327,7 +339,8 @@ class Router:
         if self._access.inherited:
             return  # the file belongs to the parent
         with self._lock:
-            self._book.close()
+            if self._logged is not None:
+                self._logged.close()
             self._access.close()
 
     def __enter__(self) -> Self:

@@ -70,11 +70,9 @@ def _silent(runtime: Swept, now_us: int) -> list[tuple[str, int]]:
     return _older_than(runtime.writer.ledger.pending.items(), now_us - horizon_us, runtime.in_flight)
 
 
-def _older_than(
-    pending: Iterable[tuple[str, tuple[str, int]]], limit_us: int, in_flight: Container[str]
-) -> list[tuple[str, int]]:
+def _older_than(pending: Iterable[tuple[str, int]], limit_us: int, in_flight: Container[str]) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
-    for decision_id, (_, time_us) in pending:  # oldest first
+    for decision_id, time_us in pending:  # oldest first
         if time_us > limit_us or len(found) == _SWEEP_AT_ONCE:
             break
         if decision_id not in in_flight:

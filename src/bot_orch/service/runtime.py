@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -23,7 +22,6 @@ from bot_orch.log.ledger import Ledger
 from bot_orch.log.log import Log
 from bot_orch.log.reconfigure import change_to
 from bot_orch.log.rollout import CANARY_ENDED, CANARY_STARTED, CONFIG_REF, CONFIG_VERSION
-from bot_orch.log.snapshots.folder import PieceFolder
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.service.build import called_alike, make_guard, make_orchestrator
@@ -42,7 +40,6 @@ from bot_orch.service.repeats import Repeats
 from bot_orch.service.storage.groups import Group
 from bot_orch.service.storage.observers import Observers
 from bot_orch.service.storage.retention import Retention, retention_of
-from bot_orch.service.storage.saving import is_due
 from bot_orch.service.storage.writer import Writer
 from bot_orch.service.warmup import warm_up
 from bot_orch.service.work import BackgroundTasks, DecisionsInFlight
@@ -201,8 +198,6 @@ class Runtime:
                 self.access.close()
                 self.access = None
             raise
-        if self.config.snapshots.folder is not None:
-            self._log.folder = PieceFolder(Path(self.config.snapshots.folder) / self.config.name)
 
     async def load(self) -> None:
         """Fold the log in a thread, log a change of settings, build the agents."""
@@ -416,5 +411,4 @@ class Runtime:
     def save_if_due(self) -> asyncio.Task[None] | None:
         """Save a snapshot if it is time; one that fails is tried again after as many events."""
         every, tail_s = self.config.limits.snapshot_every, self.config.snapshots.tail_s
-        due = is_due(self.ledger, self.writer.saved_seq, every=every, tail_s=tail_s)
-        return self.writer.save() if due else None
+        return self.writer.save() if self.writer.snapshot_due(every=every, tail_s=tail_s) else None

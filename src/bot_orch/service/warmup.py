@@ -7,7 +7,6 @@ from contextlib import suppress
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.errors import BotOrchError
 from bot_orch.log.events import as_recorded, encode_event, record_decision, record_task
-from bot_orch.log.ids import time_ordered_id
 from bot_orch.service.build import make_orchestrator
 from bot_orch.service.config import Config
 from bot_orch.transport import Labels, measure_from_dict
@@ -38,5 +37,5 @@ def _one_round(router: Orchestrator, name: str, reference: Measure | None, *, el
     task = as_recorded(task)
     for outcome in (Outcome.completed(0.5, elapsed_s=1.0), Outcome.censored(elapsed_s=1.0, reason="timeout")):
         made = router.decide(task, eligible)
-        encode_event(record_decision(time_ordered_id(1), made, record_task(task), eligible=eligible))
+        encode_event(record_decision(made, record_task(task), eligible=eligible))
         router.observe(made.id, outcome)

@@ -44,8 +44,8 @@ async def false_acknowledgements(writer_type):
     false = 0
     for number in range(5):
         try:
-            made = writer.ledger.router.prepare(Task())
-            event = record_decision(f"d{number}", made, TaskRecord())
+            made = writer.ledger.router.prepare(Task(), decision_id=f"d{number}")
+            event = record_decision(made, TaskRecord())
             await writer.stage(writer.stamp(), event, event.id, made=made).durable()
         except StorageError:
             continue
@@ -86,8 +86,8 @@ def written(ledger_type, rounds=30):
 
     put(Configured(Orchestrator(["a", "b", "c"], "bot", seed=1).to_json(), ENGINE), "")
     for number in range(rounds):
-        made = ledger.router.prepare(Task(str(number)))
-        event = ledger_type.record(time_ordered_id(clock.now_us()), made, TaskRecord(str(number)))
+        made = ledger.router.prepare(Task(str(number)), decision_id=time_ordered_id(clock.now_us()))
+        event = ledger_type.record(made, TaskRecord(str(number)))
         put(event, event.id, made)
         if number % 4:
             put(FeedbackGiven(f"f{number}", event.id, "learned", reward=(number % 3) / 2), event.id)
@@ -115,15 +115,15 @@ class ReadsTheClock(Honest):
 
     def _decide(self, time_us, event, made):
         super()._decide(time_us, event, made)
-        self.pending[event.id] = (self.pending[event.id][0], time_us + 1)
+        self.pending[event.id] = time_us + 1
 
 
 class WrongPropensities(Honest):
     """Writes other probabilities down than those it drew from."""
 
     @staticmethod
-    def record(decision_id, made, task):
-        event = record_decision(decision_id, made, task)
+    def record(made, task):
+        event = record_decision(made, task)
         return msgspec.structs.replace(event, numbers=(np.full(3, 1 / 3).tobytes(), *event.numbers[1:]))
 
 

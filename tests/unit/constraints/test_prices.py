@@ -110,9 +110,9 @@ def logged(rounds=60):
     for number in range(rounds):
         eligible = ("a",) if number % 7 == 3 else None
         task = Task(f"t{number}", features=(float(number % 3),))
-        decision = ledger.router.prepare(task, eligible)
+        decision = ledger.router.prepare(task, eligible, decision_id=f"d{number}")
         record = TaskRecord(f"t{number}", features=task.features)
-        put(record_decision(f"d{number}", decision, record, eligible=eligible, excluded={}), decision)
+        put(record_decision(decision, record, eligible=eligible, excluded={}), decision)
         usd = 0.001 if decision.agent == "a" else 0.004
         if number % 2:
             put(AttemptEnded(f"d{number}", f"t{number}", decision.agent, 1, "completed", 0.1, cost_usd=usd))
@@ -142,7 +142,7 @@ def test_constraints_are_a_fold_over_the_log():
     again = folded(events)
     assert again.fingerprint() == ledger.fingerprint()
     middle = folded(events[:100])
-    restored = Ledger.from_bytes(middle.to_bytes())
+    restored = Ledger.load(middle.snapshot())
     for number, event in enumerate(events[100:], 101):
         restored.apply(number, number * 10, event)
     assert restored.fingerprint() == ledger.fingerprint()

@@ -49,7 +49,7 @@ def own_log(n=300):
     for number in range(n):
         task = Task(f"t{number}", "q", features=(float(rng.integers(0, 2)), 0.25))
         made = router.decide(task)
-        write(record_decision(made.id, made, record_task(task)), made.id)
+        write(record_decision(made, record_task(task)), made.id)
         if number % 10 == 3:
             outcome = Outcome.censored(elapsed_s=2.0, reason="timeout")
             router.observe(made.id, outcome)

@@ -1,4 +1,4 @@
-"""Logs with small blocks to archive, and a hand that stops the work at a step."""
+"""Logs to archive in small files, and a hand that stops the work at a step."""
 
 import os
 import signal
@@ -7,14 +7,14 @@ from pathlib import Path
 from scribing import Scribe
 
 from bot_orch import Orchestrator
-from bot_orch.log.archive import copying, moving, segments
+from bot_orch.log import archive, archiving
 from bot_orch.log.stores.open import open_log
-from bot_orch.log.stores.postgres.archive import PostgresRemoval
+from bot_orch.log.stores.postgres.rewrite import PostgresRemoval
 from bot_orch.log.stores.sqlite.log import SqliteLog
 
-BLOCK = 32
+ROWS = 64
 STEPS = (
-    (segments.os, "fsync"),
+    (archive.os, "fsync"),
     (Path, "replace"),
     (SqliteLog, "note_archive"),
     (PostgresRemoval, "note_archive"),
@@ -25,11 +25,10 @@ STEPS = (
 )
 
 
-def small_blocks(put=setattr):
-    """Cut logs every few rows."""
-    put(copying, "BLOCK", BLOCK)
-    put(copying, "_BLOCKS", 2)
-    put(moving, "_BATCH", 50)
+def small_files(put=setattr):
+    """Files of few rows."""
+    put(archiving, "_ROWS", ROWS)
+    put(archiving, "_BATCH", 50)
 
 
 def written(database, pairs=150):
@@ -41,7 +40,7 @@ def written(database, pairs=150):
         if number % 9:
             scribe.put_report(decision_id, float(made.agent == "a"), f"key-{number}")
         if number == 60:
-            log.append([], scribe.ledger.snapshot(log))
+            log.save(scribe.ledger.snapshot())
         log.commit()
         scribe.clock.advance(60.0)
     rows = list(log.read())

@@ -49,7 +49,7 @@ def write_log(world, n, *, policy="random", lambda_=0.0, least=0.0, audit=1.0, s
     for number in range(n):
         task = Task(f"t{number}", reference=GOOD)
         made = router.decide(task)
-        writer.put(record_decision(made.id, made, record_task(task)), made.id)
+        writer.put(record_decision(made, record_task(task)), made.id)
         truth, judged, output = world.answer(made.agent)
         router.observe(made.id, Outcome.completed(judged, output=output))
         writer.put(FeedbackGiven(f"f{number}", made.id, "learned", judged, output=output.to_dict()), made.id)

@@ -33,10 +33,10 @@ class Scribe:
 
     def decide(self, task=None, eligible=None):
         task = task or Task()
-        made = self.ledger.router.prepare(task, eligible)
-        decision_id = time_ordered_id(self.clock.now_us() + made.key.counter)
+        decision_id = time_ordered_id(self.clock.now_us() + self.ledger.router.rounds)
+        made = self.ledger.router.prepare(task, eligible, decision_id=decision_id)
         record = record_task(task) if task.id or task.features or task.reference else TaskRecord()
-        self.put(record_decision(decision_id, made, record, eligible=eligible), decision_id, made)
+        self.put(record_decision(made, record, eligible=eligible), decision_id, made)
         return decision_id, made
 
     def feedback(self, decision_id, reward, effect="learned"):

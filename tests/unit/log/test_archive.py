@@ -3,34 +3,34 @@
 import contextlib
 import shutil
 import sqlite3
+import zlib
 from pathlib import Path
 
 import pytest
-from archiving import BLOCK, Killed, Stop, small_blocks, written
+from archiving import ROWS, Killed, Stop, small_files, written
 from pg_running import need
 
 from bot_orch.cli import main
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
 from bot_orch.evaluation.evaluate import evaluate_log
 from bot_orch.evaluation.export import decision_rows
-from bot_orch.log.archive import copying
-from bot_orch.log.archive.moving import archive
-from bot_orch.log.archive.record import archived
+from bot_orch.log import archive as files
+from bot_orch.log.archive import first_since
+from bot_orch.log.archiving import move_events as archive
 from bot_orch.log.events import Noted, TaskEnded, TaskRecord, TaskSubmitted, encode_event, kind_of
 from bot_orch.log.ledger import fold
 from bot_orch.log.log import Row
 from bot_orch.log.lookups import ARCHIVED, Wanted, look_up
 from bot_orch.log.purging import purge
 from bot_orch.log.stores.open import open_log, open_whole
-from bot_orch.log.times import first_since
 from bot_orch.log.verification import replay
 
-CUT = 249 // BLOCK * BLOCK
+CUT = 249
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request, tmp_path, monkeypatch):
-    small_blocks(monkeypatch.setattr)
+    small_files(monkeypatch.setattr)
     return str(tmp_path / "log.sqlite") if request.param == "sqlite" else need().database()
 
 
@@ -71,7 +71,7 @@ def test_archive_and_log_are_the_log(database, folder):
     assert looked(database, fold, open_log).fingerprint() == before[1]
     later = rows[-1].time_us + 1
     again = archive(database, folder, later)
-    assert again.record.seq == (len(rows) - 1) // BLOCK * BLOCK > CUT and again.removed == again.events
+    assert again.record.seq == len(rows) - 1 > CUT and again.removed == again.events
     assert looked(database, everything) == before
     assert archive(database, folder, later).events == 0
 
@@ -99,8 +99,9 @@ def test_a_log_goes_on_after_its_archive(database, folder):
     archive(database, folder, before_us)
     with contextlib.closing(open_log(database, writing=True)) as log:
         ledger = fold(log)
-        log.append([Row(ledger.seq + 1, ledger.time_us + 1, "note@1", "", _note())], ledger.snapshot(log))
+        log.append([Row(ledger.seq + 1, ledger.time_us + 1, "note@1", "", _note())])
         log.commit()
+        log.save(ledger.snapshot())
     found = looked(database, replay)
     assert found.ok and found.events == len(rows) + 1 and looked(database, replay, open_log).ok
 
@@ -135,7 +136,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(database, folder, after, m
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_every_step_may_be_the_last(tmp_path, after, monkeypatch):
-    small_blocks(monkeypatch.setattr)
+    small_files(monkeypatch.setattr)
     original = tmp_path / "original.sqlite"
     rows, before_us = written(original)
     state, at, killed = looked(original, fold).fingerprint(), 0, True
@@ -156,17 +157,17 @@ def test_every_step_may_be_the_last(tmp_path, after, monkeypatch):
 
 def test_removing_before_the_file_is_complete_is_caught(tmp_path, monkeypatch):
     """The control: rows go first, the file comes after; a kill in between loses events, and the check sees it."""
-    small_blocks(monkeypatch.setattr)
+    small_files(monkeypatch.setattr)
     path, folder = tmp_path / "log.sqlite", tmp_path / "archive"
     _, before_us = written(path)
-    real = copying.write_segment
+    real = files.write_segment
 
     def too_soon(folder, rows, before):
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.executescript("DROP TRIGGER events_are_not_removed; DELETE FROM events WHERE seq <= 64")
         return real(folder, rows, before)
 
-    monkeypatch.setattr(copying, "write_segment", too_soon)
+    monkeypatch.setattr(files, "write_segment", too_soon)
     Stop(monkeypatch.setattr, 1)  # 0 is the sync of opening
     assert _killed(lambda: archive(path, folder, before_us))
     with pytest.raises(BotOrchError, match="does not follow"):
@@ -200,10 +201,10 @@ def test_damaged_missing_and_foreign_segments_are_named(database, folder, tmp_pa
     _, before_us = written(database)
     archive(database, folder, before_us)
     files = sorted(folder.glob("*.parquet"))
-    assert len(files) == -(-CUT // (2 * BLOCK))
+    assert len(files) == -(-CUT // ROWS)
     kept = files[1].read_bytes()
     files[1].unlink()
-    with pytest.raises(InvalidInputError, match=r"events 65 to 128 are missing: .*-000000000128\.parquet; bring"):
+    with pytest.raises(InvalidInputError, match=r"events 65 to 128 are missing; bring"):
         open_whole(database)
     files[1].write_bytes(kept[:-200])
     with pytest.raises(StateFormatError, match=rf"{files[1].name} is damaged .*; restore the file"):
@@ -244,18 +245,9 @@ def test_open_rounds_hold_the_archive_back(database, folder):
             log.append([Row(seq, rows[-1].time_us + seq, "note@1", "", _note())])
         log.commit()
     found = archive(database, folder, rows[-1].time_us + 10**9)
-    assert (found.record.seq, found.held_by) == (BLOCK, "task open-task, which has not ended")
+    assert (found.record.seq, found.held_by) == (len(rows), "task open-task, which has not ended")
     again = archive(database, folder, rows[-1].time_us + 10**9)
-    assert (again.events, again.record.seq, again.held_by) == (0, BLOCK, "task open-task, which has not ended")
-
-
-def test_less_than_a_block_is_named(database, folder, capsys):
-    written(database, pairs=BLOCK // 4)
-    assert main(["archive", database, str(folder), "--older-than", "30d", "--quiet"]) == 0
-    with contextlib.closing(open_log(database)) as log:
-        rows = log.last()[0]
-    said = f"nothing to archive: whole blocks of {BLOCK} events are moved; events that are older than 30d: {rows}"
-    assert said in capsys.readouterr().out and not folder.exists()
+    assert (again.events, again.record.seq, again.held_by) == (0, len(rows), "task open-task, which has not ended")
 
 
 def test_texts_are_purged_beside_an_archive(database, folder):
@@ -268,17 +260,17 @@ def test_texts_are_purged_beside_an_archive(database, folder):
             log.append([row])
             log.commit()
     before, state = looked(database, replay), looked(database, fold).fingerprint()
-    assert archive(database, folder, row.time_us).record.seq == 3 * BLOCK  # in the middle of the round
-    assert b"SECRET" in looked(database, lambda log: log.base(), open_log).body
+    assert archive(database, folder, row.time_us - 20).record.seq == row.seq - 21  # in the middle of the round
+    assert b"SECRET" in zlib.decompress(looked(database, lambda log: log.base(), open_log).body)
     assert purge(database, before_us=row.time_us + 1).rows == 0
-    assert b"SECRET" not in looked(database, lambda log: log.base(), open_log).body
+    assert b"SECRET" not in zlib.decompress(looked(database, lambda log: log.base(), open_log).body)
     assert "://" in database or b"SECRET" not in Path(database).read_bytes()
     assert looked(database, fold).fingerprint() == state and looked(database, replay, open_log).fingerprint == state
-    assert looked(database, replay) == before and len(rows) < 3 * BLOCK
+    assert looked(database, replay) == before and len(rows) < row.seq - 21
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch, folder):
-    small_blocks(monkeypatch.setattr)
+    small_files(monkeypatch.setattr)
     database = str(tmp_path / "log.sqlite")
     _, before_us = written(database)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
@@ -287,22 +279,24 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch, folder):
 
 
 def test_the_file_shrinks_and_a_running_service_is_not_disturbed(tmp_path, monkeypatch, folder, capsys):
-    small_blocks(monkeypatch.setattr)
+    small_files(monkeypatch.setattr)
     path = tmp_path / "log.sqlite"
     written(path, pairs=600)
     size = path.stat().st_size
     with contextlib.closing(open_log(path, writing=True)):  # as a service does
-        assert main(["archive", str(path), str(folder), "--older-than", "0s", "--quiet"]) == 2
+        assert main(["export", str(path), str(folder), "--before", "0s", "--delete", "--quiet"]) == 2
         assert "in use" in capsys.readouterr().err
-        assert main(["archive", str(path), str(folder), "--older-than", "0s", "--copy-only"]) == 0
-    assert looked(path, lambda log: archived(log), open_log) is None
-    assert main(["archive", str(path), str(folder), "--older-than", "0s"]) == 0
-    assert "removed from the log: 1120" in capsys.readouterr().out and path.stat().st_size < 0.6 * size
+        assert main(["export", str(path), str(folder), "--before", "2099-01-01"]) == 0
+    assert looked(path, lambda log: log.archived(), open_log) is None
+    assert main(["export", str(path), str(folder), "--before", "0s", "--delete"]) == 0
+    assert "removed from the log: 1133" in capsys.readouterr().out and path.stat().st_size < 0.6 * size
     assert main(["replay", str(path)]) == 0 and "events: 1134" in capsys.readouterr().out
     assert main(["replay", str(path), "--live"]) == 0
-    assert "after event 1120, the end of the archive" in capsys.readouterr().out
+    assert "after event 1133, the end of the archive" in capsys.readouterr().out
     assert main(["evaluate", str(path), "--policy", "uniform", "--archive", str(folder)]) == 0
     assert main(["export", str(path), str(tmp_path / "out.csv")]) == 0
     assert "600 lines" in capsys.readouterr().out
-    assert main(["archive", str(path), str(folder), "--older-than", "soon"]) == 2
+    assert main(["export", str(path), str(folder), "--before", "soon"]) == 2
     assert "is no age" in capsys.readouterr().err
+    assert main(["export", str(path), str(tmp_path / "other.csv"), "--delete"]) == 2
+    assert "--delete: is given without --before" in capsys.readouterr().err

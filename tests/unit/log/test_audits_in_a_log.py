@@ -9,7 +9,6 @@ from bot_orch.evaluation.export import decision_rows
 from bot_orch.evaluation.rounds import collect
 from bot_orch.log.events import DecisionMade, FeedbackGiven, encode_event
 from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
-from bot_orch.log.log import Snapshot
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
 
@@ -33,13 +32,14 @@ def audited(rounds=30, rate=0.5):
 
 def test_fold_and_replay_give_the_live_state():
     scribe, marked = audited()
-    assert marked and scribe.ledger.audits, "some wait for their second verdict"
+    assert marked and scribe.ledger.router.verdicts, "some wait for their second verdict"
     folded = fold(scribe.log)
-    assert folded.fingerprint() == scribe.ledger.fingerprint() and folded.audits == scribe.ledger.audits
+    assert folded.fingerprint() == scribe.ledger.fingerprint()
+    assert folded.router.verdicts == scribe.ledger.router.verdicts
     assert replay(scribe.log).ok
-    again = Ledger.from_bytes(scribe.ledger.to_bytes())
+    again = Ledger.load(scribe.ledger.snapshot())
     assert again.fingerprint() == scribe.ledger.fingerprint()
-    scribe.log.append([], Snapshot(scribe.ledger.seq, scribe.ledger.to_bytes()))
+    scribe.log.save(scribe.ledger.snapshot())
     scribe.log.commit()
     assert fold(scribe.log).fingerprint() == folded.fingerprint()
 

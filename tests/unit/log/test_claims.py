@@ -109,7 +109,7 @@ def test_full_feedback_carries_claims_too():
 def test_nothing_is_written_of_claims_where_there_are_none():
     made = router().prepare(Task("t", profiles={"cnn": Samples([1.0])}))
     assert "claims" not in made.to_dict()
-    event = record_decision("d", made, TaskRecord("t"))
+    event = record_decision(made, TaskRecord("t"))
     assert event.claims == b"" and event.task.claims is None
 
 
@@ -119,8 +119,8 @@ def scribe_of_claims(rounds=60):
         stated = {"cnn": float(rng.random())} if number % 3 else {}
         profiles = {"rnn": Labels(rng.dirichlet([1.0, 1.0]))} if number % 2 else {}
         task = Task(f"t{number}", features=(), claims=stated, profiles=profiles)
-        made = scribe.ledger.router.prepare(task)
-        scribe.put(record_decision(f"d{number}", made, record_task(task)), f"d{number}", made)
+        made = scribe.ledger.router.prepare(task, decision_id=f"d{number}")
+        scribe.put(record_decision(made, record_task(task)), f"d{number}", made)
         open_.append(f"d{number}")
         if len(open_) > 4:
             scribe.feedback(open_.pop(int(rng.integers(4))), float(rng.random()))
@@ -132,7 +132,7 @@ def test_a_fold_of_the_log_gives_the_state_bit_for_bit():
     scribe = scribe_of_claims()
     found = fold(scribe.log)
     assert found.fingerprint() == scribe.ledger.fingerprint()
-    assert Ledger.from_bytes(found.to_bytes()).fingerprint() == found.fingerprint()
+    assert Ledger.load(found.snapshot()).fingerprint() == found.fingerprint()
     checked = replay(scribe.log)
     assert checked.ok and checked.derived == 60
     boasts = found.router._state.parts["policy"]["boast"]
@@ -156,7 +156,7 @@ def test_a_changed_claim_is_found():
 def test_a_recorded_decision_keeps_claims_in_one_column():
     task = Task("t", claims={"cnn": 0.9})
     made = router().prepare(task)
-    event = decode_event(encode_event(record_decision("d", made, record_task(task))))
+    event = decode_event(encode_event(record_decision(made, record_task(task))))
     assert tuple(event.columns()) == COLUMNS and event.task.claims is None
     assert event.claim_values()[0] == 0.9 and dict(event.given().claims) == {"cnn": 0.9}
     read = event.decision().claims

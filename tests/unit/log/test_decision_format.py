@@ -29,7 +29,9 @@ TASK = Task("t", "kind", None, (0.1, -2.5), Labels([0.3, 0.7]))
 
 
 def prepared(task):
-    return Orchestrator(["a", "b", "c"], "linucb", n_features=len(task.features), seed=4, ids="derived").prepare(task)
+    return Orchestrator(["a", "b", "c"], "linucb", n_features=len(task.features), seed=4, ids="derived").prepare(
+        task, decision_id="d"
+    )
 
 
 def same(one, two):
@@ -41,7 +43,7 @@ def same(one, two):
 
 def written(task, **fields):
     made = prepared(task)
-    event = record_decision("d", made, record_task(task), **fields)
+    event = record_decision(made, record_task(task), **fields)
     return made, event, decode_event(encode_event(event))
 
 
@@ -136,7 +138,7 @@ def test_deciding_before_rounding_is_found(log):
     for number in range(20):
         task = Task(f"t{number}", features=tuple(rng.normal(size=2)))
         made = scribe.ledger.router.prepare(task)
-        event = record_decision(f"d{number}", made, TaskRecord(task.id))
+        event = record_decision(made, TaskRecord(task.id))
         single = np.asarray(task.features, dtype="<f4").tobytes()
         scribe.put(msgspec.structs.replace(event, features=single, feature_type="<f4"), event.id, made)
         scribe.feedback(event.id, float(rng.random()))

@@ -89,7 +89,7 @@ def play(router, matrix, tasks, put=lambda event, ref: None):
         judged, truth = float(matrix.reward[i, a]), float(matrix.true_reward[i, a])
         output = Cloud(matrix.output_embed[i, a][None])
         router.observe(made.id, Outcome.completed(judged, output=output))
-        put(record_decision(made.id, made, record_task(task)), made.id)
+        put(record_decision(made, record_task(task)), made.id)
         put(FeedbackGiven(f"j{i}", made.id, "learned", judged, output=output.to_dict()), made.id)
         put(FeedbackGiven(f"a{i}", made.id, "revision", truth), made.id)
         worth.append(truth)
@@ -200,7 +200,7 @@ def busy_log(router, n=120):
         task = Task(f"t{number}", features=(rng.normal(),), reference=Labels([0.9, 0.1]), profiles=profiles)
         allowed = ("a", "c") if number % 11 == 0 else None
         made = router.decide(task, allowed)
-        writer.put(record_decision(made.id, made, record_task(task), eligible=allowed), made.id)
+        writer.put(record_decision(made, record_task(task), eligible=allowed), made.id)
         waiting.append(made.id)
         while len(waiting) > 3:
             decision_id = waiting.pop(int(rng.integers(3)))
@@ -262,7 +262,7 @@ def test_first_outcomes_teach_and_last_rewards_score():
         ids.append(made.id)
         if number == 3:
             writer.put(FeedbackGiven("early", made.id, "early", 0.3), made.id)
-        writer.put(record_decision(made.id, made, record_task(Task(f"t{number}"))), made.id)
+        writer.put(record_decision(made, record_task(Task(f"t{number}"))), made.id)
     writer.put(FeedbackGiven("one", ids[0], "learned", 0.9, output=GOOD.to_dict()), ids[0])
     writer.put(FeedbackGiven("two", ids[0], "revision", 0.1), ids[0])
     writer.put(Censored(ids[1], 5.0, "horizon"), ids[1])
@@ -285,7 +285,7 @@ def test_decisions_among_other_agents_are_left_out_and_counted():
         writer.put(Configured(router.to_json(), ENGINE))
         for number in range(n):
             made = router.decide(Task(f"{agents}{number}"))
-            writer.put(record_decision(made.id, made, record_task(Task(f"t{number}"))), made.id)
+            writer.put(record_decision(made, record_task(Task(f"t{number}"))), made.id)
             if agents == "ab" or number < 40:
                 writer.put(FeedbackGiven(f"{agents}{number}", made.id, "learned", 0.5), made.id)
     writer.log.commit()

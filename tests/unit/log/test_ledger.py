@@ -22,7 +22,6 @@ from bot_orch.log.events import (
     record_decision,
 )
 from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
-from bot_orch.log.log import Snapshot
 from bot_orch.log.reconfigure import change_to, reconfigured
 from bot_orch.log.verification import replay
 from bot_orch.transport import ZeroOneLabels
@@ -55,7 +54,7 @@ def test_folding_gives_the_live_state_bit_for_bit(scribe):
 
 def test_a_snapshot_saves_time_and_changes_nothing(scribe):
     busy(scribe)
-    scribe.log.append([], Snapshot(scribe.ledger.seq, scribe.ledger.to_bytes()))
+    scribe.log.save(scribe.ledger.snapshot())
     for _ in range(5):
         scribe.decide()
     scribe.log.commit()
@@ -65,13 +64,13 @@ def test_a_snapshot_saves_time_and_changes_nothing(scribe):
 
 
 def test_early_feedback_waits_for_its_decision(scribe):
-    made = scribe.ledger.router.prepare(Task())
+    made = scribe.ledger.router.prepare(Task(), decision_id="later")
     early = FeedbackGiven("f", "later", "early", reward=1.0)
     scribe.put(early, "later")
     assert list(scribe.ledger.early) == ["later"]
-    again = Ledger.from_bytes(scribe.ledger.to_bytes())
+    again = Ledger.load(scribe.ledger.snapshot())
     assert again.early == {"later": [early]}
-    scribe.put(record_decision("later", made, TaskRecord()), "later", made)
+    scribe.put(record_decision(made, TaskRecord()), "later", made)
     assert not scribe.ledger.early and not scribe.ledger.pending
 
 

@@ -7,8 +7,7 @@ from bot_orch import Orchestrator, Outcome, Task
 from bot_orch.evaluation.rounds import collect
 from bot_orch.evaluation.shadow import follow
 from bot_orch.log.events import AttemptEnded, Censored, FeedbackGiven
-from bot_orch.log.ledger import Ledger, LedgerMismatchError, fold
-from bot_orch.log.log import Snapshot
+from bot_orch.log.ledger import LedgerMismatchError, fold
 from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.verification import replay
@@ -52,8 +51,7 @@ def scribe():
 
 def test_folding_and_replaying_give_the_live_state(scribe):
     busy(scribe)
-    assert scribe.ledger.silent and scribe.ledger.answered
-    assert tuple(scribe.ledger.silent.values()) == scribe.ledger.router.silent
+    assert scribe.ledger.router.silent and scribe.ledger.answered
     folded = fold(scribe.log)
     assert folded.fingerprint() == scribe.ledger.fingerprint()
     found = replay(scribe.log)
@@ -62,8 +60,8 @@ def test_folding_and_replaying_give_the_live_state(scribe):
 
 def test_a_snapshot_in_between_changes_nothing(scribe):
     busy(scribe, 30)
-    scribe.log.append([], Snapshot(scribe.ledger.seq, scribe.ledger.to_bytes()))
-    silent = next(iter(scribe.ledger.silent))
+    scribe.log.save(scribe.ledger.snapshot())
+    silent = scribe.ledger.router.silent[0]
     told(scribe, silent, "replaced", 1.0, name="later-")
     answered = next(iter(scribe.ledger.answered))
     scribe.put(Censored(answered, 99.0, "horizon"), answered)
@@ -105,18 +103,9 @@ def test_silences_are_forgotten_with_what_was_learned(scribe):
     event = change_to(scribe.ledger.router, Orchestrator(["a", "b", "c"], "linucb", seed=3, horizon=None))
     assert not event.keep_learned
     scribe.put(event, "")
-    assert not scribe.ledger.silent
+    assert not scribe.ledger.router.silent
     scribe.log.commit()
     assert fold(scribe.log).fingerprint() == scribe.ledger.fingerprint()
-
-
-def test_old_snapshots_without_silences_are_read(scribe):
-    import msgspec
-
-    busy(scribe, 12)
-    document = msgspec.msgpack.decode(scribe.ledger.to_bytes())
-    del document["silent"], document["answered"]
-    assert Ledger.from_bytes(msgspec.msgpack.encode(document)).silent == {}
 
 
 def test_a_shadow_that_follows_the_whole_log_learns_what_the_router_learned(scribe):

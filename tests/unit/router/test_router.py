@@ -26,8 +26,8 @@ class Recording(Orchestrator):
         super().__init__(*args, **kwargs)
         self.calls = []
 
-    def decide(self, task, eligible=None):
-        decision = super().decide(task, eligible)
+    def decide(self, task, eligible=None, **how):
+        decision = super().decide(task, eligible, **how)
         self.calls.append(("decide", task, decision))
         return decision
 

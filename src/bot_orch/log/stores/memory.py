@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from bot_orch.log.log import LogConflictError, PieceKeeper, Row, Snapshot
-from bot_orch.log.snapshots.manifest import digests_of
+from bot_orch.log.log import ArchiveRecord, LogConflictError, Row, Snapshot
 
 __all__ = ["MemoryLog"]
 
@@ -26,18 +25,15 @@ class MemoryLog:
     """
 
     instant = True
-    folder: PieceKeeper | None = None
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._about: dict[str, list[int]] = {}
         self._keys: dict[str, tuple[int, bytes]] = {}
         self._open: list[Row] = []
-        self._snapshots: list[Snapshot] = []
-        self._pieces: dict[bytes, bytes] = {}
-        self._open_snapshot: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
 
-    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+    def append(self, rows: Sequence[Row]) -> None:
         """See :class:`bot_orch.log.log.Log`."""
         expected = len(self._rows) + len(self._open) + 1
         fresh: set[str] = {row.key for row in self._open if row.key is not None}
@@ -51,7 +47,6 @@ class MemoryLog:
                     raise LogConflictError(f"log: the key of row {row.seq} is taken; read the log again")
                 fresh.add(row.key)
         self._open.extend(rows)
-        self._open_snapshot = snapshot or self._open_snapshot
 
     def commit(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -61,13 +56,10 @@ class MemoryLog:
                 self._keys[row.key] = (row.seq, row.digest or b"")
         self._rows.extend(self._open)
         self._open = []
-        if self._open_snapshot is not None:
-            self._put_snapshot(self._open_snapshot)
-        self._open_snapshot = None
 
     def rollback(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
-        self._open, self._open_snapshot = [], None
+        self._open = []
 
     def probe(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -92,24 +84,21 @@ class MemoryLog:
         """See :class:`bot_orch.log.log.Log`."""
         return (self._rows[-1].seq, self._rows[-1].time_us) if self._rows else (0, 0)
 
-    def snapshot(self, before: int | None = None) -> Snapshot | None:
+    def snapshot(self) -> Snapshot | None:
         """See :class:`bot_orch.log.log.Log`."""
-        return next((each for each in reversed(self._snapshots) if before is None or each.seq < before), None)
+        return self._snapshot
 
-    def missing(self, digests: Collection[bytes]) -> set[bytes]:
-        """See :class:`bot_orch.log.log.PieceStore`."""
-        return set(digests).difference(self._pieces)
+    def save(self, snapshot: Snapshot) -> None:
+        """See :class:`bot_orch.log.log.Log`."""
+        self._snapshot = snapshot
 
-    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
-        """See :class:`bot_orch.log.log.PieceStore`."""
-        return {digest: self._pieces[digest] for digest in digests if digest in self._pieces}
+    def archived(self) -> ArchiveRecord | None:
+        """See :class:`bot_orch.log.log.Log`."""
+        return None
 
-    def _put_snapshot(self, snapshot: Snapshot) -> None:
-        known = {each.seq: each for each in self._snapshots} | {snapshot.seq: Snapshot(*snapshot[:2])}
-        self._snapshots = [known[seq] for seq in sorted(known)[-2:]]
-        needed = {digest for each in self._snapshots for digest in digests_of(each.body)}
-        found = self._pieces | dict(snapshot.pieces)
-        self._pieces = {digest: body for digest, body in found.items() if digest in needed}
+    def base(self) -> Snapshot | None:
+        """See :class:`bot_orch.log.log.Log`."""
+        return None
 
     def close(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.archive.whole import whole
+from bot_orch.log.archive import whole
 from bot_orch.log.log import Log
 from bot_orch.log.stores.memory import MemoryLog
 from bot_orch.log.stores.postgres.connect import heed_the_driver

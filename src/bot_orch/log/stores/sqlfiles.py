@@ -24,8 +24,8 @@ def queries(backend: str) -> dict[str, str]:
 
     Examples
     --------
-    >>> queries("sqlite")["snapshot"]
-    'SELECT seq, body FROM snapshots WHERE seq < ? ORDER BY seq DESC LIMIT 1'
+    >>> queries("sqlite")["find"]
+    'SELECT seq, digest FROM keys WHERE key = ?'
     """
     text = (files("bot_orch.log.stores") / "sql" / f"{backend}_queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from bot_orch.log.events import Noted
+from bot_orch.log.ledger import fingerprint
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
 from bot_orch.service.api.routers import metrics_text
 from bot_orch.service.cluster.forwarding import alone
 from bot_orch.service.metrics import merged
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.canary import caps_now
-from bot_orch.service.storage.slices import fingerprint
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["agents", "kill_switch", "live", "metrics", "ready", "reload", "reset", "state"]
@@ -127,7 +127,7 @@ async def state(request: Request) -> Reply:
     await runtime.writer.barrier()
     ledger = runtime.ledger
     time_us, pending = ledger.time_us, len(ledger.pending)
-    seq, found = await fingerprint(ledger.capture())
+    seq, found = ledger.seq, await asyncio.to_thread(fingerprint, ledger.capture())
     return json_reply(
         StateView(
             seq=seq,

@@ -179,14 +179,14 @@ def _of_pending(runtime: Runtime, body: OutcomeReport, known_as: str) -> _Judgem
         return _Judgement(effect_of(runtime.ledger.router, _event(body, known_as, "").outcome()))
     if body.output is None:
         raise Problem(422, "invalid_value", "output: is missing; shown reports an output", param="output")
-    known = runtime.ledger.pending[body.decision_id][0] in runtime.ledger.router.shown
+    known = body.decision_id in runtime.ledger.router.shown
     return _Judgement("shown", duplicate=known)
 
 
 def _is_second(runtime: Runtime, body: OutcomeReport) -> bool:
     """Whether a report is the second verdict on an audited decision: the truth after the judge's, or the reverse."""
-    known_as = runtime.ledger.audits.get(body.decision_id)
-    return known_as is not None and not body.shown and runtime.ledger.router.verdicts[known_as].audit != body.audit
+    first = runtime.ledger.router.verdicts.get(body.decision_id)
+    return first is not None and not body.shown and first.audit != body.audit
 
 
 def _repeated(known: Known, decision_id: str, known_as: str) -> FeedbackView:
@@ -206,11 +206,11 @@ def _judge(request: Request, body: OutcomeReport, rows: list[Row], *, known_as: 
     made = next((event for event in events if isinstance(event, DecisionMade)), None)
     if body.audit and made is not None and not made.audit:
         raise Problem(422, "invalid_value", "audit: this decision is not marked for an audit", param="audit")
-    if body.reward is not None and not body.shown and body.decision_id in runtime.ledger.silent:
+    if body.reward is not None and not body.shown and runtime.ledger.router.is_silent(body.decision_id):
         return _Judgement("replaced")
-    kept = runtime.ledger.judged.get(body.decision_id)
+    kept = runtime.ledger.judge_of(body.decision_id)
     if kept is not None and body.reward is not None and not body.shown and not body.audit:
-        better = outranks(runtime.config, _judge_of(runtime, body), kept[1])
+        better = outranks(runtime.config, _judge_of(runtime, body), kept)
         return _Judgement("replaced" if better else "outranked")
     if made is not None:
         censored = any(isinstance(event, Censored) for event in events)

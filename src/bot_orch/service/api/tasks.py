@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.agents.base import CallRequest
-from bot_orch.log.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted, decode_event
+from bot_orch.log.events import AttemptEnded, DecisionMade, TaskEnded, TaskRecord, TaskSubmitted
 from bot_orch.log.ids import count_of, outside, tenant_of, time_ordered_id
 from bot_orch.log.lookups import Wanted, look_up
 from bot_orch.service.api.archived import check_in_log, key_archived
@@ -77,10 +77,7 @@ async def show(request: Request) -> Reply:
 async def resume(runtime: Runtime) -> None:
     """After a restart or a move, continue background rounds and end the others as failed."""
     asked = await _asked(runtime) if runtime.ledger.tasks else {}
-    for task_id, body in list(runtime.ledger.tasks.items()):
-        event = decode_event(body)
-        if not isinstance(event, TaskSubmitted):
-            continue
+    for task_id, event in list(runtime.ledger.tasks.items()):
         if event.background:
             round_ = _round(runtime, event, msgspec.json.decode(event.input))
             round_.again = asked.get(task_id)

@@ -201,7 +201,6 @@ def check_numbers(config: Config) -> None:
         ("limits.client_timeout_s", config.limits.client_timeout_s, 1e-3, most),
         ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
         ("snapshots.tail_s", config.snapshots.tail_s, 1e-3, most),
-        ("retention.every_s", config.retention.every_s, 1.0, 31 * 86_400.0),
         ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
     ]
     limited = [(f"tokens[{index}].limits", token.limits) for index, token in enumerate(config.tokens)]

@@ -40,7 +40,6 @@ LOCAL = (
     "access_log",
     "log_level",
     "traces",
-    "snapshots.folder",
     "retention.archive",
     "cluster.address",
     "cluster.port",

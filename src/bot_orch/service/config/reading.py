@@ -39,9 +39,6 @@ def placed(config: Config, file: Path, *, host: str | None = None, port: int | N
     config = msgspec.structs.replace(config, database=_resolved(file, config.database))
     if config.access_log is not None:
         config = msgspec.structs.replace(config, access_log=str(file.resolve().parent / config.access_log))
-    if config.snapshots.folder is not None:
-        beside = str(file.resolve().parent / config.snapshots.folder)
-        config = msgspec.structs.replace(config, snapshots=msgspec.structs.replace(config.snapshots, folder=beside))
     if config.retention.archive is not None:
         beside = str(file.resolve().parent / config.retention.archive)
         config = msgspec.structs.replace(config, retention=msgspec.structs.replace(config.retention, archive=beside))

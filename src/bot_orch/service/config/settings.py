@@ -404,21 +404,16 @@ class LimitsConfig(_Part, frozen=True, kw_only=True):
 
 
 class SnapshotsConfig(_Part, frozen=True, kw_only=True):
-    """When snapshots are written, and where their pieces go: a folder, or the database."""
+    """When snapshots are written: before folding the events since the last one would take ``tail_s``."""
 
-    folder: str | None = None
     tail_s: float = 1.0
 
 
 class RetentionConfig(_Part, frozen=True, kw_only=True):
-    """How long events stay in the log, such as ``90d``; older ones move to a folder of each router in ``archive``.
-
-    ``every_s`` is how often a service looks for them.
-    """
+    """How long events stay in the log, such as ``90d``; older ones move daily to files in ``archive``."""
 
     events: str | None = None
     archive: str | None = None
-    every_s: float = 3600.0
 
 
 class WebhookConfig(_Part, frozen=True, kw_only=True):

@@ -76,17 +76,17 @@ async def report(
 def _effect(runtime: Runtime, decision_id: str, judge: str, *, outcome: Outcome, audit: bool) -> str | None:
     """How a value counts, as far as the ledger knows the decision."""
     ledger: Ledger = runtime.ledger
-    first = ledger.audits.get(decision_id)
-    kept = ledger.judged.get(decision_id)
+    first = ledger.router.verdicts.get(decision_id)
+    kept = ledger.judge_of(decision_id)
     if decision_id in ledger.pending:
         return effect_of(ledger.router, outcome)
-    if decision_id in ledger.silent:
+    if ledger.router.is_silent(decision_id):
         return "replaced"
-    if first is not None and ledger.router.verdicts[first].audit != audit:
+    if first is not None and first.audit != audit:
         return "audited"
     if kept is None or audit:
         return None
-    return "replaced" if outranks(runtime.config, judge, kept[1]) else "outranked"
+    return "replaced" if outranks(runtime.config, judge, kept) else "outranked"
 
 
 def _too_late(rows: Sequence[Row], *, audit: bool) -> str:

@@ -57,11 +57,11 @@ def decide(
     task, eligible = as_recorded(_encoded(router, record, text)), found.eligible(router.agents)
     if task.reference is not None or task.profiles:
         record = record_task(task)  # normalised by the measures, so that it can be logged and decoded
-    made = router.prepare(task, eligible, caps=caps)  # a refused measure leaves no trace in the state
     time_us = writer.stamp()
+    known_as = decision_id or inside(constraints.tenant, time_ordered_id(time_us))
+    made = router.prepare(task, eligible, caps=caps, decision_id=known_as)  # a refused measure leaves no trace
     try:
         event = record_decision(
-            decision_id or inside(constraints.tenant, time_ordered_id(time_us)),
             made,
             record,
             eligible=eligible,

@@ -300,7 +300,7 @@ class Round:
         ledger = self.runtime.ledger
         if not self.runtime.ready or decision_id not in ledger.pending:
             return
-        if ledger.pending[decision_id][0] in ledger.router.shown:
+        if decision_id in ledger.router.shown:
             return  # before a restart
         event = FeedbackGiven(
             feedback_id(ReportSource.ROUND, decision_id), decision_id, "shown", output=output.to_dict()

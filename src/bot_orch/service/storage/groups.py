@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bot_orch.log.events import Event
-from bot_orch.log.log import Row, Snapshot
+from bot_orch.log.log import Row
 from bot_orch.log.lookups import ARCHIVED
 from bot_orch.service.problems import StorageError
 
@@ -21,12 +21,11 @@ _MANY = 10_000
 class Group:
     """Rows committed together."""
 
-    __slots__ = ("done", "error", "keys", "patience_s", "rows", "snapshot")
+    __slots__ = ("done", "error", "keys", "patience_s", "rows")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.keys: dict[str, Row] = {}
-        self.snapshot: Snapshot | None = None
         self.done = asyncio.Event()
         self.error: Exception | None = None
         self.patience_s = _PATIENCE_S

@@ -2,7 +2,7 @@
 
 The event loop stamps an event, folds it into the ledger and stages its row. One task inserts the staged rows and lets a
 thread COMMIT; rows staged meanwhile form the next group. Every answer waits for one fsync, and one fsync serves many
-answers. A snapshot is captured at once, encoded between requests, and committed as a group of its own.
+answers. A snapshot is captured at once, and encoded and written in a thread once its events are committed.
 
 A log on a server has one writer at a time, its owner. Lookups in it run in a thread and have a deadline, and its clock
 is compared with that of this machine; a file answers at once.
@@ -23,9 +23,8 @@ from typing import Any, TypeVar
 
 from bot_orch.clock import Clock, ServiceTime
 from bot_orch.errors import BotOrchError
-from bot_orch.log.archive.record import archived_us
 from bot_orch.log.events import RESTARTED, Event, Noted, encode_event, kind_of
-from bot_orch.log.ledger import Ledger, fold
+from bot_orch.log.ledger import Ledger, encoded, fold, snapshot_due
 from bot_orch.log.log import Log, LogConflictError, LogFencedError, Row, Snapshot
 from bot_orch.log.lookups import NOTHING, Found, Wanted, look_up, together
 from bot_orch.log.stores.postgres.connect import LogUnavailableError
@@ -34,7 +33,6 @@ from bot_orch.service.problems import StorageError
 from bot_orch.service.storage.clocks import check_clock, clock_error, seconds_ahead
 from bot_orch.service.storage.groups import EMPTY, Group, Known, Look, RecentWrites
 from bot_orch.service.storage.observers import AwaitedObservers, Observers
-from bot_orch.service.storage.slices import take_snapshot
 from bot_orch.types import Decision
 
 __all__ = ["Group", "Progress", "Writer"]
@@ -43,7 +41,6 @@ _log = logging.getLogger("bot_orch.writer")
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _MANY_REFS = 10_000
-_PAUSE_S = 0.002  # between slices of a snapshot: requests keep most of the processor
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_REMOTE_PAUSE_S = 0.05, 2.0, 0.5
 _BLIP_S = 1.0  # an outage that is shorter is waited for; in a longer one requests are refused at once
 _MUCH_AHEAD_US = 1_000_000
@@ -103,8 +100,9 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
-        self._rollbacks, self._pause_s = 0, _PAUSE_S
-        self.archived_us = archived_us(log)  # the time of the last event that is in the archive alone
+        self._rollbacks, self._snapshot_cost_s = 0, 0.0
+        record = log.archived()
+        self.archived_us = 0 if record is None else record.time_us  # of the last event that is in files alone
         self.groups, self.saved_seq = 0, self.ledger.folded_from
         self.rebuilt = AwaitedObservers()
         self.staged: Observers[[int, Event]] = Observers()
@@ -167,22 +165,18 @@ class Writer:
         return self._saving
 
     async def _save(self) -> None:
-        rollbacks, self.saved_seq = self._rollbacks, self.ledger.seq
-        try:
-            snapshot = await take_snapshot(self.ledger, self.log, self._pause_s)
-        except Exception as error:
-            raise StorageError(f"storage: {error}; try again later") from error
+        rollbacks, self.saved_seq, captured = self._rollbacks, self.ledger.seq, self.ledger.capture()
+        await self.barrier()
         if self._rollbacks != rollbacks or self.failed is not None:  # it may hold events that were never committed
             raise StorageError("storage: the state was rolled back while it was saved; try again later")
-        await self._put_snapshot(snapshot).durable()
+        try:
+            self._snapshot_cost_s = await asyncio.to_thread(_save, self.log, captured)
+        except Exception as error:
+            raise StorageError(f"storage: {error}; try again later") from error
 
-    def _put_snapshot(self, snapshot: Snapshot) -> Group:
-        """Queue a snapshot, in a group after everything that it holds."""
-        group = self._group()
-        group.snapshot = snapshot
-        self._line.append(group)
-        self._wake.set()
-        return group
+    def snapshot_due(self, *, every: int, tail_s: float) -> bool:
+        """Whether to save a snapshot now."""
+        return snapshot_due(self.ledger, self.saved_seq, every=every, tail_s=tail_s, cost_s=self._snapshot_cost_s)
 
     async def close(self) -> None:
         """Commit what is staged, with a snapshot, and close the log; without either if the log does not answer."""
@@ -193,7 +187,6 @@ class Writer:
             if self.ledger.configured and works:
                 if self._saving is not None and self._saving.cancel():
                     await asyncio.wait({self._saving})
-                self._pause_s = 0.0
                 with suppress(StorageError):  # it only saves time at the next start
                     await self.save()
             else:
@@ -260,17 +253,17 @@ class Writer:
                 return
 
     async def _write(self, group: Group) -> None:
-        if self._server is not None or (group.snapshot is not None and not self.log.instant):
-            await self._in_thread(partial(self._append_and_commit, group.rows, group.snapshot))
+        if self._server is not None:
+            await self._in_thread(partial(self._append_and_commit, group.rows))
             return
-        self.log.append(group.rows, group.snapshot)
+        self.log.append(group.rows)
         if self.log.instant:
             self.log.commit()
         else:
             await self._in_thread(self.log.commit)
 
-    def _append_and_commit(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
-        self.log.append(rows, snapshot)
+    def _append_and_commit(self, rows: Sequence[Row]) -> None:
+        self.log.append(rows)
         self.log.commit()
 
     def _finish(self, group: Group, error: Exception | None) -> None:
@@ -281,7 +274,7 @@ class Writer:
         self.groups += 1
         group.error = error
         group.done.set()
-        if error is None and (group.rows or group.snapshot is not None):
+        if error is None and group.rows:
             self._wrote()
 
     async def _recover(self, group: Group, error: Exception, *, trusted: bool = True) -> None:
@@ -328,7 +321,7 @@ class Writer:
         begun, pause_s = asyncio.get_running_loop().time(), _FIRST_PAUSE_S
         while not self._closing:
             try:
-                await self._in_thread(partial(self._make_sure, group.rows, group.snapshot))
+                await self._in_thread(partial(self._make_sure, group.rows))
             except LogFencedError as fenced:
                 self.failed = fenced
                 self._refuse(group, fenced)
@@ -355,10 +348,10 @@ class Writer:
             self._finish(staged, error)
         self._line.clear()
 
-    def _make_sure(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
+    def _make_sure(self, rows: Sequence[Row]) -> None:
         self.log.rollback()
         if self._server is not None:
-            self._server.settle(rows, snapshot)
+            self._server.settle(rows)
 
     def _reread(self) -> Ledger:
         self.log.rollback()
@@ -459,7 +452,7 @@ class Writer:
             raise StorageError(f"{waited}; try again later") from None
 
     def _open(self) -> Group:
-        if not (self._line and self._grouped) or self._line[-1].snapshot is not None:
+        if not (self._line and self._grouped):
             self._line.append(self._group())
         return self._line[-1]
 
@@ -567,6 +560,13 @@ def _loaded(log: Log, progress: Progress | None) -> Ledger:
     times = {"seconds": round(took_s, 3), "processor_s": round(used_s, 3)}
     _log.info("loaded the log", extra={"fields": {**fields, **times}})
     return ledger
+
+
+def _save(log: Log, captured: dict[str, Any]) -> float:
+    """Write a snapshot; returns the processor time that it took."""
+    begun = thread_time()
+    log.save(Snapshot(captured["seq"], encoded(captured)))
+    return thread_time() - begun
 
 
 def _answer(asked: Iterable[tuple[Wanted, asyncio.Future[Found]]], found: Found | Exception) -> None:

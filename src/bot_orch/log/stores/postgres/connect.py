@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from bot_orch.errors import BotOrchError, InvalidInputError, MissingExtraError, StateFormatError
-from bot_orch.log.stores.postgres.deadlines import connecting, limited
+from bot_orch.log.stores.postgres.deadlines import connected
 from bot_orch.log.stores.postgres.timing import Timing, split
 from bot_orch.log.stores.postgres.url import check_password, hidden, unquoted
 from bot_orch.log.stores.sqlfiles import queries
@@ -95,8 +95,7 @@ def connect(
     if ended is not None and ended.is_set():
         raise LogUnavailableError("log: it is being closed")
     try:
-        with connecting(ended):
-            connection = limited(psycopg).connect(**given, **missing, autocommit=True)
+        connection = connected(psycopg, ended, **given, **missing, autocommit=True)
     except psycopg.OperationalError as error:
         raise LogUnavailableError(f"log: PostgreSQL cannot be reached ({_first_line(error)})") from error
     connection.limit(timing.query_s, ended)

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice, zip_longest
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.log.archive.whole import whole
+from bot_orch.log.archive import whole
 from bot_orch.log.log import Log, Row
 from bot_orch.log.stores.postgres.log import PostgresLog
 from bot_orch.log.stores.sqlite.log import SqliteLog

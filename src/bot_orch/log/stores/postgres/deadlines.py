@@ -8,25 +8,41 @@ connection is closed then, as nobody knows what the server still does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
 from time import monotonic
 from typing import Any
 
-__all__ = ["connecting", "limited"]
+__all__ = ["connected", "limited"]
 
-_connecting = threading.local()
+_POLL_S = 0.1
 
 
-@contextmanager
-def connecting(ended: threading.Event | None) -> Iterator[None]:
-    """Let this thread give up a connection that is being made inside the ``with`` block once ``ended`` is set."""
-    _connecting.ended = ended
-    try:
-        yield
-    finally:
-        _connecting.ended = None
+def connected(psycopg: Any, ended: threading.Event | None, **options: Any) -> Any:
+    """A new connection; given up once ``ended`` is set, while a thread waits for ``connect_timeout``."""
+    if ended is None:
+        return limited(psycopg).connect(**options)
+    made: Future[Any] = Future()
+
+    def make() -> None:
+        try:
+            made.set_result(limited(psycopg).connect(**options))
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=make, name="connect", daemon=True).start()
+    while not ended.is_set():
+        with suppress(TimeoutError):
+            return made.result(_POLL_S)
+    made.add_done_callback(_close)
+    raise psycopg.OperationalError("given up, as the log is being closed")
+
+
+def _close(made: Future[Any]) -> None:
+    if made.exception() is None:
+        made.result().close()
 
 
 @cache
@@ -41,20 +57,6 @@ def limited(psycopg: Any) -> Any:
 
         query_s = 5.0
         ended = threading.Event()
-
-        @classmethod
-        def _connect_gen(cls, *arguments: Any, **options: Any) -> Generator[Any, Any, Any]:
-            """See psycopg; a release that calls it otherwise waits for its ``connect_timeout``."""
-            ended, gen = getattr(_connecting, "ended", None), super()._connect_gen(*arguments, **options)
-            try:
-                wanted = next(gen)
-                while True:
-                    ready = yield wanted
-                    if not ready and ended is not None and ended.is_set():
-                        raise SilentServerError("given up, as the log is being closed")
-                    wanted = gen.send(ready)
-            except StopIteration as done:
-                return done.value
 
         def limit(self, query_s: float, ended: threading.Event | None = None) -> None:
             """Give up after ``query_s`` of silence, or when ``ended`` is set."""

@@ -10,12 +10,12 @@ Without an epoch (an import, a copy) a log can be written while no process owns 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.log.log import LogConflictError, LogFencedError, PieceKeeper, Row, Snapshot, SnapshotPiece
+from bot_orch.log.log import LogConflictError, LogFencedError, Row, Snapshot
 from bot_orch.log.stores.postgres.connect import (
     MAIN_STREAM,
     QUERIES,
@@ -54,7 +54,6 @@ class PostgresLog(CommittedRows):
     """
 
     instant = False
-    folder: PieceKeeper | None = None
 
     def __init__(self, url: str, *, read_only: bool = False, epoch: int | None = None) -> None:
         super().__init__(url)
@@ -64,7 +63,6 @@ class PostgresLog(CommittedRows):
         self._w_since = 0
         self._next = 0
         self._staged: list[Row] = []
-        self._staged_snapshot: Snapshot | None = None
         if not read_only:
             prepare(url)
         try:
@@ -74,18 +72,17 @@ class PostgresLog(CommittedRows):
             self.close()
             raise
 
-    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+    def append(self, rows: Sequence[Row]) -> None:
         """See :class:`bot_orch.log.log.Log`."""
         if self._next == 0:  # only the first append asks the server where the log ends
             self._next = self.last()[0] + 1
         self._check_order(rows)
         self._next += len(rows)
         self._staged += rows
-        self._staged_snapshot = snapshot or self._staged_snapshot
 
     def commit(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
-        if not self._staged and self._staged_snapshot is None:
+        if not self._staged:
             return
         with reaching():
             w, errors = self._writing(), self._psycopg.errors
@@ -98,9 +95,8 @@ class PostgresLog(CommittedRows):
                         w.execute(_Q["lock"], (self.stream,))
                     else:
                         w.execute(_Q["fence"], (self.stream, self.epoch))
-                    if self._staged:
-                        w.execute(_Q["check_end"], (self.stream, self._staged[0].seq - 1))
-                    self._insert(self._staged, self._staged_snapshot)
+                    w.execute(_Q["check_end"], (self.stream, self._staged[0].seq - 1))
+                    self._insert(self._staged)
                     ended = w.execute("COMMIT")
                 if ended.statusmessage != "COMMIT":
                     raise LogUnavailableError("log: the transaction has failed; roll it back")
@@ -116,9 +112,9 @@ class PostgresLog(CommittedRows):
                     problem = f"log: row {self._staged[0].seq - 1} is not its last one; another writer was here, or"
                     raise LogConflictError(f"{problem} it was restored or has lost rows; read it again") from error
                 raise
-        self._staged, self._staged_snapshot = [], None
+        self._staged = []
 
-    def settle(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+    def settle(self, rows: Sequence[Row]) -> None:
         """After a commit without an answer: make sure that the log goes on with these rows.
 
         They may be there, or they are appended again. If other rows are there, :class:`LogConflictError` is raised.
@@ -135,7 +131,7 @@ class PostgresLog(CommittedRows):
                     raise LogConflictError(f"log: row {rows[0].seq} is of another writer; read the log again")
                 return
             try:
-                self.append(rows, snapshot)
+                self.append(rows)
                 self.commit()
             except LogConflictError:  # the server has just written what we sent before
                 self.rollback()
@@ -155,7 +151,7 @@ class PostgresLog(CommittedRows):
 
     def rollback(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
-        self._staged, self._staged_snapshot, self._next = [], None, 0
+        self._staged, self._next = [], 0
         if self._w is not None:
             try:
                 self._w.rollback()
@@ -169,12 +165,14 @@ class PostgresLog(CommittedRows):
         with reaching():
             self._writing().execute(_Q["probe"], (self.stream,))
 
-    def keep(self, pieces: Sequence[SnapshotPiece], kept: Collection[bytes]) -> None:
-        """See :class:`bot_orch.log.log.PieceKeeper`; not under the lock, which a commit waits for."""
-        names, bodies = [piece.digest for piece in pieces], [piece.body for piece in pieces]
+    def save(self, snapshot: Snapshot) -> None:
+        """See :class:`bot_orch.log.log.Log`; not under the lock, which a commit waits for.
+
+        An owner that was replaced meanwhile does no harm: what it saves are committed events.
+        """
         with reaching(), connect(self.url, ended=self._ended) as connection:
-            connection.execute(_Q["insert_pieces"], (self.stream, names, bodies))
-            connection.execute(_Q["drop_other_pieces"], (self.stream, [*kept, *names]))
+            connection.execute(_Q["insert_snapshot"], (self.stream, *snapshot))
+            connection.execute(_Q["drop_old_snapshots"], (self.stream, self.stream))
 
     def close(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -206,20 +204,14 @@ class PostgresLog(CommittedRows):
             if row.seq != self._next + offset:
                 raise LogConflictError(f"log: row {row.seq} does not follow {self._next + offset - 1}; read it again")
 
-    def _insert(self, rows: Sequence[Row], snapshot: Snapshot | None) -> None:
+    def _insert(self, rows: Sequence[Row]) -> None:
         w = self._w
-        if rows:
-            table = [(*row[:3], escape(row.ref), row.body) for row in rows]
-            columns = [list(column) for column in zip(*table, strict=True)]
-            w.execute(_Q["insert_events"], (self.stream, *columns))
+        table = [(*row[:3], escape(row.ref), row.body) for row in rows]
+        columns = [list(column) for column in zip(*table, strict=True)]
+        w.execute(_Q["insert_events"], (self.stream, *columns))
         keyed = [(escape(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
         if keyed:
             w.execute(_Q["insert_keys"], [self.stream, *(list(column) for column in zip(*keyed, strict=True))])
-        if snapshot is not None:
-            w.execute(_Q["insert_snapshot"], (self.stream, *snapshot[:2]))
-            w.execute(_Q["drop_old_snapshots"], (self.stream, self.stream, snapshot.seq))
-            if snapshot.pieces:
-                w.execute(_Q["insert_pieces"], (self.stream, *map(list, zip(*snapshot.pieces, strict=True))))
 
     def _writing(self) -> Any:
         if self._read_only:

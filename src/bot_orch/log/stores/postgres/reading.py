@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from bot_orch.log.archive.record import ArchiveRecord
-from bot_orch.log.log import Row, Snapshot
+from bot_orch.log.log import ArchiveRecord, Row, Snapshot
 from bot_orch.log.lookups import Found, Wanted
 from bot_orch.log.stores.postgres.connect import MAIN_STREAM, QUERIES, connect, driver, reaching
 from bot_orch.log.stores.postgres.rows import escape, found_by, row_of, unescape
@@ -17,7 +16,6 @@ from bot_orch.log.stores.postgres.timing import split
 __all__ = ["BATCH", "CommittedRows"]
 
 BATCH = 1000
-_LAST = 2**63 - 1
 _Q = QUERIES
 
 
@@ -82,12 +80,12 @@ class CommittedRows:
         return next(((int(seq), bytes(digest)) for seq, digest in self._ask("find", escape(key))), None)
 
     def archived(self) -> ArchiveRecord | None:
-        """See :func:`bot_orch.log.archive.record.archived`."""
+        """See :class:`bot_orch.log.log.Log`."""
         found = self._ask("archived")
         return next((ArchiveRecord(seq, at, unescape(folder), digest) for seq, at, folder, digest in found), None)
 
     def base(self) -> Snapshot | None:
-        """See :func:`bot_orch.log.archive.record.base_of`."""
+        """See :class:`bot_orch.log.log.Log`."""
         found = self._ask("base")
         return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
 
@@ -99,18 +97,10 @@ class CommittedRows:
         """See :class:`bot_orch.log.log.Log`."""
         return next(((int(seq), int(time_us)) for seq, time_us in self._ask("last")), (0, 0))
 
-    def snapshot(self, before: int | None = None) -> Snapshot | None:
+    def snapshot(self) -> Snapshot | None:
         """See :class:`bot_orch.log.log.Log`."""
-        found = self._ask("snapshot", _LAST if before is None else before)
+        found = self._ask("snapshot")
         return next((Snapshot(int(seq), bytes(body)) for seq, body in found), None)
-
-    def missing(self, digests: Collection[bytes]) -> set[bytes]:
-        """See :class:`bot_orch.log.log.PieceStore`."""
-        return set(digests).difference(bytes(name) for (name,) in self._ask("names_of_pieces", list(digests)))
-
-    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
-        """See :class:`bot_orch.log.log.PieceStore`."""
-        return {bytes(name): bytes(body) for name, body in self._ask("pieces", list(digests))}
 
     def _lookups(self, connection: Any, wanted: Wanted) -> list[Any]:
         names = zip(("by_keys", "by_refs"), wanted, strict=True)

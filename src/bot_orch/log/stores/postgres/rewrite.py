@@ -1,16 +1,18 @@
-"""Replace bodies of rows of a log in PostgreSQL that no process owns: the only way around its trigger."""
+"""What goes around the triggers of a log in PostgreSQL: bodies without texts, and rows that were moved to files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from bot_orch.errors import InvalidInputError
-from bot_orch.log.log import Snapshot
+from bot_orch.errors import BotOrchError, InvalidInputError
+from bot_orch.log.log import ArchiveRecord
 from bot_orch.log.stores.postgres.connect import QUERIES, connect, reaching
 from bot_orch.log.stores.postgres.log import PostgresLog
+from bot_orch.log.stores.postgres.rows import escape
 
-__all__ = ["check_unused", "rewrite"]
+__all__ = ["PostgresRemoval", "RemovalBusyError", "check_unused", "removal", "rewrite"]
 
 _GROUP = 1000
 _LONG_S = 3600.0
@@ -23,8 +25,8 @@ def check_unused(log: PostgresLog) -> None:
         _check_unused(connection, log)
 
 
-def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]], snapshot: Snapshot | None) -> None:
-    """Replace the bodies of rows, all or none, and all snapshots by this one; then rewrite the tables without the old.
+def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]]) -> None:
+    """Replace the bodies of rows, all or none, and remove snapshots; then rewrite the tables without the old.
 
     Nobody can append meanwhile. The server's write-ahead log and backups still hold the old bodies.
     """
@@ -38,9 +40,6 @@ def rewrite(log: PostgresLog, bodies: Sequence[tuple[int, bytes]], snapshot: Sna
             connection.execute(_on(log, "update_bodies"), (list(numbers), list(written)))
         connection.execute(_on(log, "close_events"))
         connection.execute(_Q["drop_snapshots"], (log.stream,))
-        connection.execute(_Q["drop_pieces"], (log.stream,))
-        if snapshot is not None:
-            connection.execute(_Q["insert_snapshot"], (log.stream, *snapshot[:2]))
     with reaching(), connect(log.url, autocommit=True) as connection:
         connection.limit(_LONG_S)
         connection.execute(_on(log, "vacuum_events"))
@@ -57,3 +56,47 @@ def _check_unused(connection: Any, log: PostgresLog) -> None:
     if found is not None:
         remedy = f"stop the service; a process that was killed counts for {log.timing.lease_s:g} seconds more"
         raise InvalidInputError("log", f"is in use by {found[0]}", remedy)
+
+
+class RemovalBusyError(BotOrchError):
+    """Another process moves events of this log."""
+
+
+class PostgresRemoval:
+    """A connection of the only process that moves events of a log to files."""
+
+    def __init__(self, connection: Any, stream: int) -> None:
+        self._connection, self._stream = connection, stream
+
+    def note_archive(self, record: ArchiveRecord, base: bytes) -> None:
+        """Note that rows up to ``record.seq`` are in files; they may be removed from now on."""
+        with reaching():
+            seq, time_us, folder, digest = record
+            self._connection.execute(_Q["note_archive"], (self._stream, seq, time_us, escape(folder), digest, base))
+
+    def drop_archived(self, upto: int, most: int) -> int:
+        """Remove rows up to a number that are in an archive, at most so many; returns how many."""
+        with reaching():
+            statement = _Q["drop_archived"].format(stream=self._stream)
+            return int(self._connection.execute(statement, (upto, most)).rowcount)
+
+    def compact(self) -> None:
+        """Let later rows use the space."""
+        with reaching():
+            self._connection.execute(_Q["reclaim_events"].format(stream=self._stream))
+
+
+@contextmanager
+def removal(log: PostgresLog) -> Iterator[PostgresRemoval]:
+    """Remove rows of a log as the only one who does; raises :class:`RemovalBusyError` while another does."""
+    with reaching():
+        connection = connect(log.url, autocommit=True)
+    try:
+        with reaching():
+            connection.limit(_LONG_S)
+            taken = connection.execute(_Q["lock_archive"], (log.stream,)).fetchone()[0]
+        if not taken:
+            raise RemovalBusyError("log: another process moves its events; wait until it has finished")
+        yield PostgresRemoval(connection, log.stream)
+    finally:
+        connection.close()

@@ -27,7 +27,7 @@ SELECT %b, key, seq, digest FROM unnest(%b::text[], %b::bigint[], %b::bytea[]) A
 -- name: insert_snapshot
 INSERT INTO snapshots (stream, seq, body) VALUES (%b, %b, %b) ON CONFLICT (stream, seq) DO UPDATE SET body = EXCLUDED.body
 -- name: drop_old_snapshots
-DELETE FROM snapshots WHERE stream = %b AND seq < (SELECT max(seq) FROM snapshots WHERE stream = %b AND seq < %b)
+DELETE FROM snapshots WHERE stream = %b AND seq < (SELECT max(seq) FROM snapshots WHERE stream = %b)
 -- name: drop_snapshots
 DELETE FROM snapshots WHERE stream = %s
 -- name: open_events
@@ -39,7 +39,7 @@ ALTER TABLE events_{stream} ENABLE TRIGGER events_are_not_changed
 -- name: vacuum_events
 VACUUM (FULL) events_{stream}
 -- name: vacuum_snapshots
-VACUUM (FULL) snapshots, snapshot_pieces, archives
+VACUUM (FULL) snapshots, archives
 -- name: probe
 INSERT INTO probes (id, n) VALUES (%s, 1) ON CONFLICT (id) DO UPDATE SET n = probes.n + 1
 -- name: read
@@ -62,20 +62,7 @@ SELECT key, seq, digest FROM keys WHERE stream = %s AND seq > %s AND seq <= %s O
 -- name: last
 SELECT seq, time_us FROM events WHERE stream = %s ORDER BY seq DESC LIMIT 1
 -- name: snapshot
-SELECT seq, body FROM snapshots WHERE stream = %s AND seq < %s ORDER BY seq DESC LIMIT 1
--- name: names_of_pieces
-SELECT digest FROM snapshot_pieces WHERE stream = %s AND digest = ANY(%s)
--- name: pieces
-SELECT digest, body FROM snapshot_pieces WHERE stream = %s AND digest = ANY(%s)
--- name: insert_pieces
-INSERT INTO snapshot_pieces (stream, digest, body, stored)
-SELECT %b, digest, body, now() FROM unnest(%b::bytea[], %b::bytea[]) AS t (digest, body)
-ON CONFLICT (stream, digest) DO UPDATE SET body = EXCLUDED.body, stored = EXCLUDED.stored
--- name: drop_other_pieces
-DELETE FROM snapshot_pieces WHERE stream = %b AND stored < now() - interval '1 minute'
-  AND digest NOT IN (SELECT unnest(%b::bytea[]))
--- name: drop_pieces
-DELETE FROM snapshot_pieces WHERE stream = %s
+SELECT seq, body FROM snapshots WHERE stream = %s ORDER BY seq DESC LIMIT 1
 -- name: archived
 SELECT seq, time_us, folder, digest FROM archives WHERE stream = %s
 -- name: base

@@ -33,14 +33,6 @@ CREATE TABLE snapshots (
   stream INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (stream, seq)
 );
--- Parts of snapshots by the hash of what they hold; the body of a snapshot lists them.
-CREATE TABLE snapshot_pieces (
-  digest BYTEA       NOT NULL,
-  body   BYTEA       NOT NULL,
-  stored TIMESTAMPTZ NOT NULL,
-  stream INTEGER     NOT NULL DEFAULT 1,
-  PRIMARY KEY (stream, digest)
-);
 CREATE TABLE probes (
   id INTEGER PRIMARY KEY,
   n  BIGINT  NOT NULL

@@ -2,22 +2,6 @@
 INSERT INTO events (seq, time_us, kind, ref, body) VALUES (?, ?, ?, ?, ?)
 -- name: insert_key
 INSERT INTO keys (key, seq, digest) VALUES (?, ?, ?)
--- name: insert_snapshot
-INSERT OR REPLACE INTO snapshots (seq, body) VALUES (?, ?)
--- name: drop_old_snapshots
-DELETE FROM snapshots WHERE seq < (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT 1 OFFSET 1)
--- name: bodies_of_snapshots
-SELECT body FROM snapshots
--- name: insert_piece
-INSERT OR REPLACE INTO snapshot_pieces (digest, body) VALUES (?, ?)
--- name: names_of_pieces
-SELECT digest FROM snapshot_pieces
--- name: piece
-SELECT body FROM snapshot_pieces WHERE digest = ?
--- name: drop_piece
-DELETE FROM snapshot_pieces WHERE digest = ?
--- name: drop_pieces
-DELETE FROM snapshot_pieces
 -- name: probe
 INSERT INTO probes (id, n) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET n = n + 1
 -- name: read
@@ -32,10 +16,6 @@ SELECT seq, digest FROM keys WHERE key = ?
 SELECT key, seq, digest FROM keys ORDER BY seq
 -- name: last
 SELECT seq, time_us FROM events ORDER BY seq DESC LIMIT 1
--- name: snapshot
-SELECT seq, body FROM snapshots WHERE seq < ? ORDER BY seq DESC LIMIT 1
--- name: drop_snapshots
-DELETE FROM snapshots
 -- name: archived
 SELECT seq, time_us, folder, digest FROM archives
 -- name: base

@@ -15,15 +15,6 @@ CREATE TABLE keys (
   seq    INTEGER NOT NULL,
   digest BLOB    NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE snapshots (
-  seq  INTEGER PRIMARY KEY,
-  body BLOB    NOT NULL
-) STRICT;
--- Parts of snapshots by the hash of what they hold; the body of a snapshot lists them.
-CREATE TABLE snapshot_pieces (
-  digest BLOB PRIMARY KEY,
-  body   BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
 CREATE TABLE probes (
   id INTEGER PRIMARY KEY,
   n  INTEGER NOT NULL

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from bot_orch.errors import InvalidInputError, StateFormatError
-from bot_orch.log.archive.record import ArchiveRecord
+from bot_orch.files import write_atomically
 from bot_orch.log.ids import long_name, short_name
-from bot_orch.log.log import LogConflictError, PieceKeeper, Row, Snapshot
-from bot_orch.log.snapshots.manifest import digests_of
+from bot_orch.log.log import ArchiveRecord, LogConflictError, Row, Snapshot
 from bot_orch.log.stores.sqlfiles import queries, schema
 from bot_orch.log.stores.sqlite.lock import Hold, hold
 
@@ -24,7 +23,6 @@ Connect = Callable[[str], Any]
 """Opens a connection in autocommit mode that may be used from any thread, one at a time."""
 
 _BATCH = 1000
-_LAST = 2**63 - 1
 _VERSION = 1
 _Q = queries("sqlite")
 
@@ -56,7 +54,6 @@ class SqliteLog:
     """
 
     instant = False
-    folder: PieceKeeper | None = None
 
     def __init__(
         self,
@@ -67,6 +64,8 @@ class SqliteLog:
         opener: Connect = connect,
     ) -> None:
         self.path = Path(path)
+        real = Path(os.path.realpath(self.path))
+        self._snapshots = real.with_name(f"{real.name}.snapshot")
         if read_only and not self.path.exists():
             raise InvalidInputError("log", f"{self.path} does not exist", "pass the path of an existing log")
         self._hold: Hold = hold(self.path, writing=not read_only)
@@ -88,7 +87,7 @@ class SqliteLog:
         self._reading = threading.Lock()
         self._in_group = False
 
-    def append(self, rows: Sequence[Row], snapshot: Snapshot | None = None) -> None:
+    def append(self, rows: Sequence[Row]) -> None:
         """See :class:`bot_orch.log.log.Log`."""
         w = self._writer
         if not self._in_group:
@@ -102,8 +101,6 @@ class SqliteLog:
         keyed = [(short_name(row.key), row.seq, row.digest or b"") for row in rows if row.key is not None]
         if keyed:
             self._insert_keys(keyed)
-        if snapshot is not None:
-            self._put_snapshot(snapshot)
         self._next += len(rows)
 
     def _insert_keys(self, keyed: Sequence[tuple[bytes | str, int, bytes]]) -> None:
@@ -130,12 +127,13 @@ class SqliteLog:
         """See :class:`bot_orch.log.log.Log`."""
         self._writer.execute(_Q["probe"])
 
-    def rewrite(self, bodies: Sequence[tuple[int, bytes]], snapshot: Snapshot | None) -> None:
-        """Replace the bodies of rows, all or none, and all snapshots by this one; then erase what the old ones left.
+    def rewrite(self, bodies: Sequence[tuple[int, bytes]]) -> None:
+        """Remove the snapshot, replace the bodies of rows, all or none, and erase what the old ones left.
 
         The only way around the triggers that keep the log append-only; for texts that must not be kept.
         """
         w = self._writer
+        self._snapshots.unlink(missing_ok=True)
         w.execute("PRAGMA secure_delete = ON").fetchall()
         w.execute("BEGIN IMMEDIATE")
         try:
@@ -143,10 +141,6 @@ class SqliteLog:
             w.execute(_Q["drop_guard"])
             w.executemany(_Q["update_body"], [(body, seq) for seq, body in bodies])
             w.execute(guard)
-            w.execute(_Q["drop_snapshots"])
-            w.execute(_Q["drop_pieces"])
-            if snapshot is not None:
-                self._put_snapshot(snapshot)
         except BaseException:
             w.execute("ROLLBACK")
             raise
@@ -187,13 +181,13 @@ class SqliteLog:
         return {int(seq): (long_name(key), bytes(digest)) for key, seq, digest in found}
 
     def archived(self) -> ArchiveRecord | None:
-        """See :func:`bot_orch.log.archive.record.archived`."""
+        """See :class:`bot_orch.log.log.Log`."""
         with self._reading:
             found = self._reader.execute(_Q["archived"]).fetchone()
         return None if found is None else ArchiveRecord(int(found[0]), int(found[1]), str(found[2]), bytes(found[3]))
 
     def base(self) -> Snapshot | None:
-        """See :func:`bot_orch.log.archive.record.base_of`."""
+        """See :class:`bot_orch.log.log.Log`."""
         with self._reading:
             found = self._reader.execute(_Q["base"]).fetchone()
         return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
@@ -219,22 +213,17 @@ class SqliteLog:
         with self._reading:
             return self._last(self._reader)
 
-    def snapshot(self, before: int | None = None) -> Snapshot | None:
+    def snapshot(self) -> Snapshot | None:
         """See :class:`bot_orch.log.log.Log`."""
-        with self._reading:
-            found = self._reader.execute(_Q["snapshot"], (_LAST if before is None else before,)).fetchone()
-        return None if found is None else Snapshot(int(found[0]), bytes(found[1]))
+        try:
+            found = self._snapshots.read_bytes()
+        except FileNotFoundError:
+            return None
+        return Snapshot(int.from_bytes(found[:8], "big"), found[8:])
 
-    def missing(self, digests: Collection[bytes]) -> set[bytes]:
-        """See :class:`bot_orch.log.log.PieceStore`."""
-        with self._reading:
-            return set(digests).difference(self._names_of_pieces(self._reader))
-
-    def pieces(self, digests: Collection[bytes]) -> dict[bytes, bytes]:
-        """See :class:`bot_orch.log.log.PieceStore`."""
-        with self._reading:
-            found = ((each, self._reader.execute(_Q["piece"], (each,)).fetchone()) for each in digests)
-            return {digest: bytes(row[0]) for digest, row in found if row is not None}
+    def save(self, snapshot: Snapshot) -> None:
+        """See :class:`bot_orch.log.log.Log`; a file beside the log."""
+        write_atomically(self._snapshots, snapshot.seq.to_bytes(8, "big") + snapshot.body, mode=0o600)
 
     def close(self) -> None:
         """See :class:`bot_orch.log.log.Log`."""
@@ -247,19 +236,6 @@ class SqliteLog:
         with self._reading:
             found = self._reader.execute(_Q[query], arguments).fetchall()
         return [Row(seq, time_us, kind, long_name(ref), body) for seq, time_us, kind, ref, body in found]
-
-    def _put_snapshot(self, snapshot: Snapshot) -> None:
-        """Add a snapshot, drop those before the last but one, and all pieces that none needs."""
-        w = self._writer
-        w.execute(_Q["insert_snapshot"], snapshot[:2])
-        w.executemany(_Q["insert_piece"], snapshot.pieces)
-        w.execute(_Q["drop_old_snapshots"])
-        needed = {each for (body,) in w.execute(_Q["bodies_of_snapshots"]).fetchall() for each in digests_of(body)}
-        w.executemany(_Q["drop_piece"], [(name,) for name in self._names_of_pieces(w) - needed])
-
-    @staticmethod
-    def _names_of_pieces(connection: Any) -> set[bytes]:
-        return {bytes(name) for (name,) in connection.execute(_Q["names_of_pieces"]).fetchall()}
 
     @staticmethod
     def _last(connection: Any) -> tuple[int, int]:

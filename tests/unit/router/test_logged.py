@@ -12,11 +12,11 @@ import pytest
 
 from bot_orch import Agent, InvalidInputError, Labels, Orchestrator, Outcome, Router, Samples, SurvivalReward, Task
 from bot_orch.errors import StateFormatError, UnknownAgentError, UnknownDecisionError
+from bot_orch.log import logged as journals
 from bot_orch.log.ledger import fold
 from bot_orch.log.log import LogInUseError
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
-from bot_orch.router import journal as journals
 
 
 def play(router, rounds=40, begin=0):
@@ -186,11 +186,11 @@ def test_refused_outcomes_leave_file_and_state_alone(tmp_path):
 
 def test_a_disk_that_fails_takes_the_change_back(tmp_path, monkeypatch):
     router = play(Router(["a", "b"], "ucb1", path=tmp_path / "log"))
-    before, commit = router.fingerprint(), router._book._log.commit
-    monkeypatch.setattr(router._book._log, "commit", lambda: 1 / 0)
+    before, commit = router.fingerprint(), router._logged._log.commit
+    monkeypatch.setattr(router._logged._log, "commit", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         router.decide(Task(features=(0.0, 0.0)))
-    monkeypatch.setattr(router._book._log, "commit", commit)
+    monkeypatch.setattr(router._logged._log, "commit", commit)
     assert router.fingerprint() == before
     assert play(router, 5, 40).fingerprint() == play(Orchestrator(["a", "b"], "ucb1"), 45).fingerprint()
     router.close()
@@ -200,7 +200,7 @@ def test_snapshots_do_not_change_the_state(tmp_path, monkeypatch):
     monkeypatch.setattr(journals, "_SNAPSHOT_EVERY", 10)
     router = play(Router(["a", "b"], "ucb1", path=tmp_path / "log"))
     expected = router.fingerprint()
-    router._book._log.close()  # as after a kill: no snapshot at the end
+    router._logged._log.close()  # as after a kill: no snapshot at the end
     log = open_log(tmp_path / "log")
     assert log.snapshot().seq > 50
     log.close()
@@ -224,7 +224,7 @@ WRITER = """
 
     router = Router(["a", "b", "c"], "thompson-beta", seed=5, path=sys.argv[1])
     if {broken}:
-        router._book._log.commit = lambda: None
+        router._logged._log.commit = lambda: None
     print("open", *router.pending, flush=True)
     number = 0
     while True:

@@ -1,10 +1,11 @@
-"""A router's orchestrator behind an append-only log in one file: a change takes effect when it is on disk."""
+"""An orchestrator behind an append-only log in one file: a change takes effect when it is on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from sqlite3 import Error as SqliteError
+from typing import Any, TypeGuard
 
 from bot_orch.clock import Clock, ServiceTime
 from bot_orch.core.orchestrator import Orchestrator
@@ -12,6 +13,8 @@ from bot_orch.core.warm import most_lessons
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
 from bot_orch.log.events import (
+    Censored,
+    DecisionMade,
     Event,
     FeedbackGiven,
     encode_event,
@@ -21,19 +24,19 @@ from bot_orch.log.events import (
     record_task,
 )
 from bot_orch.log.ledger import fold
-from bot_orch.log.log import Row, Snapshot
+from bot_orch.log.log import Log, Row
 from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.open import open_file
-from bot_orch.router.recall import recent_rounds
 from bot_orch.types import Agent, Decision, Measure, Outcome, Task
 
-__all__ = ["Journal"]
+__all__ = ["LoggedOrchestrator", "open_logged", "recent_rounds"]
 
 _SNAPSHOT_EVERY = 10_000
+_OUTCOMES = ("learned", "noted", "replaced", "audited")  # effects of feedback that report an outcome
 _OWN = "agent"  # whose rewards any judge outranks, if a service opens the log
 
 
-class Journal:
+class LoggedOrchestrator:
     """Writes an event for every change, commits it (fsync), and only then lets the caller go on.
 
     Opening an existing file folds its events: learned state and pending decisions are as they were. Agents and settings
@@ -65,27 +68,29 @@ class Journal:
 
     @property
     def orchestrator(self) -> Orchestrator:
-        """See :class:`~bot_orch.router.book.Book`."""
+        """The orchestrator; to be read, not to be changed directly."""
         return self._ledger.router
 
     def waiting(self, now_us: int) -> dict[str, int]:
-        """See :class:`~bot_orch.router.book.Book`."""
+        """Pending decisions and when they were made, oldest first."""
         ahead_us = max(0, self._ledger.time_us - now_us)  # an earlier run had a clock that was ahead
-        return {decision_id: time_us - ahead_us for decision_id, (_, time_us) in self._ledger.pending.items()}
+        return {decision_id: time_us - ahead_us for decision_id, time_us in self._ledger.pending.items()}
 
     def recent(self, most: int) -> list[tuple[Decision, Outcome | None]]:
-        """See :class:`~bot_orch.router.book.Book`."""
+        """The last ``most`` decisions at most, oldest first, with outcomes where there are some."""
         return recent_rounds(self._log, most)
 
-    def decide(self, task: Task, eligible: Collection[str] | None) -> Decision:
-        """See :class:`~bot_orch.router.book.Book`."""
-        made = self.orchestrator.prepare(task, eligible)
+    def decide(
+        self, task: Task, eligible: Collection[str] | None = None, *, decision_id: str | None = None
+    ) -> Decision:
+        """See :meth:`bot_orch.Orchestrator.decide`."""
+        made = self.orchestrator.prepare(task, eligible, decision_id=decision_id)
         allowed = None if eligible is None else tuple(eligible)
-        self._write(record_decision(made.id, made, record_task(task), eligible=allowed), made.id, made)
+        self._write(record_decision(made, record_task(task), eligible=allowed), made.id, made)
         return made
 
     def observe(self, decision_id: str, outcome: Outcome, *, audit: bool = False, default: bool = False) -> None:
-        """See :class:`~bot_orch.router.book.Book`."""
+        """See :meth:`bot_orch.Orchestrator.observe`."""
         effect = self._effect(decision_id, outcome, audit=audit)
         output = None if outcome.output is None else outcome.output.to_dict()
         event = FeedbackGiven(
@@ -106,7 +111,7 @@ class Journal:
         self._write(event, decision_id)
 
     def observe_output(self, decision_id: str, output: Measure) -> None:
-        """See :class:`~bot_orch.router.book.Book`."""
+        """See :meth:`bot_orch.Orchestrator.observe_output`."""
         if decision_id not in self._ledger.pending:
             raise UnknownDecisionError(decision_id)
         event = FeedbackGiven(f"shown-{decision_id}", decision_id, "shown", output=output.to_dict())
@@ -114,13 +119,14 @@ class Journal:
 
     def _effect(self, decision_id: str, outcome: Outcome, *, audit: bool) -> str:
         """How an outcome counts: see :class:`~bot_orch.log.events.FeedbackGiven`."""
-        first = self._ledger.audits.get(decision_id)
-        if first is not None and self.orchestrator.verdicts[first].audit != audit:
+        first = self.orchestrator.verdicts.get(decision_id)
+        if first is not None and first.audit != audit:
             return "audited"
         lesson = self.orchestrator.meaning(outcome) in ("reward", "zero")
         if decision_id in self._ledger.pending:
             return "learned" if lesson else "noted"
-        if lesson and (decision_id in self._ledger.silent or (decision_id in self._ledger.judged and not audit)):
+        router = self.orchestrator
+        if lesson and (router.is_silent(decision_id) or (router.is_provisional(decision_id) and not audit)):
             return "replaced"
         raise UnknownDecisionError(decision_id, audit=audit)
 
@@ -131,19 +137,19 @@ class Journal:
     def learn_from(
         self, evaluations: Any, *, features: Any = None, tasks: Any = None, weight: Any = 1.0, most: float | None = None
     ) -> int:
-        """See :class:`~bot_orch.router.book.Book`; the log keeps the numbers."""
+        """See :meth:`bot_orch.Orchestrator.learn_from`; the log keeps the numbers."""
         given = self.orchestrator.read_evaluations(evaluations, features=features, tasks=tasks, weight=weight)
         self._write(record_evaluations(given, most_lessons(most, len(given.agents))), "")
         return self._ledger.lessons
 
     def add_agent(self, agent: Agent) -> None:
-        """See :class:`~bot_orch.router.book.Book`."""
+        """See :meth:`bot_orch.Orchestrator.add_agent`."""
         if agent.id in self.orchestrator.agents:
             raise InvalidInputError("agent.id", f"{agent.id!r} is taken", "choose another name or remove the old agent")
         self._change(_with(self.orchestrator, [*self.orchestrator.members, agent]))
 
     def remove_agent(self, agent_id: str) -> None:
-        """See :class:`~bot_orch.router.book.Book`."""
+        """See :meth:`bot_orch.Orchestrator.remove_agent`."""
         copy = Orchestrator.from_settings(self.orchestrator.settings, self.orchestrator.members)
         copy.remove_agent(agent_id)  # the same errors
         self._change(copy)
@@ -151,7 +157,7 @@ class Journal:
     def close(self) -> None:
         """Write a snapshot, so that the next start is quick, and release the file."""
         if self._since_snapshot:
-            self._attempt(lambda: self._log.append([], self._ledger.snapshot(self._log)))
+            self._log.save(self._ledger.snapshot())
             self._since_snapshot = 0
         self._log.close()
 
@@ -176,11 +182,14 @@ class Journal:
         row = Row(seq, time_us, kind_of(event), ref, encode_event(event, ref))
 
         def change() -> None:
-            self._log.append([row], self._due_snapshot())
+            self._log.append([row])
             self._ledger.apply(seq, time_us, event, made)
 
         self._attempt(change)
         self._since_snapshot += 1
+        if self._since_snapshot >= _SNAPSHOT_EVERY:
+            self._log.save(self._ledger.snapshot())
+            self._since_snapshot = 0
 
     def _attempt(self, change: Callable[[], None]) -> None:
         before = self._ledger.seq
@@ -195,13 +204,51 @@ class Journal:
                 self._attach()
             raise
 
-    def _due_snapshot(self) -> Snapshot | None:
-        """The state before this event, once in ten thousand events."""
-        if self._since_snapshot < _SNAPSHOT_EVERY:
-            return None
-        self._since_snapshot = 0
-        return self._ledger.snapshot(self._log)
-
 
 def _with(router: Orchestrator, agents: Iterable[Agent]) -> Orchestrator:
     return Orchestrator.from_settings(router.settings, agents)
+
+
+def open_logged(path: str | Path, wanted: Orchestrator, clock: Clock) -> LoggedOrchestrator:
+    """Open a file, with errors that name it."""
+    if not isinstance(path, str | Path) or not str(path):
+        raise InvalidInputError("path", f"is {path!r}", "pass the path of a file, or None")
+    if Path(path).is_dir():
+        raise InvalidInputError("path", f"{path} is a directory", "pass the path of a file, new or written by a router")
+    try:
+        return LoggedOrchestrator(path, wanted, clock)
+    except (OSError, SqliteError) as error:
+        if isinstance(error, BotOrchError):
+            raise
+        remedy = "pass the path of a file that this process may read and write"
+        raise InvalidInputError("path", f"{path} cannot be opened ({error})", remedy) from error
+
+
+def recent_rounds(log: Log, most: int) -> list[tuple[Decision, Outcome | None]]:
+    """The last ``most`` decisions at most, oldest first, each with its outcome if it has one.
+
+    Rows are read backwards in growing steps, so that the time does not depend on the length of the log.
+    """
+    last, span = log.last()[0], 4 * most
+    rounds: dict[str, tuple[Decision, Outcome | None]] = {}
+    while most:
+        rounds = _rounds(log, max(0, last - span))
+        if len(rounds) >= most or span >= last:
+            break
+        span *= 4
+    return list(rounds.values())[-most:] if most else []
+
+
+def _rounds(log: Log, after: int) -> dict[str, tuple[Decision, Outcome | None]]:
+    found: dict[str, tuple[Decision, Outcome | None]] = {}
+    for row in log.read(after):
+        event = row.event()
+        if isinstance(event, DecisionMade):
+            found[event.id] = (event.decision(), None)
+        elif row.ref in found and _is_outcome(event):
+            found[row.ref] = (found[row.ref][0], event.outcome())
+    return found
+
+
+def _is_outcome(event: Event) -> TypeGuard[Censored | FeedbackGiven]:
+    return isinstance(event, Censored) or (isinstance(event, FeedbackGiven) and event.effect in _OUTCOMES)
