@@ -34,7 +34,7 @@ from service import _wait
 
 FIRST_PORT = 18_260
 LOGS = Path(__file__).parents[1] / "tests" / "fixtures" / "logs"
-OLD_LOG = "postgres-bot-clean"
+OLD_LOG = "postgres-bot-killed"
 KEPT = {"events": "seq, time_us, kind, ref, body", "keys": "key, seq, digest", "snapshots": "seq, body"}
 SERVE = """
 import sys
@@ -55,15 +55,9 @@ def old_log(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS bot_orch CASCADE")
         prepare(url)
-        connection.execute("CREATE SCHEMA earlier")
-        connection.execute("SET search_path TO earlier")
-        connection.execute((LOGS / "postgres_schema_0.1.0.sql").read_text())
         for table, rows in tables.items():
-            with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
+            with connection.cursor().copy(f"COPY bot_orch.{table} ({KEPT[table]}) FROM STDIN") as copy:
                 copy.write(rows)
-        for table, columns in KEPT.items():
-            connection.execute(f"INSERT INTO bot_orch.{table} ({columns}) SELECT {columns} FROM earlier.{table}")  # noqa: S608
-        connection.execute("DROP SCHEMA earlier CASCADE")
     connection.close()
 
 
