@@ -162,5 +162,5 @@ def test_unobserved_rows_check_catches_an_update_of_all_rows(monkeypatch):
 
 def test_unobserved_rows_check_catches_a_position_shared_by_all_rows(monkeypatch):
     monkeypatch.setattr("bot_orch.numerics.estimators.np.ptp", lambda values: 0)
-    with pytest.raises(AssertionError, match="decides differently beside rows"):
+    with pytest.raises(AssertionError, match="decides differently next to rows"):
         checks.check_unobserved_rows(make_policy("sliding-window-ucb"))

@@ -47,7 +47,7 @@ class Broken(Environment):
         ("few", "1 values for 3 seeds"),
         ("nan", "not finite"),
         ("clock", "second time"),
-        ("batch", "seeds beside it"),
+        ("batch", "depends on the other seeds"),
         ("nothing", "no metric"),
     ],
 )

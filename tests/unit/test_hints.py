@@ -10,7 +10,6 @@ import pytest
 
 from bot_orch import Orchestrator, Outcome, Router, Task
 from bot_orch.errors import BotOrchWarning, InvalidInputError, TaskIdWarning
-from bot_orch.log import FeedbackGiven
 from bot_orch.survival import causes
 from bot_orch.types import REASONS
 
@@ -55,11 +54,6 @@ def test_an_unknown_reason_names_those_that_there_are():
     assert set(causes.REASONS) == REASONS
     for reason in REASONS:
         assert Outcome.censored(elapsed_s=3.0, reason=f" {reason.upper()}").event is False
-
-
-def test_a_log_of_an_earlier_release_may_hold_other_reasons():
-    outcome = FeedbackGiven("f", "d", "noted", None, 3.0, completed=False, reason="timed out").outcome()
-    assert causes.cause_of(outcome) is causes.Cause.CENSORED and outcome.reason == "cancelled"
 
 
 def hint(cwd, *flags):
