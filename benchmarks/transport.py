@@ -17,10 +17,10 @@ from functools import partial
 
 import numpy as np
 from _calibration import coverage, coverage_grid, drift_study
+from _lockin import lockin_shares
 
 from bot_orch import transport as tr
 from bot_orch.arrays import Arrays, Floats
-from bot_orch.lab.lockin import lockin_shares
 from bot_orch.rng import derive_keys, generator
 
 LAMBDA, WINDOW, CELLS = 5.0, 256, 64

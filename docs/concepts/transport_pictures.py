@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import numpy as np
 from scipy.special import betainc, betaincinv, ndtri
 
 from bot_orch import transport as tr
-from bot_orch.lab.lockin import lockin_shares
 from bot_orch.rng import derive_keys, generator
 from bot_orch.transport.quantiles import cosine_levels
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from _lockin import lockin_shares
 
 HERE = Path(__file__).parent / "img"
 AGENT, REFERENCE, MOVE = "#c2571a", "#1f5f8b", "#9a9a9a"

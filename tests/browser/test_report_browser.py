@@ -54,9 +54,10 @@ def unfold(page):
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
 
 
-def test_with_extras_folded_the_page_is_at_most_15000_pixels_tall(report):
+def test_with_extras_folded_the_page_is_at_most_21500_pixels_tall(report):
+    """Tables with published numbers are not folded."""
     width, height = scroll(report)
-    assert width <= 1280 and 4_000 < height <= 15_000
+    assert width <= 1280 and 4_000 < height <= 21_500
     unfold(report)
     assert scroll(report)[1] > 1.5 * height, "control: folds hold something"
 

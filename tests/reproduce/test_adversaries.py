@@ -1,16 +1,20 @@
 """The experiment on adversaries: cheats that look like honest agents pass lambda auto and fail audits."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from bot_orch.lab.harness.experiment import Scale, discover
-from bot_orch.lab.paper.adversaries import CASES, METHODS, draw_adversaries, ratio
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+import adversaries
+from adversaries import CASES, METHODS, draw_adversaries, ratio, table
 
 
 def results(case, methods, seeds=2, tasks=400):
-    run = discover()["adversaries"].run
     params = {"case": case, "seeds": seeds, "tasks": tasks}
-    return {f"{case}/{name}": run({**params, "method": name}) for name in (*methods, "honest only")}
+    return {f"{case}/{name}": adversaries.run({**params, "method": name}) for name in (*methods, "honest only")}
 
 
 @pytest.mark.parametrize("case", ["half-way to the reference", "copy of a weak agent"])
@@ -21,25 +25,17 @@ def test_audits_find_what_alignment_cannot_see(case):
 
 
 def test_what_is_reported():
-    experiment, case = discover()["adversaries"], "constant output"
+    case = "constant output"
     found = results(case, METHODS, tasks=60)
-    rows = experiment.rows(found)
-    assert {row.method for row in rows} == set(METHODS)
-    assert {row.metric for row in rows} == {"true_reward", "cheats", "of_honest_only"}
-    honest = [row.mean for row in rows if (row.method, row.metric) == ("honest only", "of_honest_only")]
-    assert honest == pytest.approx([1.0])
-    assert "Smallest share" in experiment.notes(found)[0]
+    head, _, line = table(found).splitlines()
+    assert len(head.split("|")) == len(line.split("|")) == len(METHODS) + 4
+    assert line.startswith("| constant output | ")
     axis = draw_adversaries(found).axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == [case] and len(axis.containers) == 5
 
 
 def test_reported_seeds_are_not_those_of_development():
-    units = discover()["adversaries"].units(Scale())
-    assert len(units) == len(CASES) * len(METHODS) and len(CASES) >= 9
-    assert {unit.params["seeds"] for unit in units} == {20}
-    from bot_orch.lab.paper import adversaries
-
-    assert adversaries._FIRST == 10
+    assert adversaries._FIRST == 10 and len(CASES) >= 9
 
 
 def test_sleepers_are_scored_once_they_have_turned():

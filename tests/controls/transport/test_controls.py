@@ -6,9 +6,9 @@ import numpy as np
 import ot
 import pytest
 from _calibration import coverage, coverage_grid
+from _lockin import lockin_shares
 
 from bot_orch import transport as tr
-from bot_orch.lab.lockin import lockin_shares
 from bot_orch.rng import derive_keys, generator
 from bot_orch.transport.noise import SMALL, noise
 

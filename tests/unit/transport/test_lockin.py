@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _lockin import lockin_shares
 
-from bot_orch.lab.lockin import lockin_shares
 from bot_orch.rng import derive_keys
 
 KEYS = derive_keys(["lock-in test"], range(40))

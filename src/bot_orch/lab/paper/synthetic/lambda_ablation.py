@@ -114,7 +114,7 @@ def draw_lambda(results: Results) -> Any:
             axis.set_xticks(x, [f"{v:g}" for v in LAMBDAS], fontsize=7)
             axis.set_xlabel("lambda")
             axis.set_title(f"{environment}: {metric.replace('_', ' ')}")
-    axes[0, 2].legend(fontsize=7, loc="center right")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncol=5)
     return figure
 
 

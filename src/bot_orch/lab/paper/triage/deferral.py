@@ -158,27 +158,6 @@ class PairedDifference:
     half_width: float
 
 
-def play_splits(
-    policy: Policy,
-    splits: Sequence[int] = SPLITS,
-    *,
-    seeds: int = 30,
-    condition: TriageCondition = "noniid",
-    claims: bool = True,
-) -> Deferral:
-    """Play every split with every seed; ``claims`` False hides the classifier's confidence from the policy."""
-    keys = derive_keys(["triage-draw", condition], range(seeds))
-    accuracy, escalation = [], []
-    for split in splits:
-        data = load_triage(split)
-        cases = episodes(data, condition, np.arange(seeds))
-        stream = replace(cases.stream, claims=stated_claims(data, cases)) if claims else cases.stream
-        trace = simulate(policy, stream, keys)
-        accuracy.append(float(trace.pick(stream.reward).mean()))
-        escalation.append(float((trace.agent == HUMAN).mean()))
-    return Deferral(np.array(accuracy), np.array(escalation))
-
-
 def threshold_rule(
     splits: Sequence[int] = SPLITS,
     *,

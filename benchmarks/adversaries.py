@@ -1,10 +1,21 @@
-"""Cheats that look different, and cheats that do not: lambda, audits, and both."""
+"""Cheats that look different, and cheats that do not: lambda, audits, and both.
+
+    python benchmarks/adversaries.py --out out/adversaries
+
+Cheats win the judge above every honest agent. Lambda auto compares outputs with references; audits tell the truth about
+a random tenth of the rounds, and the judge's bias per agent is subtracted. The policy is `auto` with the default floor,
+1000 tasks. Honest only: the same without the cheats and without guards. Sleepers are scored from the round in which
+they turn. Four matrices, five seeds each; the priors of the bias were set on other matrices and seeds. Prints the table
+of docs/evidence/benchmarks.md and writes its figure.
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +25,9 @@ from bot_orch.core.settings import Lambda
 from bot_orch.lab.environments.gaming import GamingSettings, gaming_matrix
 from bot_orch.lab.environments.matrix.model import Matrix
 from bot_orch.lab.environments.replay.bandit import Replay
-from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Scale, Unit
-from bot_orch.lab.harness.figures import new_figure
+from bot_orch.lab.harness.experiment import Results
+from bot_orch.lab.harness.figures import new_figure, save_figure
 from bot_orch.lab.harness.players import PolicyPlayer, play
-from bot_orch.lab.harness.tables import ResultRow, TableView, rows_from_seeds
 from bot_orch.policies.auto import Auto
 
 AIM = 0.9
@@ -117,16 +127,9 @@ def draw_adversaries(results: Results) -> Any:
 
 _FIRST, _PER_MATRIX = 10, 5  # seeds 0 to 9 are those that the priors were set on; every five share a matrix
 _FLOOR = 0.02  # the default of an orchestrator
-_QUICK_TASKS = 200
 
 
-def _units(scale: Scale) -> list[Unit]:
-    cases = list(CASES)[4:6] if scale.quick else list(CASES)
-    common = {"seeds": scale.n_seeds(20, quick=2), "tasks": _QUICK_TASKS if scale.quick else None}
-    return [Unit(f"{case}/{name}", {"case": case, "method": name, **common}) for case in cases for name in METHODS]
-
-
-def _run(params: Mapping[str, Any]) -> dict[str, Any]:
+def run(params: Mapping[str, Any]) -> dict[str, Any]:
     seeds = list(range(_FIRST, _FIRST + params["seeds"]))
     found: dict[str, list[float]] = {"true_reward": [], "cheats": []}
     for block in sorted({seed // _PER_MATRIX for seed in seeds}):
@@ -174,48 +177,34 @@ def _is_cheat(matrix: Matrix) -> Bools:
     return np.array([name.startswith("cheat") for name in matrix.agents])
 
 
-def _rows(results: Results) -> list[ResultRow]:
-    rows = []
-    for key, payload in results.items():
-        case, name = key.rsplit("/", 1)
-        metrics = {**payload, "of_honest_only": ratio(results, case, name).tolist()}
-        rows += rows_from_seeds("adversaries", case, "bandit", method=name, lambda_=0.0, metrics=metrics, compare=False)
-    return rows
+def table(results: Results) -> str:
+    """Markdown: true rewards relative to honest only, its own, and the share of cheats under both guards."""
+    shown = [name for name in METHODS if name != "honest only"]
+    lines = [f"| of honest only | {' | '.join(shown)} | honest only | cheats, audits and lambda auto |"]
+    lines.append("|---" * (len(shown) + 3) + "|")
+    for case in (case for case in CASES if f"{case}/honest only" in results):
+        cells = [float(ratio(results, case, name).mean()) for name in shown]
+        cells.append(float(np.mean(results[f"{case}/honest only"]["true_reward"])))
+        cells.append(float(np.mean(results[f"{case}/audits, lambda auto"]["cheats"])))
+        lines.append(f"| {case} | {' | '.join(f'{cell:.3f}' for cell in cells)} |")
+    return "\n".join(lines)
 
 
-def _notes(results: Results) -> list[str]:
-    cases = [case for case in CASES if f"{case}/honest only" in results]
-    worst = {name: min((float(ratio(results, case, name).mean()), case) for case in cases) for name in PLAYED}
-    least = ", ".join(f"{name} {value:.2f} ({case})" for name, (value, case) in worst.items() if name != "honest only")
-    below = [case for case in cases if ratio(results, case, "audits, lambda auto").mean() < AIM]
-    told = f"below {AIM:g} in: {', '.join(below)}" if below else f"at least {AIM:g} in every case"
-    return [f"Smallest share of *honest only*: {least}. Audits with lambda auto are {told}."]
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--tasks", type=int, help="fewer tasks, for a first look")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("out/adversaries"), metavar="DIR")
+    given = parser.parse_args()
+    common = {"seeds": given.seeds, "tasks": given.tasks}
+    keys = [(case, method) for case in CASES for method in METHODS]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        found = pool.map(run, [{"case": case, "method": method, **common} for case, method in keys])
+        results = {f"{case}/{method}": payload for (case, method), payload in zip(keys, found, strict=True)}
+    print(table(results))
+    print(save_figure(lambda: draw_adversaries(results), given.out / "adversaries")[0])
 
 
-EXPERIMENT = Experiment(
-    id="adversaries",
-    title="Adversaries, alignment and audits",
-    about="Cheats win the judge above every honest agent. Lambda auto compares outputs with references; audits tell "
-    "the truth about a random tenth of the rounds, and the judge's bias per agent is subtracted. The policy is auto "
-    "with the default floor, 1000 tasks. Honest only: the same without the cheats and without guards. Sleepers are "
-    "scored from the round in which they turn. Four matrices, five seeds each; the priors of the bias were set on "
-    "other matrices and seeds.",
-    units=_units,
-    run=_run,
-    rows=_rows,
-    tables=lambda: [
-        TableView("True reward, relative to honest only", "of_honest_only", "bandit", digits=3),
-        TableView("True reward", "true_reward", "bandit", digits=3),
-        TableView("Share of cheats", "cheats", "bandit", digits=3),
-    ],
-    figures=lambda results: [
-        FigureView(
-            "adversaries",
-            "True reward relative to that among the honest agents alone; bars are two standard errors over seeds.",
-            partial(draw_adversaries, results),
-        )
-    ],
-    notes=_notes,
-    order=61,
-    default=False,
-)
+if __name__ == "__main__":
+    main()
