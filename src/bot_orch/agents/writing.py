@@ -6,19 +6,21 @@ written value by value, and long texts piece by piece.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot_orch.agents.base import CallFailure
 from bot_orch.agents.endings import Ending
-from bot_orch.agents.turns import Turns
 
 __all__ = ["encode"]
 
 _LETTERS, _VALUES = 100_000, 2_000  # documents with fewer are written in one go
 _PIECE = 65_536
+_AT_ONCE_S = 0.001
 _write = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -34,7 +36,7 @@ async def encode(document: Mapping[str, Any], cap_bytes: int) -> bytes:
 
 
 async def _in_turns(document: Mapping[str, Any], cap_bytes: int) -> bytes:
-    turns, body = Turns(), io.BytesIO()  # which hands its memory over without a copy
+    turns, body = _Turns(), io.BytesIO()  # which hands its memory over without a copy
     for piece in _pieces(document):
         body.write(piece.encode())
         if body.tell() > cap_bytes:
@@ -90,3 +92,22 @@ def _is_small(document: Any) -> bool:
         if letters > _LETTERS or values > _VALUES:
             return False
     return True
+
+
+class _Turns:
+    """Lets other work run when a millisecond has passed since it did so last."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is the turn of others."""
+        return time.perf_counter() - self._since > _AT_ONCE_S
+
+    async def pass_on(self) -> None:
+        """Let others run."""
+        await asyncio.sleep(0)
+        self._since = time.perf_counter()

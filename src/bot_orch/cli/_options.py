@@ -1,4 +1,4 @@
-"""Command-line options common to experiment commands: engine, processes and output folder."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bot_orch.errors import InvalidInputError
 
-__all__ = ["add_run_options", "check_counts"]
+__all__ = ["add_archive", "add_run_options", "check_counts"]
 
 
 def add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
@@ -28,3 +28,9 @@ def check_counts(arguments: argparse.Namespace, names: Sequence[str]) -> None:
         value = getattr(arguments, name)
         if value is not None and value < 1:
             raise InvalidInputError(f"--{name.replace('_', '-')}", f"is {value}", "pass a whole number, 1 or more")
+
+
+def add_archive(parser: argparse.ArgumentParser) -> None:
+    """Add ``--archive``, for commands that read a whole log."""
+    said = "the folder that old events were moved to (export --before), if it is not where the log says"
+    parser.add_argument("--archive", type=Path, metavar="FOLDER", help=said)

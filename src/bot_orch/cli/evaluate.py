@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bot_orch.cli._archived import add_archive
+from bot_orch.cli._options import add_archive
 from bot_orch.cli._terminal import ProgressBar
 from bot_orch.errors import InvalidInputError
 

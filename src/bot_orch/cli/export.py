@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot_orch.cli._archived import add_archive
+from bot_orch.cli._options import add_archive
 from bot_orch.cli._terminal import ProgressBar
 
 EXAMPLES = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bot_orch.cli._archived import add_archive
+from bot_orch.cli._options import add_archive
 from bot_orch.cli._terminal import ProgressBar
 
 DESCRIPTION = """\

@@ -7,7 +7,7 @@ import csv
 import json
 import sys
 
-from bot_orch.cli._archived import add_archive
+from bot_orch.cli._options import add_archive
 from bot_orch.cli._terminal import table
 
 _COLUMNS = ("requests", "attempts", "errors", "input_tokens", "output_tokens", "cost_usd")
