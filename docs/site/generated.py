@@ -8,7 +8,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
@@ -120,16 +120,15 @@ def settings() -> str:
 def _part(type_: type[msgspec.Struct], prefix: str, known: set[type]) -> Iterator[str]:
     known.add(type_)
     fields = msgspec.structs.fields(type_)
-    about, meanings = _described(type_)
     rows = [("Setting", "Default", "Meaning"), ("---", "---", "---")]
-    rows += [(f"`{prefix}{f.encode_name}`", _default(f), meanings.get(f.encode_name, "")) for f in fields]
-    width = 3 if meanings else 2
-    table = "\n".join(f"| {' | '.join(row[:width])} |" for row in rows)
-    yield f"## {prefix.rstrip('.') or 'The file'}\n\n{about}\n\n{table}"
+    rows += [(f"`{prefix}{f.encode_name}`", _default(f), _meaning(f.type)) for f in fields]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    yield f"## {prefix.rstrip('.') or 'The file'}\n\n{_plain(inspect.getdoc(type_) or '')}\n\n{table}"
     for field in fields:
         inner = next((each for each in _types(field.type) if issubclass(each, msgspec.Struct)), None)
         if inner is not None and inner not in known:
-            many = {tuple: "[]", dict: ".NAME"}.get(get_origin(field.type), "")
+            bare = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
+            many = {tuple: "[]", dict: ".NAME"}.get(get_origin(bare), "")
             yield from _part(inner, f"{prefix}{field.encode_name}{many}.", known)
 
 
@@ -138,6 +137,13 @@ def _described(type_: type) -> tuple[str, dict[str, str]]:
     about, _, listed = (inspect.getdoc(type_) or "").partition("\n\nParameters\n----------\n")
     found = re.findall(r"^([\w, ]+)\n((?:    .*\n?)+)", listed, re.MULTILINE)
     return _plain(about), {name: _plain(" ".join(text.split())) for name, text in found}
+
+
+def _meaning(annotation: Any) -> str:
+    """Find what a setting means, at its type or at one of its types."""
+    if isinstance(annotation, msgspec.Meta):
+        return _plain(annotation.description or "")
+    return next(filter(None, map(_meaning, get_args(annotation))), "")
 
 
 def _plain(text: str) -> str:

@@ -12,8 +12,8 @@ from bot_orch.log.events import DecisionMade, FeedbackGiven
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
 
-BEFORE = "guards: [{when: before, path: 'gateway_screens:no_secrets'}]"
-AFTER = "guards: [{when: after, path: 'gateway_screens:polite'}]"
+BEFORE = "guardrails: [{when: before, path: 'gateway_screens:no_secrets'}]"
+AFTER = "guardrails: [{when: after, path: 'gateway_screens:polite'}]"
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_before_the_call(endpoint, guarded, client):
         ask(client(service), "a secret")
     assert refused.value.code == "refused_by_guard"
     assert not endpoint.seen(url) and not decisions(service), "it teaches nothing"
-    assert metric(service, "bot_orch_guard_refusals_total", when="before") == 1
+    assert metric(service, "bot_orch_guardrail_refusals_total", when="before") == 1
     ask(client(service), "write to ann@example.org")
     ask(client(service), "hello")
     assert [each["document"]["messages"][0]["content"] for each in endpoint.seen(url)] == ["[removed]", "hello"]
@@ -84,7 +84,7 @@ def test_after_the_call(endpoint, guarded, client, streams, learned, reward, rea
 
     assert said(ask(client(service), "hello", stream=streams)) == "softened"
     assert said(ask(client(service), "hello", stream=streams)) == "The answer"
-    assert metric(service, "bot_orch_guard_refusals_total", when="after") == 1
+    assert metric(service, "bot_orch_guardrail_refusals_total", when="after") == 1
 
 
 def test_a_task_is_guarded_after_the_call(endpoint, guarded):
@@ -99,7 +99,7 @@ def test_a_program(endpoint, guarded, client):
         " print(json.dumps({'refuse': 'said the program'}) if bad else '')"
     )
     service = guarded(
-        endpoint.script(GOOD), f'guards: [{{when: before, command: ["{sys.executable}", "-c", "{code}"]}}]'
+        endpoint.script(GOOD), f'guardrails: [{{when: before, command: ["{sys.executable}", "-c", "{code}"]}}]'
     )
     assert ask(client(service), "hello").parse().choices
     with pytest.raises(openai.BadRequestError, match="said the program"):
@@ -111,16 +111,16 @@ def test_one_that_fails_refuses_or_passes(endpoint, guarded, client, path):
     line = f"{{when: before, path: 'gateway_screens:{path}', timeout_s: 0.05, on_error: %s}}"
     url = endpoint.script(GOOD)
     with pytest.raises(openai.BadRequestError, match="a guard has failed"):
-        ask(client(guarded(url, f"guards: [{line % 'refuse'}]")), "hello")
-    assert ask(client(guarded(url, f"guards: [{line % 'pass'}]")), "hello").parse().choices
+        ask(client(guarded(url, f"guardrails: [{line % 'refuse'}]")), "hello")
+    assert ask(client(guarded(url, f"guardrails: [{line % 'pass'}]")), "hello").parse().choices
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("guards: [{when: before}]", "config.guards[0]: needs one of path and command"),
-        ("guards: [{when: before, path: 'no_such_module_here:f'}]", "cannot be imported"),
-        ("cache: {ttl_s: -1}", "config.cache.ttl_s: is -1"),
+        ("guardrails: [{when: before}]", "config.guardrails[0]: needs one of path and command"),
+        ("guardrails: [{when: before, path: 'no_such_module_here:f'}]", "cannot be imported"),
+        ("cache: {ttl_s: -1}", "config.cache.ttl_s: expected `float` >= 0.0"),
     ],
 )
 def test_mistakes_are_named(lines, message):

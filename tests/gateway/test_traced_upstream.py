@@ -54,14 +54,15 @@ def told(span):
 
 
 @pytest.fixture
-def traced(serve, agent, upstream, collector, client):
+def traced(serve, agent, upstream, collector, client, monkeypatch):
     """Runs ``use`` with an official client and returns (round, attempts, what the endpoint got)."""
 
     def run(use, *answers, names=("upstream",)):
         for name, answer in zip(names, answers, strict=True):
             upstream.script(name, *answer)
         lines = [agent(upstream.url(name), name) for name in names]
-        service = serve(*lines, after=f'traces: {{endpoint: "{collector.url}", service_name: mine}}')
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "mine")
+        service = serve(*lines, after=f'traces: {{endpoint: "{collector.url}"}}')
         use(client(service, default_headers={"traceparent": CALLER}))
         service.stop()  # sends what is left
         resource, spans = collector()

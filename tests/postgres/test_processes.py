@@ -239,9 +239,10 @@ def test_a_ticket_goes_on_where_its_task_goes_on(processes, log):
 
 GUARDED = BASE.replace(
     "policy: bot, floor: 0.05",
-    "policy: ucb1, floor: 0.05, audit_rate: 0.5, on_alarm: restart, "
+    "policy: ucb1, floor: 0.05, on_alarm: restart, "
     "alignment: {{geometry: {{name: labels, labels: 2}}, watch: {{recent: 8, older: 16, alpha: 0.005}}}}",
 )
+GUARDED += "audit: {{rate: 0.5, by: caller}}\n"
 
 
 def test_audits_and_restarts_across_processes(processes, log):

@@ -1,6 +1,10 @@
 """Tasks with a deadline: agents share it, and one that is silent too long is given up for another."""
 
+from functools import partialmethod
+
 import pytest
+
+from bot_orch import Orchestrator
 
 CONFIG = """
 version: 1
@@ -30,8 +34,9 @@ def first_decisions(service, answers):
     return [(service.get(f"/v1/decisions/{each['round'][0]}").json(), each) for each in found]
 
 
-def test_an_agent_that_hangs_is_given_up_for_another(start):
-    service = serve(start, "attempts: 2, attempt_patience: half", "hanging", "at_once")
+def test_an_agent_that_hangs_is_given_up_for_another(start, monkeypatch):
+    monkeypatch.setattr(Orchestrator, "patience", partialmethod(Orchestrator.patience, rule="half"))
+    service = serve(start, "attempts: 2", "hanging", "at_once")
     answers = asked(service, 4, deadline_s=1.0)
     assert [answer.status for answer in answers] == [200] * 4
     pairs = first_decisions(service, answers)
@@ -62,7 +67,7 @@ def test_the_deadline_is_that_of_the_whole_round(start):
         assert second["outcomes"][0]["elapsed_s"] < 0.5, "not another 0.6 s"
 
 
-@pytest.mark.parametrize("settings", ["attempts: 0", "attempt_patience: long"])
+@pytest.mark.parametrize("settings", ["attempts: 0", "attempts: 101"])
 def test_mistakes_are_named(start, settings):
     with pytest.raises(Exception, match=settings.split(":")[0]):
         serve(start, settings, "hanging")

@@ -17,7 +17,7 @@ MINIMAL = "version: 1\nagents: [{id: a, kind: simulated}]\n"
 MISTAKES = {
     "rooter: {}": "config.rooter: is not a setting; did you mean 'router'?",
     "router: {lamda: 1}": "config.router.lamda: is not a setting; did you mean 'lambda'?",
-    "router: {floor: 2}": "config.router.floor: is 2",
+    "router: {floor: 2}": "config.router.floor: expected `float` <= 1.0",
     "router: {lambda: often}": "config.router.lambda",
     "router: {lambda: -1}": "config.router.lambda: is -1",
     "router: {alignment: {reference: {source: agent, agent: b}}}": "'b' is not an agent",
@@ -82,7 +82,7 @@ def test_mistakes_in_alignment_are_named(alignment, problem):
         "{geometry: {name: labels, labels: 2}, reference: {source: accepted, memory: {mode: window, size: 90}}}",
         "{geometry: {name: sliced, dimension: 3}, reference: {source: agent, agent: a}}",
         "{geometry: {name: scores}, reference: {source: fixed, measure: {kind: samples, values: [1.0]}}}",
-        "{geometry: {name: labels, labels: 2}, reference: {source: tasks, memory: {mode: all}}, distance: plug_in}",
+        "{geometry: {name: labels, labels: 2}, reference: {source: tasks, memory: {mode: all}}}",
     ],
 )
 def test_every_kind_of_reference_can_be_configured(alignment):

@@ -8,7 +8,7 @@ from bot_orch.log.ledger import fold
 from bot_orch.log.stores.open import open_log
 from bot_orch.log.verification import replay
 
-AUDITED = BASE.replace("horizon_s: 3600", "horizon_s: 3600, audit_rate: 0.5")
+AUDITED = BASE + "audit: {{rate: 0.5, by: caller}}\n"
 GUARDED = BASE.replace(
     "policy: bot, floor: 0.05",
     "policy: ucb1, floor: 0.05, on_alarm: restart, "

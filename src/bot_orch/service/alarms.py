@@ -54,5 +54,5 @@ class _Lookout:
         watching.budget(now_us, budget, ledger.spending.within(now_us, budget.window_s))
         if not runtime.peers or next(iter(runtime.peers.values())) is runtime:  # tokens are for all routers
             watching.tokens(now_us, runtime.usage.spent(now_us))
-        if last is not None and runtime.config.router.audit_rate and "bias" in last.columns():
+        if last is not None and runtime.config.audit is not None and "bias" in last.columns():
             watching.audits(now_us, dict(zip(last.agents, last.column("bias").tolist(), strict=True)))

@@ -54,7 +54,7 @@ def make_orchestrator(config: Config) -> Orchestrator:
         encoder=r.encoder,
         patience_s=r.patience_s,
         horizon=None,  # decisions are dropped at horizon_s, by events in the log
-        audit_rate=r.audit_rate if config.audit is None else config.audit.rate,
+        audit_rate=0.0 if config.audit is None else config.audit.rate,
         on_alarm=r.on_alarm,
         objective=wanted_weights(r),
         constraints=wanted_constraints(r),
@@ -112,7 +112,7 @@ def _check_router(config: Config) -> None:
     except (TypeError, ValueError) as error:
         raise InvalidInputError("config.router", f"cannot decide ({error})", "check policy and settings") from error
     check_database(config.database, "config.database")
-    Screens(config.guards)
+    Screens(config.guardrails)
     for agent in config.agents:
         make_guard(agent, queue=_NoQueue())
     check_judges(config)
@@ -148,14 +148,12 @@ def _alignment(settings: AlignmentConfig) -> Alignment:
         memory, w = _memory(settings.memory), settings.watch
         watch = None if w is None else Watch(w.recent, w.older, w.alpha)
         if settings.latency_target_s is not None:
-            return Alignment.to_latency(
-                settings.latency_target_s, memory=memory, distance=settings.distance, units=settings.units, watch=watch
-            )
+            return Alignment.to_latency(settings.latency_target_s, memory=memory, watch=watch)
         r = settings.reference
         measure = None if r.measure is None else measure_from_dict(r.measure)
         reference = Reference(r.source, _memory(r.memory), measure, r.threshold, r.agent)
         geometry = geometry_from_spec(settings.geometry or {})
-        return Alignment(geometry, memory, reference, settings.distance, units=settings.units, watch=watch)
+        return Alignment(geometry, memory, reference, watch=watch)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}.{error.field}", error.problem, error.remedy) from error
 

@@ -19,7 +19,7 @@ from bot_orch.service.problems import Problem
 
 __all__ = ["Screens", "refusal"]
 
-_log = logging.getLogger("bot_orch.guards")
+_log = logging.getLogger("bot_orch.guardrails")
 _PASSED = ("PATH", "LANG", "HOME", "TZ")
 
 
@@ -74,7 +74,7 @@ def refusal(reason: str) -> Problem:
 
 def _function(settings: GuardrailConfig, place: int) -> Any:
     if (settings.path is None) == (not settings.command):
-        raise InvalidInputError(f"config.guards[{place}]", "needs one of path and command", "keep exactly one")
+        raise InvalidInputError(f"config.guardrails[{place}]", "needs one of path and command", "keep exactly one")
     return None if settings.path is None else load_function(settings.path, settings.folder)
 
 

@@ -16,6 +16,7 @@ from bot_orch.service.trials import HealthConfig
 __all__ = ["HealthCheck"]
 
 _log = logging.getLogger("bot_orch.health")
+_TEXT = "ping"
 
 
 class HealthCheck:
@@ -82,7 +83,7 @@ class HealthCheck:
             return
         begun = loop.time()
         params = {} if settings.max_tokens is None else {"max_tokens": settings.max_tokens}
-        request = CallRequest(f"health-{self._guard.agent_id}-{self._number}", settings.text, params=params)
+        request = CallRequest(f"health-{self._guard.agent_id}-{self._number}", _TEXT, params=params)
         self._charge(request, await runner.call(request), loop.time() - begun)
 
     def _charge(self, request: CallRequest, reply: CallReply, elapsed_s: float) -> None:

@@ -102,9 +102,9 @@ class Runtime:
         self.used: RouterUsage | None = None  # of this router
         self.access: AccessLog | None = None
         self.traces: Traces | None = None
-        self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guards)
+        self.repeats, self.loops, self.screens = Repeats(), ToolLoops(), Screens(config.guardrails)
         kept = config.cache
-        self.cache = Repeats(kept.max_entries, kept.max_bytes, keep_s=kept.ttl_s) if kept.ttl_s > 0 else None
+        self.cache = Repeats(keep_s=kept.ttl_s) if kept.ttl_s > 0 else None
         self.stopping = self.loaded = self.closed = False
         self.reload: Callable[[], Awaitable[Reloaded]] | None = None  # of a service with a file
         self._log: Log | None = None
@@ -269,7 +269,7 @@ class Runtime:
         self.config, self.reference = config, msgspec.to_builtins(config.router.reference)
         self.guards.clear()
         self.guards.update(guards)
-        self.screens = Screens(config.guards)
+        self.screens = Screens(config.guardrails)
         self.on_trial = tuple(agent for agent in config.agents if agent.canary is not None)
         self.shadows = {agent.id: agent.shadow.rate for agent in config.agents if agent.shadow is not None}
         self._check_health()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import msgspec
 
@@ -11,23 +12,27 @@ from bot_orch.errors import InvalidInputError
 __all__ = ["CanaryConfig", "CanaryStep", "HealthConfig", "ShadowConfig", "check_trial"]
 
 
+def _is(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
 class _Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
 class CanaryStep(_Trial, frozen=True, kw_only=True):
-    """A step of a ramp: the cap from ``after`` decisions of the router, or ``after_s`` seconds, of the trial on."""
+    """A step of a ramp."""
 
-    share: float
-    after: int | None = None
-    after_s: float | None = None
+    share: Annotated[float, _is("A larger cap ...")]
+    after: Annotated[int | None, _is("... after so many decisions of the router, ...")] = None
+    after_s: Annotated[float | None, _is("... or so many seconds of the trial.")] = None
 
 
 class CanaryConfig(_Trial, frozen=True, kw_only=True):
-    """A cap on the propensity of a new agent; ``ramp`` raises it step by step."""
+    """A cap on the propensity of a new agent."""
 
-    share: float
-    ramp: tuple[CanaryStep, ...] = ()
+    share: Annotated[float, _is("The largest propensity of the agent.")]
+    ramp: Annotated[tuple[CanaryStep, ...], _is("Steps that raise it.")] = ()
 
     def cap(self, decisions: int, seconds: float) -> float:
         """The cap after so many decisions and seconds of the trial: the largest of the steps that were reached.
@@ -44,19 +49,18 @@ class CanaryConfig(_Trial, frozen=True, kw_only=True):
 
 
 class ShadowConfig(_Trial, frozen=True, kw_only=True):
-    """The share of rounds in which the agent is asked too, without anybody seeing its answer."""
+    """The agent is asked without anybody seeing its answer."""
 
-    rate: float
+    rate: Annotated[float, _is("Share of rounds in which the agent is asked, too.")]
 
 
 class HealthConfig(_Trial, frozen=True, kw_only=True):
-    """A check every ``every_s``: GET ``path`` at the endpoint, or else a chat of ``text`` with ``max_tokens``."""
+    """Regular checks of the agent."""
 
-    every_s: float = 30.0
-    timeout_s: float = 5.0
-    path: str | None = None
-    text: str = "ping"
-    max_tokens: int | None = 1
+    every_s: Annotated[float, _is("Seconds between checks.")] = 30.0
+    timeout_s: Annotated[float, _is("Seconds for an answer.")] = 5.0
+    path: Annotated[str | None, _is("What to GET; without it, a chat is sent.")] = None
+    max_tokens: Annotated[int | None, _is("Limit of that chat; `null` for none.")] = 1
 
 
 def check_trial(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+import msgspec
+
 from bot_orch.errors import InvalidInputError, MissingExtraError
 from bot_orch.log.ids import TENANT
 from bot_orch.log.purging import seconds_of
 from bot_orch.log.stores.postgres.timing import split
-from bot_orch.service.config.settings import Config, TenantConfig, TokenLimitsConfig
+from bot_orch.service.config.settings import Config, TenantConfig
 from bot_orch.service.trials import check_trial
 
-__all__ = ["check_config", "check_numbers", "named", "taken_by_others"]
+__all__ = ["check_config", "check_numbers", "invalid", "named", "taken_by_others"]
 
 _RESERVED = ("session", "user", "conversation")  # other ids in the log begin like that
 _SHORTEST_S = 3600.0
@@ -169,60 +172,18 @@ def _check_one(config: Config) -> None:
 
 
 def check_numbers(config: Config) -> None:
-    """Refuse numbers out of their ranges."""
-    r, most = config.router, float("inf")
-    bounds: list[tuple[str, float | None, float, float]] = [
-        ("router.lambda", None if r.lambda_ == "auto" else r.lambda_, 0.0, most),
-        ("router.floor", r.floor, 0.0, 1.0),
-        ("router.audit_rate", r.audit_rate, 0.0, 1.0),
-        ("router.horizon_s", r.horizon_s, 1e-3, most),
-        ("router.patience_s", r.patience_s, 1e-3, most),
-        ("router.sticky_s", r.sticky_s, 0.0, most),
-        ("router.n_features", r.n_features, 0, 10_000),
-        ("router.max_attempts", r.max_attempts, 1, 100),
-        ("router.max_calls", r.max_calls, 1, 1000),
-        ("router.attempts", r.attempts, 1, 100),
-        ("router.success_reward", r.success_reward, 0.0, 1.0),
-        ("router.subject_to.usd_per_day", r.subject_to.usd_per_day, 1e-9, most),
-        ("router.budget.per_request_usd", r.budget.per_request_usd, 0.0, most),
-        ("router.budget.window_usd", r.budget.window_usd, 0.0, most),
-        ("router.budget.window_s", r.budget.window_s, 60.0, 31 * 86_400.0),
-        ("queue.lease_s", config.queue.lease_s, 1.0, most),
-        ("queue.undo_s", config.queue.undo_s, 0.0, 3600.0),
-        ("cache.ttl_s", config.cache.ttl_s, 0.0, most),
-        ("cache.max_entries", config.cache.max_entries, 1, most),
-        ("cache.max_bytes", config.cache.max_bytes, 1, most),
-        ("listen.port", config.listen.port, 0, 65_535),
-        ("limits.head_bytes", config.limits.head_bytes, 1024, 1_000_000),
-        ("limits.idle_s", config.limits.idle_s, 0.0, most),
-        ("limits.connections", config.limits.connections, 1, 1_000_000),
-        ("limits.failed_logins", config.limits.failed_logins, 0, 1_000_000),
-        ("limits.body_bytes", config.limits.body_bytes, 1, most),
-        ("limits.client_timeout_s", config.limits.client_timeout_s, 1e-3, most),
-        ("limits.snapshot_every", config.limits.snapshot_every, 1, most),
-        ("snapshots.tail_s", config.snapshots.tail_s, 1e-3, most),
-        ("limits.grace_s", config.limits.grace_s, 0.0, 3600.0),
-    ]
-    limited = [(f"tokens[{index}].limits", token.limits) for index, token in enumerate(config.tokens)]
-    limited += [(f"tenants.{name}.limits", tenant.limits) for name, tenant in config.tenants.items()]
-    for where, given in limited:
-        limits = given or TokenLimitsConfig()
-        bounds += [
-            (f"{where}.requests_per_minute", limits.requests_per_minute, 0, most),
-            (f"{where}.tokens_per_minute", limits.tokens_per_minute, 0, most),
-            (f"{where}.usd", limits.usd, 0.0, most),
-            (f"{where}.window_s", limits.window_s, 60.0, 31 * 86_400.0),
-        ]
-    for judge in config.judges:
-        bounds += [
-            (f"judges.{judge.name}.rate", judge.rate, 0.0, 1.0),
-            (f"judges.{judge.name}.timeout_s", judge.timeout_s, 1e-3, 86_400.0),
-            (f"judges.{judge.name}.concurrency", judge.concurrency, 1, 1000),
-        ]
-    if config.audit is not None:
-        bounds.append(("audit.rate", config.audit.rate, 0.0, 1.0))
-        bounds.append(("audit.answer_within_s", config.audit.answer_within_s, 1e-3, 31 * 86_400.0))
-    for name, value, low, high in bounds:
-        if value is not None and not (low <= value <= high and value < most):
-            span = f"{low:g} or more" if high == most else f"from {low:g} to {high:g}"
-            raise InvalidInputError(f"config.{name}", f"is {value}", f"set a finite number, {span}")
+    """Refuse numbers out of their ranges, in settings that did not come from a file."""
+    lambda_ = config.router.lambda_
+    if lambda_ != "auto" and not 0 <= lambda_ < math.inf:
+        raise InvalidInputError("config.router.lambda", f"is {lambda_}", "set auto, or a finite number, 0 or more")
+    try:
+        msgspec.convert(msgspec.to_builtins(config), Config)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+
+
+def invalid(error: msgspec.ValidationError) -> InvalidInputError:
+    """Name the setting that is wrong, and what it should be."""
+    problem, _, where = str(error).partition(" - at `$")
+    remedy = "see docs/reference/settings.md"
+    return InvalidInputError(f"config{where.rstrip('`')}", problem[:1].lower() + problem[1:], remedy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -15,6 +15,8 @@ __all__ = ["check_keys"]
 
 def check_keys(value: Any, type_: Any, where: str) -> None:
     """Refuse keys that ``type_`` (a struct or dataclass, or a tuple of them) does not know, naming the nearest."""
+    if get_origin(type_) is Annotated:
+        type_ = get_args(type_)[0]
     if get_origin(type_) is tuple:
         for index, entry in enumerate(value if isinstance(value, list) else ()):
             check_keys(entry, get_args(type_)[0], f"{where}[{index}]")
@@ -33,6 +35,8 @@ def check_keys(value: Any, type_: Any, where: str) -> None:
 
 
 def _fields(type_: Any) -> dict[str, Any] | None:
+    if get_origin(type_) is Annotated:
+        return _fields(get_args(type_)[0])
     if get_origin(type_) in (Union, UnionType):  # optional
         return next((found for part in get_args(type_) if (found := _fields(part)) is not None), None)
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):

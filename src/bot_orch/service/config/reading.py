@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service.config.checks import check_config, check_numbers, named
+from bot_orch.service.config.checks import check_config, check_numbers, invalid, named
 from bot_orch.service.config.keys import check_keys
 from bot_orch.service.config.settings import AgentConfig, Config, JudgeConfig
 from bot_orch.service.config.variables import expanded
@@ -53,11 +53,11 @@ def placed(config: Config, file: Path, *, host: str | None = None, port: int | N
     }
     agents = tuple(_beside(file, agent) for agent in config.agents)
     judges = tuple(_judge_beside(file, judge) for judge in config.judges)
-    found = (str(file.resolve().parent / (each.folder or "")) for each in config.guards)
-    guards = tuple(
-        msgspec.structs.replace(each, folder=where) for each, where in zip(config.guards, found, strict=True)
+    found = (str(file.resolve().parent / (each.folder or "")) for each in config.guardrails)
+    guardrails = tuple(
+        msgspec.structs.replace(each, folder=where) for each, where in zip(config.guardrails, found, strict=True)
     )
-    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges, guards=guards)
+    return msgspec.structs.replace(config, agents=agents, routers=routers, judges=judges, guardrails=guardrails)
 
 
 def _resolved(file: Path, database: str) -> str:
@@ -114,10 +114,7 @@ def typed(document: dict[str, Any], environment: Mapping[str, str]) -> Config:
     try:
         config = msgspec.convert(found, Config)
     except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at `$")
-        setting = f"config{where.rstrip('`')}"
-        remedy = "see 'bot-orch init' for an example"
-        raise InvalidInputError(setting, problem[:1].lower() + problem[1:], remedy) from None
+        raise invalid(error) from None
     return _with_daily_budgets(config)
 
 

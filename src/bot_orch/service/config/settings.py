@@ -1,4 +1,4 @@
-"""The settings of the service, as typed values."""
+"""The settings of the service: types, bounds and meanings. docs/reference/settings.md is generated from them."""
 
 from __future__ import annotations
 
@@ -47,8 +47,14 @@ __all__ = [
 Scope = Literal["decide", "feedback", "queue", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
 AlarmName = Literal["drift", "circuit_open", "circuit_closed", "budget", "audit", "load"]
+_MONTH_S = 31 * 86_400
 ALARMS: tuple[AlarmName, ...] = get_args(AlarmName)
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:/=-]{1,64}$")]
+
+
+def _is(text: str, low: float | None = None, high: float = 10**15) -> msgspec.Meta:
+    """What a setting means, and the bounds of a number."""
+    return msgspec.Meta(description=text) if low is None else msgspec.Meta(description=text, ge=low, le=high)
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -58,502 +64,403 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class ListenConfig(_Part, frozen=True, kw_only=True):
     """Where the service listens. Without tokens only loopback is allowed."""
 
-    host: str = "127.0.0.1"
-    port: int = 8080
+    host: Annotated[str, _is("Address to listen at.")] = "127.0.0.1"
+    port: Annotated[int, _is("Port to listen at; 0 lets the system choose.", 0, 65_535)] = 8080
 
 
 class TokenLimitsConfig(_Part, frozen=True, kw_only=True):
-    """Limits of one token: requests that decide and tokens of agents per minute, dollars in ``window_s`` seconds."""
+    """Limits of one token."""
 
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    usd: float | None = None
-    window_s: float = 86_400.0
+    requests_per_minute: Annotated[int, _is("Requests that decide (429 beyond).", 0)] | None = None
+    tokens_per_minute: Annotated[int, _is("Tokens of agents.", 0)] | None = None
+    usd: Annotated[float, _is("Dollars in `window_s` seconds.", 0)] | None = None
+    window_s: Annotated[float, _is("Seconds of that window.", 60, _MONTH_S)] = 86_400.0
 
 
 class TokenConfig(_Part, frozen=True, kw_only=True):
-    """A caller and its scopes. The token is in the environment, or its SHA-256 is in the file.
+    """A caller and its scopes."""
 
-    ``limits`` bound what it may use; ``tags`` are written to all its decisions, for reports of spending. A token with
-    a ``router`` is for that one alone. One with a ``tenant`` sees and changes only what is that tenant's.
-    """
-
-    name: str
-    scopes: tuple[Scope, ...]
-    env: str | None = None
-    sha256: str | None = None
-    limits: TokenLimitsConfig | None = None
-    tags: tuple[Tag, ...] = ()
-    router: str | None = None
-    tenant: str | None = None
+    name: Annotated[str, _is("Who calls.")]
+    scopes: Annotated[tuple[Scope, ...], _is("Any of `decide`, `feedback`, `queue`, `admin`.")]
+    env: Annotated[str | None, _is("The environment variable that holds the token.")] = None
+    sha256: Annotated[str | None, _is("Instead of `env`: the hash of the token.")] = None
+    limits: Annotated[TokenLimitsConfig | None, _is("What the token may use.")] = None
+    tags: Annotated[tuple[Tag, ...], _is("Tags of all its decisions, for reports of spending.")] = ()
+    router: Annotated[str | None, _is("The only router that the token is for.")] = None
+    tenant: Annotated[
+        str | None, _is("The tenant of the token, one of `tenants`; it sees and changes only what is that tenant's.")
+    ] = None
 
 
 class TenantConfig(_Part, frozen=True, kw_only=True):
-    """An application beside others: its tokens share ``limits``, ``tags`` and ids, and see nothing of other tenants.
+    """An application beside others: its tokens share ``limits``, ``tags`` and ids, and see nothing of other tenants."""
 
-    With a ``router`` it uses that one alone, and tenants that do not name it cannot; without one it shares the others.
-    """
-
-    limits: TokenLimitsConfig | None = None
-    tags: tuple[Tag, ...] = ()
-    router: str | None = None
+    limits: Annotated[TokenLimitsConfig | None, _is("What its tokens may use together.")] = None
+    tags: Annotated[tuple[Tag, ...], _is("Tags of all its decisions.")] = ()
+    router: Annotated[str | None, _is("A router for it alone; without one it shares the others.")] = None
 
 
 class BudgetConfig(_Part, frozen=True, kw_only=True):
-    """Spending limits; agents whose expected price would exceed one are not eligible.
+    """Spending limits."""
 
-    If the window's money is used up for all of them, ``on_exhausted`` refuses the request or leaves the cheapest one.
-    ``pace`` leaves the cheapest one already when half of the money is used, while a fifth of the window has used a
-    fifth of the other half.
-    """
-
-    per_request_usd: float | None = None
-    window_usd: float | None = None
-    window_s: float = 86_400.0
-    on_exhausted: Literal["refuse", "cheapest"] = "refuse"
-    pace: bool = False
+    per_request_usd: Annotated[float, _is("Agents whose expected price would exceed it are excluded.", 0)] | None = None
+    window_usd: Annotated[float, _is("Dollars in `window_s` seconds.", 0)] | None = None
+    window_s: Annotated[float, _is("Seconds of that window.", 60, _MONTH_S)] = 86_400.0
+    on_exhausted: Annotated[
+        Literal["refuse", "cheapest"], _is("With the money used up: `refuse` (503), or leave the `cheapest` agent.")
+    ] = "refuse"
+    pace: Annotated[
+        bool,
+        _is(
+            "Once half of the money is used, leave the cheapest agent while the last fifth of the window has "
+            "used a fifth of the other half."
+        ),
+    ] = False
 
 
 class SubjectToConfig(_Part, frozen=True, kw_only=True):
-    """Limits of the objective: relative loss of quality, dollars, times that 95 % of answers keep, shares of agents."""
+    """Limits of the objective."""
 
-    quality_within: float | None = None
-    usd_per_task: float | None = None
-    usd_per_day: float | None = None
-    p95_seconds: float | None = None
-    p95_first_token_seconds: float | None = None
-    shares: dict[str, float] = {}
+    quality_within: Annotated[float | None, _is("Largest relative loss of quality.")] = None
+    usd_per_task: Annotated[float | None, _is("Dollars per task on average.")] = None
+    usd_per_day: Annotated[float, _is("Dollars in 24 hours.", 1e-9)] | None = None
+    p95_seconds: Annotated[float | None, _is("Seconds that 95 % of the answers keep.")] = None
+    p95_first_token_seconds: Annotated[float | None, _is("Seconds until they begin that 95 % of the answers keep.")] = (
+        None
+    )
+    shares: Annotated[dict[str, float], _is("Largest shares of the tasks, by agent.")] = {}
 
 
 class RuleConfig(_Part, frozen=True, kw_only=True):
-    """A hard rule for tasks of one ``kind`` (all kinds if not given): allow only, deny, or pin to one agent."""
+    """A hard rule for tasks of one kind."""
 
-    kind: str | None = None
-    allow: tuple[str, ...] | None = None
-    deny: tuple[str, ...] = ()
-    pin: str | None = None
+    kind: Annotated[str | None, _is("The kind of task that the rule is for; all if not given.")] = None
+    allow: Annotated[tuple[str, ...] | None, _is("Only these agents.")] = None
+    deny: Annotated[tuple[str, ...], _is("Not these agents.")] = ()
+    pin: Annotated[str | None, _is("Only this agent.")] = None
 
 
 class MemoryConfig(_Part, frozen=True, kw_only=True):
-    """Past outputs that count: ``all``, a ``window`` of ``size``, or exponential ``decay`` with a ``half_life``."""
+    """Past outputs that count."""
 
-    mode: Literal["all", "window", "decay"] = "window"
-    size: int = 256
-    half_life: float | None = None
+    mode: Annotated[Literal["all", "window", "decay"], _is("`all`, a `window`, or exponential `decay`.")] = "window"
+    size: Annotated[int, _is("Outputs in the window.")] = 256
+    half_life: Annotated[float | None, _is("Outputs after which one counts half.")] = None
 
 
 class ReferenceConfig(_Part, frozen=True, kw_only=True):
-    """Source of references: the task, one fixed measure, past tasks, accepted outputs, a trusted agent."""
+    """Source of references."""
 
-    source: Literal["task", "fixed", "tasks", "accepted", "agent"] = "task"
-    memory: MemoryConfig = MemoryConfig()
-    measure: dict[str, Any] | None = None
-    threshold: float = 0.5
-    agent: str | None = None
+    source: Annotated[
+        Literal["task", "fixed", "tasks", "accepted", "agent"],
+        _is("The `task`, one `fixed` measure, past `tasks`, `accepted` outputs, or a trusted `agent`."),
+    ] = "task"
+    memory: Annotated[MemoryConfig, _is("Past outputs that count.")] = MemoryConfig()
+    measure: Annotated[dict[str, Any] | None, _is("The fixed measure.")] = None
+    threshold: Annotated[float, _is("Least reward of an accepted output.")] = 0.5
+    agent: Annotated[str | None, _is("The trusted agent.")] = None
 
 
 class WatchConfig(_Part, frozen=True, kw_only=True):
-    """Drift test: ``recent`` outputs of an agent against ``older`` ones, at level ``alpha``."""
+    """Drift test of an agent's outputs."""
 
-    recent: int = 32
-    older: int = 96
-    alpha: float = 0.01
+    recent: Annotated[int, _is("So many outputs of late ...")] = 32
+    older: Annotated[int, _is("... against so many before ...")] = 96
+    alpha: Annotated[float, _is("... at this level.")] = 0.01
 
 
 class AlignmentConfig(_Part, frozen=True, kw_only=True):
     """Reference and distance of outputs. Without it the first measure seen determines the geometry."""
 
-    latency_target_s: float | None = None
-    geometry: dict[str, Any] | None = None
-    memory: MemoryConfig = MemoryConfig()
-    reference: ReferenceConfig = ReferenceConfig()
-    distance: Literal["lower", "plug_in", "debiased", "upper"] = "lower"
-    units: Literal["reference", "native"] = "reference"
-    watch: WatchConfig | None = None
+    latency_target_s: Annotated[float | None, _is("A target in seconds; or `geometry`.")] = None
+    geometry: Annotated[dict[str, Any] | None, _is("The type of the outputs.")] = None
+    memory: Annotated[MemoryConfig, _is("Outputs that form an agent's profile.")] = MemoryConfig()
+    reference: Annotated[ReferenceConfig, _is("Where references come from.")] = ReferenceConfig()
+    watch: Annotated[WatchConfig | None, _is("Drift test of the outputs.")] = None
 
 
 class AbConfig(_Part, frozen=True, kw_only=True):
-    """A test: another policy makes a random ``share`` of the decisions; each learns from its own."""
+    """A test: another policy makes a random share of the decisions; each learns from its own."""
 
-    policy: str
-    settings: dict[str, Any] = {}
-    share: float = 0.5
+    policy: Annotated[str, _is("The other policy.")]
+    settings: Annotated[dict[str, Any], _is("Its settings.")] = {}
+    share: Annotated[float, _is("Share of the decisions that it makes.")] = 0.5
 
 
 class RouterConfig(_Part, frozen=True, kw_only=True):
-    """How agents are chosen and how outcomes count.
+    """How agents are chosen and how outcomes count."""
 
-    Parameters
-    ----------
-    policy
-        The policy.
-    settings
-        Settings of the policy (``bot-orch sweep --list``).
-    lambda
-        Weight of the distance: a number, or ``auto``, a dual variable.
-    alignment
-        How outputs are compared with a reference.
-    seed
-        Same seed, tasks and outcomes: same decisions.
-    n_features
-        Number of ``features`` of a task.
-    floor
-        Share of all traffic that explores, evenly or where the policy is in doubt.
-    reference
-        The reference of tasks without one, such as ``{kind: labels, probabilities: [0, 1]}``.
-    reward
-        ``{id: survival}`` rewards speed: outcomes need times, not rewards.
-    horizon_s
-        Without feedback for this long, the outcome is right-censored.
-    patience_s
-        Silence that lasted this long has reward zero.
-    sticky_s
-        A session stays with its agent for this long.
-    sticky_by
-        What the session of a chat is, if it names none: nothing (``session``), its ``user``, or its first
-        messages (``conversation``).
-    max_attempts
-        Maximum number of agents called in one round.
-    max_calls
-        Maximum number of calls to agents in one round, retries included.
-    attempts
-        Tasks with a ``deadline_s``: agents that share it. With 2 or more an agent that is still silent at its
-        patience is given up for another one, within ``max_attempts``.
-    attempt_patience
-        How long each but the last is waited for: ``learned``, or ``half`` of the time left.
-    success_reward
-        Reward of a successful answer without feedback; it counts the less the larger the share of answers with
-        feedback is.
-    kill_switch
-        The agent that gets all traffic.
-    budget
-        Spending limits.
-    rules
-        Hard rules by kind of task.
-    encoder
-        ``builtin`` or ``wordllama``: the text of a task or chat becomes context.
-    audit_rate
-        Share of decisions, drawn at random, that are marked for an audit.
-    on_alarm
-        What a drift alarm does: ``count``, or ``restart`` the agent.
-    objective
-        Reward that a dollar (``usd``), a second (``seconds``) and a second until the first token
-        (``first_token``) are worth, and the weight of ``quality``.
-    minimise
-        ``usd``: the least dollars within ``subject_to``, which then needs ``quality_within``.
-    subject_to
-        Limits of the objective.
-    constraints
-        Budgets, capacities, deadlines, as ``{kind: budget, usd: 5, per: 1000}``.
-    guarantee
-        ``{baseline, loss_at_most, confidence, control}``: other agents serve only while the loss against the
-        baseline is certified.
-    ab
-        Another policy that makes a share of the decisions.
-    """
-
-    policy: str = "auto"
-    settings: dict[str, Any] = {}
-    lambda_: float | Literal["auto"] = msgspec.field(default="auto", name="lambda")
-    alignment: AlignmentConfig | None = None
-    seed: int = 0
-    n_features: int = 0
-    floor: float = 0.02
-    reference: dict[str, Any] | None = None
-    reward: dict[str, Any] | None = None
-    horizon_s: float = 86_400.0
-    patience_s: float | None = None
-    sticky_s: float = 0.0
-    sticky_by: Literal["session", "user", "conversation"] = "session"
-    max_attempts: int = 3
-    max_calls: int = 4
-    attempts: int = 1
-    attempt_patience: Literal["learned", "half"] = "learned"
-    success_reward: float | None = None
-    kill_switch: str | None = None
-    budget: BudgetConfig = BudgetConfig()
-    rules: tuple[RuleConfig, ...] = ()
-    encoder: str | None = None
-    audit_rate: float = 0.0
-    on_alarm: Literal["count", "restart"] = "count"
-    objective: dict[str, float] = {}
-    minimise: Literal["usd"] | None = None
-    subject_to: SubjectToConfig = SubjectToConfig()
-    constraints: tuple[dict[str, Any], ...] = ()
-    guarantee: dict[str, Any] = {}
-    ab: AbConfig | None = None
+    policy: Annotated[str, _is("The policy (`bot-orch sweep --list`).")] = "auto"
+    settings: Annotated[dict[str, Any], _is("Settings of the policy.")] = {}
+    lambda_: Annotated[
+        float | Literal["auto"], _is("Weight of the distance: a number, or `auto`, a dual variable.")
+    ] = msgspec.field(default="auto", name="lambda")
+    alignment: Annotated[AlignmentConfig | None, _is("Reference and distance of outputs.")] = None
+    seed: Annotated[int, _is("Same seed, tasks and outcomes: same decisions.")] = 0
+    n_features: Annotated[int, _is("Number of `features` of a task.", 0, 10_000)] = 0
+    floor: Annotated[
+        float, _is("Share of all traffic that explores, evenly or where the policy is in doubt.", 0, 1)
+    ] = 0.02
+    reference: Annotated[
+        dict[str, Any] | None,
+        _is("The reference of tasks without one, such as `{kind: labels, probabilities: [0, 1]}`."),
+    ] = None
+    reward: Annotated[
+        dict[str, Any] | None, _is("`{id: survival}` rewards speed: outcomes need times, not rewards.")
+    ] = None
+    horizon_s: Annotated[float, _is("Without feedback for this long, the outcome is right-censored.", 1e-3)] = 86_400.0
+    patience_s: Annotated[float, _is("Silence that lasted this long has reward zero.", 1e-3)] | None = None
+    sticky_s: Annotated[float, _is("Seconds for which a session stays with its agent.", 0)] = 0.0
+    sticky_by: Annotated[
+        Literal["session", "user", "conversation"],
+        _is(
+            "The session of a chat that names none: nothing (`session`), its `user`, or its first messages "
+            "(`conversation`)."
+        ),
+    ] = "session"
+    max_attempts: Annotated[int, _is("Agents called in one round, at most.", 1, 100)] = 3
+    max_calls: Annotated[int, _is("Calls to agents in one round, retries included, at most.", 1, 1000)] = 4
+    attempts: Annotated[
+        int,
+        _is(
+            "Agents that share a task's `deadline_s`: one that is silent at its patience is given up for another.",
+            1,
+            100,
+        ),
+    ] = 1
+    success_reward: (
+        Annotated[
+            float,
+            _is(
+                "Reward of a successful answer without feedback; it counts the less the larger the share of "
+                "answers with feedback is.",
+                0,
+                1,
+            ),
+        ]
+        | None
+    ) = None
+    kill_switch: Annotated[str | None, _is("The agent that gets all traffic.")] = None
+    budget: Annotated[BudgetConfig, _is("Spending limits.")] = BudgetConfig()
+    rules: Annotated[tuple[RuleConfig, ...], _is("Hard rules.")] = ()
+    encoder: Annotated[str | None, _is("`builtin` or `wordllama`: the text of a task or chat becomes context.")] = None
+    on_alarm: Annotated[
+        Literal["count", "restart"], _is("What a drift alarm does: `count`, or `restart` the agent.")
+    ] = "count"
+    objective: Annotated[
+        dict[str, float], _is("Reward that a dollar, a second and a second until the first token are worth.")
+    ] = {}
+    minimise: Annotated[
+        Literal["usd"] | None, _is("`usd`: the least dollars within `subject_to`, which then needs `quality_within`.")
+    ] = None
+    subject_to: Annotated[SubjectToConfig, _is("Limits of the objective.")] = SubjectToConfig()
+    constraints: Annotated[tuple[dict[str, Any], ...], _is("Budgets, capacities, deadlines.")] = ()
+    guarantee: Annotated[
+        dict[str, Any],
+        _is(
+            "`{baseline, loss_at_most, confidence, control}`: other agents serve only while the loss against "
+            "the baseline is certified."
+        ),
+    ] = {}
+    ab: Annotated[AbConfig | None, _is("Another policy that makes a share of the decisions.")] = None
 
 
 class AgentConfig(_Part, frozen=True, kw_only=True):
-    """One agent: its kind and settings, what it costs, how it is called, rolled out and checked.
+    """One agent, with its guard and its rollout."""
 
-    Parameters
-    ----------
-    id
-        Its name.
-    kind
-        ``openai``, ``anthropic``, ``python``, ``subprocess``, ``human`` or ``simulated``.
-    cost
-        Cost of one call, in units of reward.
-    profile
-        A measure: the known distribution of its outputs.
-    settings
-        Settings of the kind.
-    limits
-        Timeouts, concurrency and sizes of its calls.
-    retry
-        Retries.
-    price
-        Dollars: ``per_call_usd``, ``input_usd_per_million``, ``output_usd_per_million``.
-    breaker
-        The circuit breaker.
-    canary
-        A cap while it is on trial.
-    shadow
-        Asked without being shown.
-    health
-        Health checks.
-    capabilities
-        What it can serve: ``context_tokens``, ``vision``, ``tools``, ``json``, ``region``, ``endpoints``.
-    """
-
-    id: str
-    kind: str
-    cost: float = 0.0
-    profile: dict[str, Any] | None = None
-    settings: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-    retry: dict[str, Any] = {}
-    price: dict[str, Any] = {}
-    breaker: dict[str, Any] = {}
-    canary: CanaryConfig | None = None
-    shadow: ShadowConfig | None = None
-    health: HealthConfig | None = None
-    capabilities: dict[str, Any] = {}
+    id: Annotated[str, _is("Its name.")]
+    kind: Annotated[str, _is("Its kind.")]
+    cost: Annotated[float, _is("Cost of one call, in units of reward.")] = 0.0
+    profile: Annotated[dict[str, Any] | None, _is("A measure: the known distribution of its outputs.")] = None
+    settings: Annotated[dict[str, Any], _is("Settings of its kind.")] = {}
+    limits: Annotated[dict[str, Any], _is("Timeouts, sizes and concurrency of calls.")] = {}
+    retry: Annotated[dict[str, Any], _is("Retries of failed calls.")] = {}
+    price: Annotated[dict[str, Any], _is("Dollars per call and per token.")] = {}
+    breaker: Annotated[dict[str, Any], _is("Circuit breaker.")] = {}
+    canary: Annotated[CanaryConfig | None, _is("A growing share of the traffic.")] = None
+    shadow: Annotated[ShadowConfig | None, _is("Calls whose answers nobody sees.")] = None
+    health: Annotated[HealthConfig | None, _is("Health checks.")] = None
+    capabilities: Annotated[dict[str, Any], _is("What it can serve; all of a chat by default.")] = {}
 
 
 class JudgeConfig(_Part, frozen=True, kw_only=True):
-    """One judge; the order of the list is their rank. ``settings`` belong to its kind.
+    """One judge; the order of the list is their rank."""
 
-    ``rate`` is the share of answers that it judges; ``only`` names kinds of tasks, all if empty. ``timeout_s`` and
-    ``concurrency`` limit its calls.
-    """
-
-    name: str
-    kind: str
-    settings: dict[str, Any] = {}
-    rate: float = 1.0
-    only: tuple[str, ...] = ()
-    timeout_s: float = 60.0
-    concurrency: int = 4
+    name: Annotated[str, _is("Its name.")]
+    kind: Annotated[str, _is("Its kind.")]
+    settings: Annotated[dict[str, Any], _is("Settings of its kind.")] = {}
+    rate: Annotated[float, _is("Share of the answers that it sees.", 0, 1)] = 1.0
+    only: Annotated[tuple[str, ...], _is("Kinds of tasks whose answers it sees; all if empty.")] = ()
+    timeout_s: Annotated[float, _is("Seconds for one answer.", 1e-3, 86_400)] = 60.0
 
 
 class AuditConfig(_Part, frozen=True, kw_only=True):
-    """Share of decisions about which the truth is asked, and ``by`` whom: people, a judge, or the caller.
+    """Random audits of judges."""
 
-    ``answer_within_s`` is how long people have.
-    """
-
-    rate: float
-    by: str = "human"
-    answer_within_s: float = 86_400.0
+    rate: Annotated[float, _is("Share of decisions, drawn at random, about which the truth is asked.", 0, 1)]
+    by: Annotated[str, _is("Who tells it: `human`, `caller` or the name of a judge.")] = "human"
+    answer_within_s: Annotated[float, _is("Seconds that people have.", 1e-3, _MONTH_S)] = 86_400.0
 
 
 class QueueConfig(_Part, frozen=True, kw_only=True):
-    """The queue of people: length of a claim's lease and of the undo window, whether drafts are hidden."""
+    """The queue of people."""
 
-    lease_s: float = 300.0
-    undo_s: float = 8.0
-    blind: bool = False
+    lease_s: Annotated[float, _is("Seconds of a claim.", 1)] = 300.0
+    undo_s: Annotated[float, _is("Seconds to undo an answer.", 0, 3600)] = 8.0
+    blind: Annotated[bool, _is("Whether drafts are hidden.")] = False
 
 
 class LimitsConfig(_Part, frozen=True, kw_only=True):
-    """Limits on requests and connections, and on what the service keeps in memory.
+    """Limits on requests and connections, and on what the service keeps in memory."""
 
-    Parameters
-    ----------
-    head_bytes
-        Bytes of a request's head, which may have 100 headers (431).
-    client_timeout_s
-        Seconds that a client has for a head, for a body (one more for each 100 kB; 408) and for reading an answer.
-    idle_s
-        Seconds between requests of a connection.
-    connections
-        Open connections, as far as the system's limit on open files allows; beyond, the one that has waited
-        longest for a request is closed, and if none waits a new one gets 503.
-    failed_logins
-        Unknown tokens per address and minute before it must wait (429); 0 for any number.
-    body_bytes
-        Bytes of a chat's body, which may hold images; all other bodies have a megabyte at most (413), all
-        together 20 times this (503).
-    snapshot_every
-        Events between snapshots, at most.
-    grace_s
-        Seconds for requests and streams to end after a signal to stop; then calls of agents are ended. What
-        stops the service must wait longer.
-    """
-
-    head_bytes: int = 32_768
-    client_timeout_s: float = 15.0
-    idle_s: float = 30.0
-    connections: int = 10_000
-    failed_logins: int = 20
-    body_bytes: int = 20_000_000
-    snapshot_every: int = 20_000
-    grace_s: float = 60.0
+    head_bytes: Annotated[int, _is("Bytes of a request's head, which may have 100 headers (431).", 1024, 1_000_000)] = (
+        32_768
+    )
+    client_timeout_s: Annotated[
+        float,
+        _is(
+            "Seconds that a client has for a head, for a body (one more for each 100 kB; 408) and for reading"
+            " an answer.",
+            1e-3,
+        ),
+    ] = 15.0
+    idle_s: Annotated[float, _is("Seconds between requests of a connection.", 0)] = 30.0
+    connections: Annotated[
+        int,
+        _is(
+            "Open connections; beyond, the one that has waited longest for a request is closed, and if none "
+            "waits a new one gets 503.",
+            1,
+            1_000_000,
+        ),
+    ] = 10_000
+    failed_logins: Annotated[
+        int, _is("Unknown tokens per address and minute before it must wait (429); 0 for any number.", 0, 1_000_000)
+    ] = 20
+    body_bytes: Annotated[
+        int,
+        _is(
+            "Bytes of a chat's body, which may hold images; other bodies have a megabyte at most (413), all "
+            "together 20 times this (503).",
+            1,
+        ),
+    ] = 20_000_000
+    snapshot_every: Annotated[int, _is("Events between snapshots, at most.", 1)] = 20_000
+    grace_s: Annotated[
+        float,
+        _is(
+            "Seconds for requests and streams to end after a signal to stop; what stops the service must wait longer.",
+            0,
+            3600,
+        ),
+    ] = 60.0
 
 
 class SnapshotsConfig(_Part, frozen=True, kw_only=True):
-    """When snapshots are written: before folding the events since the last one would take ``tail_s``."""
+    """When snapshots of the state are written."""
 
-    tail_s: float = 1.0
+    tail_s: Annotated[float, _is("Seconds that folding the events since the last snapshot may take.", 1e-3)] = 1.0
 
 
 class RetentionConfig(_Part, frozen=True, kw_only=True):
-    """How long events stay in the log, such as ``90d``; older ones move daily to files in ``archive``."""
+    """How long events stay in the log; older ones move daily to files."""
 
-    events: str | None = None
-    archive: str | None = None
+    events: Annotated[str | None, _is("How long events stay in the log, such as `90d`.")] = None
+    archive: Annotated[str | None, _is("The folder of those files.")] = None
 
 
 class WebhookConfig(_Part, frozen=True, kw_only=True):
-    """A URL that is told of alarms, signed with ``secret`` (write ``${NAME}``, a variable of the environment)."""
+    """A URL that is told of alarms."""
 
-    url: str
-    events: tuple[AlarmName, ...] = ALARMS
-    secret: str | None = None
+    url: Annotated[str, _is("URL that is told of alarms.")]
+    events: Annotated[tuple[AlarmName, ...], _is("The alarms; all by default.")] = ALARMS
+    secret: Annotated[str | None, _is("Key of the signature; write `${NAME}`.")] = None
 
 
 class TracesConfig(_Part, frozen=True, kw_only=True):
-    """OpenTelemetry traces: the URL of an OTLP collector over HTTP; without it the process's own provider is used."""
+    """OpenTelemetry traces."""
 
-    endpoint: str | None = None
-    service_name: str = "bot-orch"
+    endpoint: Annotated[
+        str | None, _is("URL of a collector (OTLP over HTTP); without it the process's own provider is used.")
+    ] = None
 
 
 class RouterPartConfig(_Part, frozen=True, kw_only=True):
-    """A further router of the service, with agents, policy, log and queue of its own.
+    """A further router of the service; without ``judges`` it has those on top of the file, with their ``audit``."""
 
-    Without ``judges`` it has those on top of the file, with their ``audit``.
-    """
-
-    agents: tuple[AgentConfig, ...]
-    database: str | None = None
-    router: RouterConfig = RouterConfig()
-    queue: QueueConfig | None = None
-    judges: tuple[JudgeConfig, ...] | None = None
-    audit: AuditConfig | None = None
+    agents: Annotated[tuple[AgentConfig, ...], _is("Its agents.")]
+    database: Annotated[str | None, _is("Its log.")] = None
+    router: Annotated[RouterConfig, _is("How its agents are chosen.")] = RouterConfig()
+    queue: Annotated[QueueConfig | None, _is("Its queue.")] = None
+    judges: Annotated[tuple[JudgeConfig, ...] | None, _is("Its judges.")] = None
+    audit: Annotated[AuditConfig | None, _is("Its audits.")] = None
 
 
 class GuardrailConfig(_Part, frozen=True, kw_only=True):
-    """A function (``path``, found in ``folder``) or program (``command``) that sees requests or answers."""
+    """A function or program that sees requests or answers, and may refuse them."""
 
-    when: Literal["before", "after"]
-    path: str | None = None
-    folder: str | None = None
-    command: tuple[str, ...] = ()
-    timeout_s: float = 10.0
-    on_refusal: Literal["zero", "nothing"] = "zero"
-    on_error: Literal["refuse", "pass"] = "refuse"
+    when: Annotated[Literal["before", "after"], _is("`before` or `after` the call.")]
+    path: Annotated[str | None, _is("A function, `module:function`.")] = None
+    folder: Annotated[str | None, _is("Where to look for it.")] = None
+    command: Annotated[tuple[str, ...], _is("Instead of `path`: a program.")] = ()
+    timeout_s: Annotated[float, _is("Seconds that it may take.")] = 10.0
+    on_refusal: Annotated[
+        Literal["zero", "nothing"], _is("What a refusal after the call teaches: reward `zero`, or `nothing`.")
+    ] = "zero"
+    on_error: Annotated[Literal["refuse", "pass"], _is("If it fails: `refuse` or `pass`.")] = "refuse"
 
 
 class ClusterConfig(_Part, frozen=True, kw_only=True):
-    """How the processes of a service on PostgreSQL reach each other.
+    """How the processes of a service on PostgreSQL reach each other."""
 
-    ``address`` is where the others reach this one, as ``host`` or ``host:port``. Chats that they carry are taken at
-    ``port``; worker i takes requests at ``port + 2 i`` and chats at the port after it. 0 lets the system choose.
-    """
-
-    address: str | None = None
-    port: int = 0
+    address: Annotated[
+        str | None,
+        _is(
+            "`host` or `host:port` where the other processes reach this one; by default the host and port of `listen`."
+        ),
+    ] = None
+    port: Annotated[int, _is("Workers are reached at this port and those behind it; 0 lets the system choose.")] = 0
 
 
 class CacheConfig(_Part, frozen=True, kw_only=True):
-    """Answers kept for exactly the same request; off unless ``ttl_s`` is set."""
+    """Answers kept for exactly the same request."""
 
-    ttl_s: float = 0.0
-    max_entries: int = 1_000
-    max_bytes: int = 64_000_000
+    ttl_s: Annotated[float, _is("Seconds for which answers are kept for exactly the same request; 0 for none.", 0)] = (
+        0.0
+    )
 
 
 class Config(_Part, frozen=True, kw_only=True):
-    """All settings of the service.
+    """All settings of the service. ``name`` is that of the router that they describe, beside further ``routers``."""
 
-    Parameters
-    ----------
-    version
-        1.
-    agents
-        The agents of the default router.
-    revision
-        On PostgreSQL: a higher one than that in force applies the file although it is an earlier version.
-    database
-        A file next to this one, ``:memory:``, or ``postgresql://...``.
-    listen
-        Where to listen.
-    tokens
-        Callers and their scopes.
-    tenants
-        Applications apart from each other, by name: each with ``limits`` as those of a token, ``tags`` and a
-        ``router``.
-    router
-        How the default router chooses and learns.
-    judges
-        Judges of answers, the highest rank first.
-    audit
-        Which decisions are audited, and by whom.
-    queue
-        The queue of people.
-    limits
-        Limits on requests and connections.
-    snapshots
-        When snapshots are written.
-    retention
-        When old events are archived.
-    guards
-        Guardrails before and after calls.
-    cache
-        Answers kept for the same request.
-    cluster
-        How processes on PostgreSQL reach each other.
-    access_log
-        A file for the access log, next to this one.
-    webhooks
-        URLs that receive alarms.
-    traces
-        OpenTelemetry.
-    log_level
-        ``debug``, ``info``, ``warning`` or ``error``.
-    name
-        The name of the default router.
-    routers
-        Further ones by name, each with ``agents``, ``router``, ``database``, ``queue``, ``judges`` and
-        ``audit``.
-    """
-
-    version: Literal[1]
-    agents: tuple[AgentConfig, ...]
-    revision: Annotated[int, msgspec.Meta(ge=0)] = 0
-    database: str = "bot-orch.sqlite"
-    listen: ListenConfig = ListenConfig()
-    tokens: tuple[TokenConfig, ...] = ()
-    tenants: dict[str, TenantConfig] = {}
-    router: RouterConfig = RouterConfig()
-    judges: tuple[JudgeConfig, ...] = ()
-    audit: AuditConfig | None = None
-    queue: QueueConfig = QueueConfig()
-    limits: LimitsConfig = LimitsConfig()
-    snapshots: SnapshotsConfig = SnapshotsConfig()
-    retention: RetentionConfig = RetentionConfig()
-    guards: tuple[GuardrailConfig, ...] = ()
-    cache: CacheConfig = CacheConfig()
-    cluster: ClusterConfig = ClusterConfig()
-    access_log: str | None = None
-    webhooks: tuple[WebhookConfig, ...] = ()
-    traces: TracesConfig | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    name: str = "default"
-    routers: dict[str, RouterPartConfig] = {}
+    version: Annotated[Literal[1], _is("1.")]
+    agents: Annotated[tuple[AgentConfig, ...], _is("The agents of the default router.")]
+    revision: Annotated[
+        int,
+        _is("On PostgreSQL: a higher one than that in force applies the file although it is an earlier version.", 0),
+    ] = 0
+    database: Annotated[str, _is("A file beside this one, `:memory:`, or `postgresql://...`.")] = "bot-orch.sqlite"
+    listen: Annotated[ListenConfig, _is("Where to listen.")] = ListenConfig()
+    tokens: Annotated[tuple[TokenConfig, ...], _is("Who may call.")] = ()
+    tenants: Annotated[dict[str, TenantConfig], _is("Applications apart from each other, by name.")] = {}
+    router: Annotated[RouterConfig, _is("The default router.")] = RouterConfig()
+    judges: Annotated[tuple[JudgeConfig, ...], _is("Judges of answers, the highest rank first.")] = ()
+    audit: Annotated[AuditConfig | None, _is("Audits of judges.")] = None
+    queue: Annotated[QueueConfig, _is("The queue of people.")] = QueueConfig()
+    limits: Annotated[LimitsConfig, _is("Limits of the service.")] = LimitsConfig()
+    snapshots: Annotated[SnapshotsConfig, _is("Snapshots of the state.")] = SnapshotsConfig()
+    retention: Annotated[RetentionConfig, _is("What becomes of old events.")] = RetentionConfig()
+    guardrails: Annotated[tuple[GuardrailConfig, ...], _is("What sees requests and answers.")] = ()
+    cache: Annotated[CacheConfig, _is("Answers kept.")] = CacheConfig()
+    cluster: Annotated[ClusterConfig, _is("Processes on PostgreSQL.")] = ClusterConfig()
+    access_log: Annotated[str | None, _is("A file for the access log, beside this one.")] = None
+    webhooks: Annotated[tuple[WebhookConfig, ...], _is("URLs that are told of alarms.")] = ()
+    traces: Annotated[TracesConfig | None, _is("OpenTelemetry.")] = None
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], _is("`debug`, `info`, `warning` or `error`.")
+    ] = "info"
+    name: Annotated[str, _is("Name of the default router.")] = "default"
+    routers: Annotated[dict[str, RouterPartConfig], _is("Further routers by name.")] = {}
 
     def split(self) -> dict[str, Config]:
         """The settings of every router by name, each without the others; the default one comes first."""

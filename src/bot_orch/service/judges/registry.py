@@ -19,7 +19,16 @@ from bot_orch.service.judges.implicit import ImplicitSettings
 from bot_orch.service.judges.models import ModelJudge, ModelSettings
 from bot_orch.service.judges.programs import Program, ProgramSettings, UnitTest, UnitTestSettings
 
-__all__ = ["JUDGE_KINDS", "OWN", "AnswerJudge", "ThumbsSettings", "check_judges", "judge_settings", "make_judge"]
+__all__ = [
+    "AT_ONCE",
+    "JUDGE_KINDS",
+    "OWN",
+    "AnswerJudge",
+    "ThumbsSettings",
+    "check_judges",
+    "judge_settings",
+    "make_judge",
+]
 
 #: The name under which an agent's own reward (``success_reward``, a simulated judge) counts: below every judge.
 OWN = "agent"
@@ -29,6 +38,10 @@ _RESERVED = (OWN, "audit", "human", "caller")
 @dataclass(frozen=True, slots=True)
 class ThumbsSettings:
     """Reports by callers; their place in the list is their rank."""
+
+
+AT_ONCE = 4
+"""Answers that one judge sees at a time."""
 
 
 class AnswerJudge(Protocol):
@@ -88,7 +101,7 @@ def make_judge(judge: JudgeConfig, guard: Callable[[], Guard | None]) -> AnswerJ
     settings = judge_settings(judge)
     match settings:
         case FunctionSettings():
-            return FunctionJudge(settings, judge.concurrency)
+            return FunctionJudge(settings, AT_ONCE)
         case ProgramSettings():
             return Program(settings)
         case ModelSettings():
@@ -131,8 +144,6 @@ def _check_audit(config: Config, names: list[str]) -> None:
     audit = config.audit
     if audit is None:
         return
-    if config.router.audit_rate and config.router.audit_rate != audit.rate:
-        raise InvalidInputError("config.audit.rate", "differs from router.audit_rate", "remove router.audit_rate")
     if audit.by not in ("human", "caller", *names):
         raise InvalidInputError("config.audit.by", f"is {audit.by!r}", "write human, caller or the name of a judge")
     kinds = {judge.name: judge.kind for judge in config.judges}

@@ -20,7 +20,7 @@ from bot_orch.service.config import AgentConfig, JudgeConfig
 from bot_orch.service.judges.answer import AnswerGiven, JudgeFailure, answer_of
 from bot_orch.service.judges.implicit import ImplicitJudge, ImplicitSettings
 from bot_orch.service.judges.models import ModelSettings
-from bot_orch.service.judges.registry import AnswerJudge, judge_settings, make_judge
+from bot_orch.service.judges.registry import AT_ONCE, AnswerJudge, judge_settings, make_judge
 from bot_orch.service.judging.audits import HumanAudits
 from bot_orch.service.judging.completions import completion_of, note_completion
 from bot_orch.service.judging.verdicts import report, thumbs_of
@@ -223,7 +223,7 @@ class JudgeRunner:
 
     def _seat(self, judge: JudgeConfig) -> _Seat:
         settings, runtime = judge_settings(judge), self._runtime
-        seat = _Seat(judge, slots=asyncio.Semaphore(judge.concurrency))
+        seat = _Seat(judge, slots=asyncio.Semaphore(AT_ONCE))
         if isinstance(settings, ImplicitSettings):
             seat.implicit = ImplicitJudge(settings, partial(self._signalled, judge))
         elif isinstance(settings, ModelSettings) and isinstance(settings.agent, dict):

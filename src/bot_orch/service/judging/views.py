@@ -57,7 +57,7 @@ def judge_views(runtime: Runtime, judgements: Judgements | None = None) -> list[
     found += [_view(tallies, name, kind="own" if name == OWN else "former", rank=0, rate=1.0) for name in others]
     if audit is not None or any(name == AUDIT for name, _ in tallies):
         kind = "caller" if audit is None else audit.by
-        found.append(_view(tallies, AUDIT, kind=kind, rank=0, rate=rates or runtime.config.router.audit_rate))
+        found.append(_view(tallies, AUDIT, kind=kind, rank=0, rate=rates))
     return found
 
 

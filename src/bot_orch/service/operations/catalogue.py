@@ -20,7 +20,7 @@ _COUNTERS = {
     "bot_orch_diverted_total": "Calls that load kept from an agent: slots and line were full, or the wait ended.",
     "bot_orch_feedback_total": "Reported outcomes by effect.",
     "bot_orch_judgements_total": "Answers that a judge was asked about, by result.",
-    "bot_orch_guard_refusals_total": "Requests and answers that a guardrail has refused, by side.",
+    "bot_orch_guardrail_refusals_total": "Requests and answers that a guardrail has refused, by side.",
     "bot_orch_limited_requests_total": "Requests refused because of a limit of their token, by limit.",
     "bot_orch_queue_events_total": "What happened in the queue of people, by event.",
     "bot_orch_requests_total": "Requests by route and status.",

@@ -79,10 +79,18 @@ def _describe(part: dict[str, Any]) -> None:
     whole = whole.partition("Examples\n")[0]
     part["description"] = _plain(whole)
     section = rest.partition("Examples\n")[0]
+    for entry in part["properties"].values():
+        entry["description"] = _meaning(entry)
     for names, text in re.findall(r"^ {4}(\w[\w, ]*)\n((?: {8}.*\n?)+)", section + "\n", re.MULTILINE):
         for name in names.split(", "):
             if name in part["properties"]:
                 part["properties"][name]["description"] = _plain(text)
+
+
+def _meaning(entry: dict[str, Any]) -> str:
+    """What a setting is, said at its type or, if it may be null, at one of its types."""
+    inner = (each["description"] for each in entry.get("anyOf", ()) if "description" in each)
+    return str(entry.get("description") or next(inner, ""))
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ configuration nothing is imported and a request costs one comparison more.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -250,6 +251,7 @@ def _exporting(settings: TracesConfig) -> Any:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    provider = TracerProvider(resource=Resource.create({"service.name": settings.service_name}))
+    name = os.environ.get("OTEL_SERVICE_NAME", "bot-orch")
+    provider = TracerProvider(resource=Resource.create({"service.name": name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.endpoint)))
     return provider

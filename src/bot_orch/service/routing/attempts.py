@@ -34,6 +34,5 @@ def allowance(
     others = [name for name in decision.eligible or decision.agents if name not in tried and name in router.agents]
     if made >= min(settings.attempts, settings.max_attempts) or not others:
         return Allowance(left_s)
-    rule = settings.attempt_patience
-    seconds = max(router.patience(decision.decision(), left_s, eligible=others, rule=rule), _LEAST_S)
+    seconds = max(router.patience(decision.decision(), left_s, eligible=others), _LEAST_S)
     return Allowance(min(seconds, left_s), seconds < left_s)

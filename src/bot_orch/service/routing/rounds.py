@@ -257,7 +257,7 @@ class Round:
         if refused is None:
             changed = left["text"] != reply.text
             return replace(reply, text=left["text"], raw=None, output=None) if changed else reply
-        self.runtime.metrics.count("bot_orch_guard_refusals_total", when="after")
+        self.runtime.metrics.count("bot_orch_guardrail_refusals_total", when="after")
         if refused.on_refusal == "zero":
             self._report(decision.id, Outcome(True, 0.0, reply.elapsed_s, "refused"))
         else:

@@ -142,7 +142,7 @@ async def _screened(request: Request, asked: ChatRequest) -> ChatRequest:
     seen = {"endpoint": asked.endpoint, "model": asked.model, "messages": list(asked.messages)}
     left, refused = await screens.changed("before", {**seen, "params": dict(asked.params)})
     if refused is not None:
-        request.runtime.metrics.count("bot_orch_guard_refusals_total", when="before")
+        request.runtime.metrics.count("bot_orch_guardrail_refusals_total", when="before")
         raise refusal(left["refuse"])
     if left["messages"] == seen["messages"] or asked.endpoint == "embeddings":
         return asked
