@@ -57,19 +57,14 @@ def carries(config: Config) -> bool:
     return not (
         config.cache.ttl_s > 0
         or config.traces is not None
-        or config.guards
+        or config.guardrails
         or any(each.kind == "human" for each in config.agents)
     )
 
 
 def sees_text(config: Config) -> bool:
     """Whether the owner of a router needs the texts of chats and answers: for judges, audits and shadows."""
-    return bool(
-        config.judges
-        or config.audit is not None
-        or config.router.audit_rate
-        or any(each.shadow is not None for each in config.agents)
-    )
+    return bool(config.judges or config.audit is not None or any(each.shadow is not None for each in config.agents))
 
 
 class OwnedHereError(Exception):
