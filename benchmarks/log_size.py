@@ -56,7 +56,7 @@ def traffic(agents: int, pairs: int) -> Iterator[Row]:
         made = ledger.router.prepare(Task(), decision_id=known_as)
         yield row(record_decision(made, TaskRecord(), token="app"), known_as, made)  # noqa: S106
         reward = float(rng.random() < quality[made.agents.index(made.agent)])
-        yield row(FeedbackGiven(f"auto-{number:032x}", known_as, "learned", reward, cost_usd=0.0), known_as)
+        yield row(FeedbackGiven(f"auto-{number:032x}", known_as, "learned", reward), known_as)
 
 
 def in_sqlite(rows: list[Row], path: Path) -> int:

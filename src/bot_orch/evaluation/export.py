@@ -142,7 +142,7 @@ def _add_feedback(line: dict[str, Any], event: FeedbackGiven) -> None:
         line.update(reward=event.reward, elapsed_s=event.elapsed_s, completed=event.completed, reason=event.reason)
     if event.audit:
         line["audited"] = True
-    line["cost_usd"] = line.get("cost_usd", 0.0) + event.cost_usd
+    line["cost_usd"] = line.get("cost_usd", 0.0) + (event.cost_usd or 0.0)
     line["feedbacks"] = line.get("feedbacks", 0) + 1
     line["revisions"] = line.get("revisions", 0) + (event.effect in ("revision", "late"))
 

@@ -253,7 +253,7 @@ class _Reading:
             self._learn(event.decision_id, event.outcome(), default=event.default)
         elif event.effect == "replaced":
             self.replaced[event.decision_id] = Lesson(event.outcome(), len(self.made), event.default)
-        if event.cost_usd or event.priced:
+        if event.cost_usd is not None:
             self.usd[event.decision_id] = self.usd.get(event.decision_id, 0.0) + event.cost_usd
         if event.elapsed_s is not None:
             self.seconds.setdefault(event.decision_id, event.elapsed_s)

@@ -125,7 +125,7 @@ def _add(line: Spent, event: DecisionMade | AttemptEnded | FeedbackGiven) -> Non
     if isinstance(event, DecisionMade):
         line.requests += 1
         return
-    line.cost_usd += event.cost_usd
+    line.cost_usd += event.cost_usd or 0.0
     if isinstance(event, AttemptEnded):
         line.attempts += 1
         line.errors += event.ending != "completed"

@@ -244,7 +244,7 @@ class FeedbackGiven(_Event, tag=3, frozen=True):
     outcome was already learned: kept for evaluation, not learned twice); ``late`` (after the horizon, when the decision
     is no longer remembered: likewise); ``audited`` (the second of two verdicts on an audited decision: the judge's bias
     is learned); ``shown`` (only the output is known: distances and drift alarms learn it, the decision stays pending).
-    With ``audit`` the reward is the truth. ``priced`` says that ``cost_usd`` is known, also if it is zero.
+    With ``audit`` the reward is the truth.
 
     ``judge`` names the judge that gave the reward to ``agent``'s answer, asked with probability ``rate``. Such a reward
     is provisional: that of a judge of equal or higher rank replaces it (``replaced``), one of lower rank is
@@ -263,9 +263,8 @@ class FeedbackGiven(_Event, tag=3, frozen=True):
     completed: bool = True
     reason: str | None = None
     output: dict[str, Any] | None = None
-    cost_usd: float = 0.0
+    cost_usd: float | None = None
     audit: bool = False
-    priced: bool = False
     judge: str = ""
     agent: str = ""
     rate: float = 1.0
@@ -274,8 +273,7 @@ class FeedbackGiven(_Event, tag=3, frozen=True):
     def outcome(self) -> Outcome:
         """The outcome as the orchestrator takes it."""
         output = None if self.output is None else measure_of(self.output)
-        cost_usd = self.cost_usd if self.priced or self.cost_usd else None
-        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, cost_usd)
+        return Outcome(self.completed, self.reward, self.elapsed_s, self.reason, output, self.cost_usd)
 
 
 class Censored(_Event, tag=4, frozen=True):

@@ -278,7 +278,7 @@ class Ledger:
             self.router.observe_output(event.decision_id, measure_of(event.output))
         if event.reward is not None and (event.judge or event.audit):
             self.judgements.take(event)
-        self.spending.add(time_us, event.cost_usd)  # last: a refused report costs nothing
+        self.spending.add(time_us, event.cost_usd or 0.0)  # last: a refused report costs nothing
 
     def _measure(self, event: AttemptEnded) -> None:
         """Dollars and times of an answer count at once, whenever its reward comes."""

@@ -102,9 +102,8 @@ class LoggedOrchestrator:
             bool(outcome.event),
             outcome.reason,
             output,
-            outcome.cost_usd or 0.0,
+            outcome.cost_usd,
             audit=audit,
-            priced=outcome.cost_usd is not None,
             judge=_OWN if default else "",
             default=default,
         )

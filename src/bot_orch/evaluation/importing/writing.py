@@ -231,6 +231,5 @@ def _feedback(each: Foreign, id_: str, number: int) -> FeedbackGiven | None:
         each.elapsed_s,
         each.completed,
         reason,
-        cost_usd=each.cost_usd or 0.0,
-        priced=each.cost_usd is not None,
+        cost_usd=each.cost_usd,
     )

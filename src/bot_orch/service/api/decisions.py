@@ -247,6 +247,6 @@ def _outcome(row: Row, event: FeedbackGiven | Censored) -> OutcomeView:
         elapsed_s=event.elapsed_s,
         completed=event.completed,
         reason=event.reason,
-        cost_usd=event.cost_usd,
+        cost_usd=event.cost_usd or 0.0,
         audit=event.audit,
     )
