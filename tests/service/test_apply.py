@@ -17,7 +17,7 @@ BASE = "version: 1\nagents: [{id: a, kind: simulated}, {id: b, kind: simulated}]
     "text",
     [
         BASE + "listen: {port: 1}\ndatabase: postgresql://other/db\naccess_log: x.log\nlog_level: debug\ntraces: {}\n",
-        BASE + "snapshots: {folder: /var/lib}\nlisten: {host: 10.0.0.1}\ntokens: []\n",
+        BASE + "listen: {host: 10.0.0.1}\ntokens: []\n",
         BASE + "router: {floor: 0.02, policy: auto}  # defaults\n",
         "version: 1\nagents: [{id: b, kind: simulated}, {id: a, kind: simulated, cost: 0.0}]\n",
     ],
@@ -56,7 +56,7 @@ def test_a_document_of_another_release_is_compared_as_written():
 
 def test_a_shared_document_is_read_with_the_file_and_the_environment_of_the_process(tmp_path):
     path = tmp_path / "local.yaml"
-    path.write_text("database: postgresql://bot:${PASSWORD}@db/x\nlisten: {port: 7}\nsnapshots: {folder: here}\n")
+    path.write_text("database: postgresql://bot:${PASSWORD}@db/x\nlisten: {port: 7}\n")
     file = ConfigFile(path, {"PASSWORD": "secret", "MODEL": "m1"}, host="::1")
     document = BASE.replace(
         "{id: b, kind: simulated}", "{id: b, kind: python, settings: {path: 'm:f', x: '${MODEL}'}}"
@@ -64,7 +64,7 @@ def test_a_shared_document_is_read_with_the_file_and_the_environment_of_the_proc
     config = file.around(document + "snapshots: {tail_s: 3.0}\ndatabase: postgresql://elsewhere/x\n")
     assert config.database == "postgresql://bot:secret@db/x" == file.database()
     assert (config.listen.host, config.listen.port) == ("::1", 7)
-    assert config.snapshots.tail_s == 3.0 and config.snapshots.folder.endswith("here")
+    assert config.snapshots.tail_s == 3.0
     assert config.agents[1].settings["folder"] == str(tmp_path / "code")
     with pytest.raises(InvalidInputError, match="needs the environment variable"):
         ConfigFile(path, {}).database()
