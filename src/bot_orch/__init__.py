@@ -27,7 +27,7 @@ from bot_orch.errors import (
 from bot_orch.policies.base import Policy
 from bot_orch.policies.registry import available_policies, make_policy, register_policy
 from bot_orch.transport.measures import Cloud, Gaussian, Labels, Samples
-from bot_orch.types import Agent, Decision, Outcome, Task
+from bot_orch.types import Agent, Answer, Decision, Outcome, Task
 
 if TYPE_CHECKING:
     from bot_orch.router import Router
@@ -37,6 +37,7 @@ logging.getLogger("bot_orch").addHandler(logging.NullHandler())  # silent until 
 __all__ = [
     "Agent",
     "Alignment",
+    "Answer",
     "BotOrchError",
     "BoundedReward",
     "Budget",

@@ -23,6 +23,7 @@ __all__ = [
     "REASONS",
     "TERMS",
     "Agent",
+    "Answer",
     "Decision",
     "Measure",
     "Multiplier",
@@ -30,6 +31,7 @@ __all__ = [
     "RandomKey",
     "Task",
     "Terms",
+    "answer_of",
     "check_reason",
     "check_reward",
 ]
@@ -269,11 +271,95 @@ class Multiplier:
     unit: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of an agent's answer before it is delivered.
+
+    Parameters
+    ----------
+    agent
+        Who gave it.
+    decision
+        Id of the decision that asked for it.
+    signal
+        How sure the agent says it is of this answer, in [0, 1]; it need not be calibrated.
+    check
+        What a verifier said of it: True or 1 passed, False or 0 failed, a number in between how far; None unknown.
+    label
+        The class that it names. Answers with labels exclude each other: at most one label is right.
+    key
+        Equal for equal answers, for answers that do not exclude each other: a normalised text or its hash.
+    output
+        Over labels, it gives ``label`` and ``signal`` where these are missing.
+    cost_usd, elapsed_s
+        What it cost.
+    estimate
+        The policy's estimate of the agent on this task; the orchestrator fills it in.
+
+    Examples
+    --------
+    >>> Answer("small", signal=0.7, label="B").label
+    'B'
+    """
+
+    agent: str
+    decision: str = ""
+    _: KW_ONLY
+    signal: float | None = None
+    check: float | None = None
+    label: str | int | None = None
+    key: str | int | None = None
+    output: Measure | None = None
+    cost_usd: float | None = None
+    elapsed_s: float | None = None
+    estimate: float | None = None
+
+    def __post_init__(self) -> None:
+        check_text("answer.agent", self.agent, "pass the name of the agent that gave the answer")
+        check_text("answer.decision", self.decision, "pass decision.id")
+        if self.output is not None:
+            _check_measure("answer.output", self.output)
+            p = getattr(self.output, "probabilities", None)
+            if p is not None and self.label is None and self.key is None:
+                object.__setattr__(self, "label", int(np.argmax(p)))
+            if p is not None and self.signal is None:
+                object.__setattr__(self, "signal", float(np.max(p)))
+        for name in ("signal", "check"):
+            value = getattr(self, name)
+            if value is not None:
+                value = float(value) if isinstance(value, _BOOLEANS) else value
+                number = check_number(f"answer.{name}", value, "pass a number in [0, 1], or None", high=1.0)
+                object.__setattr__(self, name, number)
+        for name in ("cost_usd", "elapsed_s"):
+            if getattr(self, name) is not None:
+                check_number(f"answer.{name}", getattr(self, name), "pass a number, zero or more, or None")
+        for name in ("label", "key"):
+            if not isinstance(getattr(self, name), str | int | None):
+                remedy = "pass a text or a whole number, or None"
+                raise InvalidInputError(f"answer.{name}", f"is {getattr(self, name)!r}", remedy)
+
+    def covariates(self) -> dict[str, float]:
+        """The numbers by name, without those that are missing; ``label`` and ``key`` if they are whole numbers."""
+        names = ("signal", "check", "label", "key", "cost_usd", "elapsed_s", "estimate")
+        found = ((name, getattr(self, name)) for name in names)
+        return {name: float(value) for name, value in found if value is not None}
+
+
+def answer_of(agent: str, decision: str, covariates: Mapping[str, float]) -> Answer:
+    """The inverse of :meth:`Answer.covariates`."""
+    given: dict[str, Any] = dict(covariates)
+    return Answer(agent, decision, **given | {name: int(given[name]) for name in ("label", "key") if name in given})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The chosen agent, with all data needed to explain, reproduce and evaluate the choice.
 
     ``audit`` asks for the truth in addition to the judge's verdict; ``audit_probability`` is the probability of that.
+
+    A decision is a step of a round. ``action`` is ``ask`` (the agent) or ``accept`` (deliver its answer), ``answers``
+    are those known by then, with labels numbered in the order of appearance, ``attempts`` is how many agents the round
+    may ask, and ``combine`` how the answer to deliver is found.
     """
 
     id: str
@@ -293,6 +379,10 @@ class Decision:
     audit: bool = False
     audit_probability: float = 0.0
     multipliers: tuple[Multiplier, ...] = ()
+    action: str = "ask"
+    answers: tuple[Answer, ...] = field(default=(), repr=False)
+    attempts: int = 1
+    combine: str = "vote"
 
     def __repr__(self) -> str:
         return (
@@ -309,6 +399,16 @@ class Decision:
     def propensity(self) -> float:
         """Probability of the chosen agent."""
         return float(self.propensities[self.agents.index(self.agent)])
+
+    @property
+    def round(self) -> str:
+        """Id of the first decision of the round; empty for that one."""
+        return self.answers[0].decision if self.answers else ""
+
+    @property
+    def step(self) -> int:
+        """Number of the step in its round, from 0."""
+        return len(self.answers)
 
     def columns(self) -> dict[str, Floats]:
         """Every column by name, in the order of :data:`COLUMNS`, then ``bias`` if there are audits."""
@@ -357,7 +457,14 @@ class Decision:
             **({"encoder": self.encoder} if self.encoder else {}),
             **({"audit": self.audit, "audit_probability": self.audit_probability} if self.audit_probability else {}),
             **self._multiplied(),
+            **self._stepped(),
         }
+
+    def _stepped(self) -> dict[str, Any]:
+        if self.attempts == 1 and not self.answers:
+            return {}
+        answers = [[each.agent, each.decision, each.covariates()] for each in self.answers]
+        return {"action": self.action, "answers": answers, "attempts": self.attempts, "combine": self.combine}
 
     def _multiplied(self) -> dict[str, Any]:
         if not self.multipliers:

@@ -106,6 +106,7 @@ SETTINGS = {
     "constraints": (),
     "ids": "derived",
 }
+STEP = {"seen": (), "attempts": 1, "combine": "vote"}
 #: By class: arguments of the constructor that fit, and methods with arguments that fit.
 CASES = {
     "Agent": {"": {"id": "a", "cost": 0.1, "profile": Labels([1.0]), "price": 0.1}},
@@ -114,6 +115,20 @@ CASES = {
         "to_latency": {"target_s": 2.0},
         "for_measure": {"measure": Labels([0.5, 0.5]), "units": "native"},
         "from_spec": {"document": Alignment(ZeroOneLabels(2)).spec()},
+    },
+    "Answer": {
+        "": {
+            "agent": "a",
+            "decision": "d",
+            "signal": 0.5,
+            "check": True,
+            "label": "x",
+            "key": None,
+            "output": None,
+            "cost_usd": 0.1,
+            "elapsed_s": 1.0,
+            "estimate": 0.5,
+        },
     },
     "BoundedReward": {"": {}},
     "Budget": {"": {"usd": 1.0, "per": 10}},
@@ -165,10 +180,10 @@ CASES = {
         "add_agent": method("add_agent", agent="c"),
         "capture": method("capture"),
         "commit": committed,
-        "decide": method("decide", task=Task(), eligible=["a"], caps={"a": 0.5}, decision_id="x"),
-        "derive": method("derive", task=Task(), eligible=["a"], caps={"a": 0.5}, decision_id="x"),
+        "decide": method("decide", task=Task(), eligible=["a"], caps={"a": 0.5}, decision_id="x", **STEP),
+        "derive": method("derive", task=Task(), eligible=["a"], caps={"a": 0.5}, decision_id="x", **STEP),
         "patience": waited,
-        "prepare": method("prepare", task=Task(), eligible=["a"], caps={"a": 0.5}, decision_id="x"),
+        "prepare": method("prepare", task=Task(), eligible=["a"], caps={"a": 0.5}, decision_id="x", **STEP),
         "described": method("described", name="x"),
         "drift_alarms": method("drift_alarms"),
         "expected_usage": method("expected_usage"),
@@ -184,6 +199,7 @@ CASES = {
         "is_pending": method("is_pending", decision_id="x"),
         "is_provisional": method("is_provisional", decision_id="x"),
         "is_silent": method("is_silent", decision_id="x"),
+        "round_of": method("round_of", decision_id="x"),
         "kind_of": method("kind_of", task=Task()),
         "learn_from": method("learn_from", evaluations={"a": [1.0]}, features=None, tasks=None, weight=1.0, most=10.0),
         "load": loaded,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot_orch.arrays import Arrays, Bools, Floats, Ints, Schema, allocate, chosen_entries
-from bot_orch.core import pipeline
+from bot_orch.core import pipeline, teams
 from bot_orch.core.alignment import Alignment, Watch
 from bot_orch.core.alignment.audits import Audits
 from bot_orch.core.alignment.dual import AutoLambda
@@ -255,6 +255,8 @@ class Engine:
             parts["first token"] = self.first_token.schema
         if self.pacing is not None:
             parts |= self.pacing.schemas
+        if s.team:
+            parts["team"] = teams.SCHEMA
         if s.guarantee is not None:
             parts["guarantee"] = s.guarantee.schema
         return parts | (self.alignment.schemas if self.alignment is not None else {})

@@ -15,7 +15,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Floats, insert_agent, remove_agent
 from bot_orch.checks import check_count, check_number, check_seconds
-from bot_orch.core import audits, outcome_learning
+from bot_orch.core import audits, outcome_learning, rounds
 from bot_orch.core.alignment import Alignment, Units
 from bot_orch.core.completion.model import OutcomeMeaning
 from bot_orch.core.completion.patience import PatienceRule, patience_share
@@ -28,9 +28,20 @@ from bot_orch.core.guarantee import Certificate, Guarantee
 from bot_orch.core.restarts import OnAlarm
 from bot_orch.core.reward import BoundedReward, RewardModel
 from bot_orch.core.roster import Roster, as_agents
+from bot_orch.core.rounds import Round
 from bot_orch.core.settings import Lambda, Settings
-from bot_orch.core.state import FORMAT, VERSION, CapturedState, FirstVerdict, State, measured_usage, parse
+from bot_orch.core.state import (
+    FORMAT,
+    VERSION,
+    CapturedState,
+    FirstVerdict,
+    MeasuredUsage,
+    State,
+    measured_usage,
+    parse,
+)
 from bot_orch.core.tally import Tally
+from bot_orch.core.teams import CombineRule
 from bot_orch.core.text import carried_over, encode
 from bot_orch.core.warm import (
     Evaluations,
@@ -50,7 +61,7 @@ from bot_orch.policies.base import Choice, Policy
 from bot_orch.policies.registry import make_policy, policy_name
 from bot_orch.records import builder
 from bot_orch.rng import derive_key, random_prefix, stream_of, uniform
-from bot_orch.types import Agent, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, check_reward
+from bot_orch.types import Agent, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, check_reward
 
 __all__ = ["Orchestrator"]
 
@@ -281,6 +292,13 @@ class Orchestrator:
         """Whether the reward of a decision may still be replaced."""
         return isinstance(decision_id, str) and decision_id in self._state.provisional
 
+    def round_of(self, decision_id: str) -> tuple[str, ...]:
+        """Ids of the decisions that asked for the answers of a round, if a pending decision accepted one of them."""
+        accepted = self._state.pending.get(decision_id) if isinstance(decision_id, str) else None
+        if accepted is None or accepted.action != "accept":
+            return ()
+        return tuple(each.decision for each in accepted.answers)
+
     @property
     def verdicts(self) -> Mapping[str, FirstVerdict]:
         """First verdicts on audited decisions that wait for their second one, by decision id."""
@@ -304,13 +322,31 @@ class Orchestrator:
         *,
         caps: Mapping[str, float] | None = None,
         decision_id: str | None = None,
+        seen: Sequence[Answer] = (),
+        attempts: int = 1,
+        combine: CombineRule = "vote",
     ) -> Decision:
         """Choose an agent for ``task`` and record the decision as pending.
 
         ``caps`` are the largest propensities of single agents, such as a new one on trial
         (:func:`bot_orch.numerics.choice.capped`). ``decision_id`` is an id of your own for the decision.
+
+        With ``attempts`` the round may ask as many agents. After each answer decide again, with the answers so far as
+        ``seen`` and the same ``attempts``: ``decision.action`` is ``ask`` (the agent) or ``accept`` (deliver the answer
+        of the agent). Report the outcome of the round for the decision that accepted. ``combine`` is how the answer to
+        deliver is found: ``vote``, ``surest`` or ``central`` (:mod:`bot_orch.core.teams`).
+
+        Examples
+        --------
+        >>> router = Orchestrator(["small", "large"], seed=1)
+        >>> first = router.decide(Task(), attempts=2)
+        >>> answer = Answer(first.agent, first.id, signal=0.9, check=True, label="yes")
+        >>> second = router.decide(Task(), seen=[answer], attempts=2)
+        >>> second.action in ("ask", "accept")
+        True
         """
-        decision, engine, observed = self._derived(task, eligible, caps, decision_id)
+        wanted = rounds.wanted(seen, attempts, combine)
+        decision, engine, observed = self._derived(task, eligible, caps, decision_id, wanted)
         self._committed(engine, decision, observed)
         return decision
 
@@ -321,22 +357,32 @@ class Orchestrator:
         *,
         caps: Mapping[str, float] | None = None,
         decision_id: str | None = None,
+        seen: Sequence[Answer] = (),
+        attempts: int = 1,
+        combine: CombineRule = "vote",
     ) -> Decision:
         """The decision that :meth:`decide` would make now. Nothing changes until it is committed."""
-        prepared = self._last_prepared = self._derived(task, eligible, caps, decision_id)
+        wanted = rounds.wanted(seen, attempts, combine)
+        prepared = self._last_prepared = self._derived(task, eligible, caps, decision_id, wanted)
         return prepared[0]
 
     derive = prepare
 
     def _derived(
-        self, task: Task, eligible: Collection[str] | None, caps: Mapping[str, float] | None, decision_id: str | None
+        self,
+        task: Task,
+        eligible: Collection[str] | None,
+        caps: Mapping[str, float] | None,
+        decision_id: str | None,
+        wanted: Round | None,
     ) -> tuple[Decision, Engine, Observation]:
         if decision_id is not None:
             self._check_id(decision_id)
-        engine, task, observed = self._observed(task, eligible)
+        engine, task, observed = self._observed(task, eligible, wanted)
         if task.profiles:
             self._roster.check_profiles(task)
-        return self._prepared(engine, observed, task, caps=caps, decision_id=decision_id), engine, observed
+        made = self._prepared(engine, observed, task, caps=caps, decision_id=decision_id, wanted=wanted)
+        return made, engine, observed
 
     def _check_id(self, decision_id: str) -> None:
         if type(decision_id) is not str or not decision_id:
@@ -419,8 +465,12 @@ class Orchestrator:
         others = np.ones(len(known.names), dtype=bool) if mask is None else mask
         return deadline_s * patience_share(state, value, index, others=others, deadline_s=deadline_s, rule=rule)
 
-    def _observed(self, task: Task, eligible: Collection[str] | None = None) -> tuple[Engine, Task, Observation]:
+    def _observed(
+        self, task: Task, eligible: Collection[str] | None = None, wanted: Round | None = None
+    ) -> tuple[Engine, Task, Observation]:
         engine, t = self._engine_for(task), self._state.rounds + 1
+        if wanted is not None and not engine.settings.team:
+            engine = Engine(replace(engine.settings, team=True))
         if engine.settings.text is not None:
             task = encode(task, engine.settings)
         return engine, task, self._roster.observation(engine, task, t, eligible=eligible, pending=self._waiting)
@@ -433,6 +483,7 @@ class Orchestrator:
         *,
         caps: Mapping[str, float] | None,
         decision_id: str | None,
+        wanted: Round | None,
     ) -> Decision:
         counter, names, rate = self._state.rounds, self._roster.names, engine.settings.audit_rate
         parts = self._state.parts if engine is self._engine else self._parts_of(engine)
@@ -441,6 +492,14 @@ class Orchestrator:
         if caps:
             p = capped(p, self._roster.caps(caps), observed.eligible)
             agent = draw(p, self._uniform(counter))
+        step: tuple[Any, ...] = ()
+        if wanted is not None:
+            wanted = rounds.numbered(wanted, self._roster, choice.estimate)
+            step = rounds.described(wanted, "ask")
+            if wanted.seen:
+                p, choice, action = rounds.stepped(engine, parts, found, observed, wanted=wanted, roster=self._roster)
+                agent = draw(p, self._uniform(counter))
+                step = rounds.described(wanted, action[int(agent)])
         return _decision(
             decision_id or f"{self._prefix}-{counter:012x}",
             task.id,
@@ -458,6 +517,7 @@ class Orchestrator:
             rate > 0.0 and uniform(self._audit_stream, counter) < rate,
             rate,
             () if found.multipliers is None else self._multipliers(found.multipliers),
+            *step,
         )
 
     def _multipliers(self, values: Floats) -> tuple[Multiplier, ...]:
@@ -487,7 +547,8 @@ class Orchestrator:
         else:
             if decision.encoder:  # the text is not needed again
                 task = replace(task, text=None, features=decision.features, encoded=decision.encoder)
-            engine, _, observed = self._observed(task, eligible)
+            wanted = rounds.wanted(decision.answers, decision.attempts, decision.combine)
+            engine, _, observed = self._observed(task, eligible, wanted)
         self._committed(engine, decision, observed)
 
     def _committed(self, engine: Engine, decision: Decision, observed: Observation) -> None:
@@ -498,9 +559,13 @@ class Orchestrator:
         choice = None
         if engine.pacing is not None or engine.settings.guarantee is not None:
             choice = Choice(decision.propensities, terms.estimate, terms.exploration)
-        engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=decision.lambda_, choice=choice)
+        if decision.answers:
+            rounds.hear(state, self._roster, decision)
+        if decision.action == "ask":
+            lambda_ = decision.lambda_
+            engine.commit(state.parts, observed, agent, alignment=terms.alignment, lambda_=lambda_, choice=choice)
+            self._waiting[index] += 1.0
         state.pending[decision.id] = decision
-        self._waiting[index] += 1.0
         state.rounds, state.seq = state.rounds + 1, state.seq + 1
         self._tally.decided(decision.agent)
         horizon = engine.settings.horizon
@@ -531,6 +596,14 @@ class Orchestrator:
         """
         if type(outcome) is not Outcome:
             require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
+        accepted = self._state.pending.get(decision_id) if type(decision_id) is str else None
+        ends_round = accepted is not None and accepted.action == "accept"
+        if accepted is not None and ends_round:
+            decision_id, outcome = self._end_round(accepted, outcome)
+        if decision_id or not ends_round:
+            self._observe(decision_id, outcome, audit=audit, provisional=provisional, default=default)
+
+    def _observe(self, decision_id: str, outcome: Outcome, *, audit: bool, provisional: bool, default: bool) -> None:
         state, roster, engine = self._state, self._roster, self._engine
         again = not audit and bool(state.provisional) and self.is_provisional(decision_id)
         if state.verdicts and not again and isinstance(decision_id, str) and decision_id in state.verdicts:
@@ -563,6 +636,30 @@ class Orchestrator:
         compared = again and decision_id not in state.verdicts
         if decision.audit and not compared and reward is not None and outcome_learning.is_verdict(outcome, reward):
             audits.keep(state, decision, reward, audit=audit)
+
+    def _end_round(self, decision: Decision, outcome: Outcome) -> tuple[str, Outcome]:
+        """Learn the outcome of a round; returns the id of its first decision and what the round earned.
+
+        The id is empty if that decision has an outcome already.
+        """
+        state, first = self._state, decision.answers[0]
+        reward = self.reward.read(state.parts["reward"], 0, outcome)
+        self._settle(decision)
+        if reward is not None:
+            rounds.learn(state, self._roster, decision, reward)
+        for answer in decision.answers[1:]:
+            later = state.pending.get(answer.decision)
+            if later is not None:
+                outcome = rounds.charged(outcome, reward, later)
+                self._drop(later, answer)
+        return (first.decision if first.decision in state.pending else ""), rounds.added(outcome, first)
+
+    def _drop(self, decision: Decision, answer: Answer) -> None:
+        """End a decision whose answer was not the first of its round: only what it used is learned."""
+        used = MeasuredUsage(answer.cost_usd, answer.elapsed_s)
+        if self._engine.accounts and decision.id not in self._state.used:
+            outcome_learning.see_usage(self._engine, self._state, self._roster, decision=decision, used=used)
+        self._settle(decision)
 
     @exclusive
     def observe_output(self, decision_id: str, output: Measure) -> None:
@@ -629,6 +726,9 @@ class Orchestrator:
         return tuple(decision.id for decision in overdue)
 
     def _expire(self, decision: Decision) -> None:
+        if decision.action == "accept" or decision.answers:
+            self._settle(decision)
+            return
         used = self._state.used.get(decision.id)
         read = outcome_learning.Reading(shown=decision.id in self._state.shown, used=used)
         self._settle(decision)
@@ -960,6 +1060,8 @@ class Orchestrator:
     def _counts(self, decision: Decision) -> bool:
         """Whether a decision counts as pending for its agent: not if that was removed or started afresh since."""
         index = self._roster.index.get(decision.agent)
+        if decision.action != "ask":
+            return False
         if index is None or not self._engine.restarts.wanted:
             return index is not None
         return outcome_learning.is_fresh(self._engine, self._state, index, decision=decision)

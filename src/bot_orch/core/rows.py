@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bot_orch.arrays import Arrays
 from bot_orch.errors import StateFormatError
 from bot_orch.records import builder
-from bot_orch.types import Decision, Multiplier, RandomKey, Terms
+from bot_orch.types import Decision, Multiplier, RandomKey, Terms, answer_of
 
 __all__ = ["arrays_from_rows", "arrays_to_rows", "decision_reader", "decision_to_row"]
 
@@ -49,6 +49,10 @@ def decision_to_row(decision: Decision) -> list[Any]:
         decision.audit,
         decision.audit_probability,
         [[each.constraint, each.value, each.unit] for each in decision.multipliers],
+        decision.action,
+        [[each.agent, each.decision, each.covariates()] for each in decision.answers],
+        decision.attempts,
+        decision.combine,
     ]
 
 
@@ -58,7 +62,7 @@ def decision_reader() -> Callable[[Sequence[Any]], Decision]:
 
     def read(row: Sequence[Any]) -> Decision:
         id_, task_id, agent, names, columns, policy, lambda_, state_seq, stream, counter, *rest = row
-        features, claims, encoder, audit, audit_probability, multipliers = rest
+        features, claims, encoder, audit, audit_probability, multipliers, action, answers, *more = rest
         agents = rosters.setdefault(tuple(names), tuple(names))
         table = np.frombuffer(columns, "<f8").astype(float).reshape(-1, len(agents))
         if len(table) not in (_ALWAYS, _ALWAYS + 1):
@@ -80,6 +84,9 @@ def decision_reader() -> Callable[[Sequence[Any]], Decision]:
             audit,
             audit_probability,
             tuple(Multiplier(*each) for each in multipliers),
+            action,
+            tuple(answer_of(*each) for each in answers),
+            *more,
         )
 
     return read

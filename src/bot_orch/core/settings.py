@@ -58,6 +58,7 @@ class Settings:
     objective: Objective = field(default_factory=Objective)
     constraints: tuple[Constraint, ...] = ()
     guarantee: Guarantee | None = None
+    team: bool = False  # whether rounds of several steps are learned; from the first one on
 
     def __post_init__(self) -> None:
         require_type("policy", self.policy, Policy, "pass a policy, or its name to Orchestrator or make_policy")
@@ -144,6 +145,8 @@ class Settings:
             wants["constraints"] = [constraint_to_spec(each) for each in self.constraints]
         if self.guarantee is not None:
             wants["guarantee"] = self.guarantee.spec()
+        if self.team:
+            wants["team"] = True
         return {
             "policy": to_spec(self.policy),
             "lambda": self.lambda_,
@@ -186,4 +189,5 @@ class Settings:
             objective=Objective.from_spec(document.get("objective", {})),
             constraints=tuple(constraint_from_spec(each) for each in document.get("constraints", ())),
             guarantee=Guarantee.from_spec(document["guarantee"]) if "guarantee" in document else None,
+            team=document.get("team", False),
         )

@@ -16,7 +16,7 @@ from bot_orch.core.completion.silences import Silence, silence_from_dict, silenc
 from bot_orch.core.rows import arrays_from_rows, arrays_to_rows, decision_reader, decision_to_row
 from bot_orch.errors import StateFormatError
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import Agent, Decision, Multiplier, Outcome, RandomKey, Terms
+from bot_orch.types import Agent, Decision, Multiplier, Outcome, RandomKey, Terms, answer_of
 
 __all__ = [
     "FORMAT",
@@ -223,4 +223,8 @@ def decision_from_dict(document: dict[str, Any]) -> Decision:
         audit=document.get("audit", False),
         audit_probability=document.get("audit_probability", 0.0),
         multipliers=tuple(Multiplier(*each) for each in document.get("multipliers", ())),
+        action=document.get("action", "ask"),
+        answers=tuple(answer_of(*each) for each in document.get("answers", ())),
+        attempts=document.get("attempts", 1),
+        combine=document.get("combine", "vote"),
     )

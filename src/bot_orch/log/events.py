@@ -20,7 +20,7 @@ from bot_orch.core.warm import Evaluations
 from bot_orch.errors import InvalidInputError, StateFormatError
 from bot_orch.records import builder
 from bot_orch.transport.measures import measure_from_dict
-from bot_orch.types import TERMS, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms
+from bot_orch.types import TERMS, Answer, Decision, Measure, Multiplier, Outcome, RandomKey, Task, Terms, answer_of
 
 __all__ = [
     "IMPORTED",
@@ -135,8 +135,8 @@ class DecisionMade(_Event, tag=2, frozen=True):
     agents on trial could have.
 
     A decision is a step of a round: ``round`` is the id of its first decision, empty for that one, and ``step`` counts
-    from 0. ``action`` is what the step does: ``ask`` the agent, ``accept`` its answer, or ``combine`` the answers;
-    ``answers`` are those that the round had by then.
+    from 0. ``action`` is what the step does: ``ask`` the agent, or ``accept`` its answer. ``answers`` are those known
+    by then, ``attempts`` is how many agents the round may ask, ``combine`` how the answer to deliver is found.
     """
 
     kind: ClassVar[str] = "decision@1"
@@ -174,6 +174,8 @@ class DecisionMade(_Event, tag=2, frozen=True):
     step: int = 0
     action: str = "ask"
     answers: tuple[AnswerRecord, ...] = ()
+    attempts: int = 1
+    combine: str = "vote"
 
     def columns(self) -> dict[str, Floats]:
         """The numbers by name, an entry per agent, as :meth:`bot_orch.types.Decision.columns` has them."""
@@ -233,7 +235,15 @@ class DecisionMade(_Event, tag=2, frozen=True):
             self.audit,
             self.audit_probability,
             tuple(Multiplier(*each) for each in self.multipliers) if self.multipliers else (),
+            self.action,
+            self.known_answers(),
+            self.attempts,
+            self.combine,
         )
+
+    def known_answers(self) -> tuple[Answer, ...]:
+        """The answers that the step was decided on."""
+        return tuple(answer_of(each.agent, each.decision_id, each.covariates) for each in self.answers)
 
 
 class FeedbackGiven(_Event, tag=3, frozen=True):
@@ -453,9 +463,6 @@ def record_decision(
     session: str | None = None,
     task_ref: str | None = None,
     round_id: str = "",
-    step: int = 0,
-    action: str = "ask",
-    answers: tuple[AnswerRecord, ...] = (),
     by: str = "policy",
     token: str = "",
     reserved_usd: float | None = None,
@@ -487,10 +494,12 @@ def record_decision(
         excluded=excluded or None,
         session=session,
         task_ref=task_ref,
-        round=round_id,
-        step=step,
-        action=action,
-        answers=answers,
+        round=round_id or decision.round,
+        step=decision.step,
+        action=decision.action,
+        answers=tuple(AnswerRecord(each.agent, each.decision, each.covariates()) for each in decision.answers),
+        attempts=decision.attempts,
+        combine=decision.combine,
         by=by,
         token=token,
         audit=decision.audit,

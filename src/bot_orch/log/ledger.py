@@ -304,7 +304,12 @@ class Ledger:
         paid = self.paid.get(decision_id)
         if paid is not None:
             outcome = replace(outcome, cost_usd=paid + (outcome.cost_usd or 0.0))
+        of_round = self.router.round_of(decision_id)
         self._observe(decision_id, outcome, report)
+        for asked in of_round:  # the decision that accepted stands for those that asked
+            if asked in self.pending:
+                self.paid.pop(asked, None)
+                self._end(asked)
         self.paid.pop(decision_id, None)
         self._end(decision_id)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -189,8 +190,10 @@ def _differences(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[t
 
 
 def _derived(ledger: Ledger, event: DecisionMade, exact: bool) -> Iterator[tuple[str, str, str]]:
-    derived, recorded = ledger.router.prepare(event.given(), event.eligible, caps=event.caps), event.decision()
-    for name in ("agent", "agents", "policy", "state_seq", "key", "audit", "audit_probability"):
+    recorded = event.decision()
+    step: dict[str, Any] = {"seen": recorded.answers, "attempts": recorded.attempts, "combine": recorded.combine}
+    derived = ledger.router.prepare(event.given(), event.eligible, caps=event.caps, **step)
+    for name in ("agent", "agents", "policy", "state_seq", "key", "audit", "audit_probability", "action"):
         a, b = getattr(recorded, name), getattr(derived, name)
         if a != b:
             yield name, str(a), str(b)

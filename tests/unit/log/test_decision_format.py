@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from scribing import Scribe
 
-from bot_orch import InvalidInputError, Orchestrator, Task
+from bot_orch import Answer, InvalidInputError, Orchestrator, Task
 from bot_orch.core.engine import ENGINE
 from bot_orch.evaluation.export import decision_rows, event_rows, export
 from bot_orch.log.events import (
-    AnswerRecord,
     TaskRecord,
     as_recorded,
     decode_event,
@@ -80,10 +79,14 @@ def test_numbers_beyond_single_precision_are_refused(value):
     assert caught.value.field == "task.features"
 
 
-def test_a_step_of_a_round_is_read_as_it_was_written():
-    answers = (AnswerRecord("a", "d-1", {"claim": 0.9, "distance": 0.25}), AnswerRecord("b"))
-    _, event, read = written(TASK, round_id="d-1", step=2, action="combine", answers=answers)
-    assert read == event and (read.round, read.step, read.action, read.answers) == ("d-1", 2, "combine", answers)
+def test_a_step_of_a_round_is_read_as_it_was_made():
+    router = Orchestrator(["a", "b", "c"], seed=4, ids="derived")
+    answer = Answer("a", "d-1", signal=0.9, check=False, label="yes", elapsed_s=2.0)
+    made = router.prepare(Task("t"), seen=[answer], attempts=3)
+    event = record_decision(made, record_task(Task("t")))
+    read = decode_event(encode_event(event))
+    assert read == event and read.decision().to_dict() == made.to_dict()
+    assert (read.round, read.step, read.answers[0].covariates["signal"]) == ("d-1", 1, 0.9)
 
 
 def test_zeros_take_no_bytes_and_other_bits_do():

@@ -1,0 +1,126 @@
+"""The steps of a round between an orchestrator and :mod:`bot_orch.core.teams`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bot_orch.arrays import Arrays, Floats
+from bot_orch.checks import check_count
+from bot_orch.core import teams
+from bot_orch.core.engine import Engine, Observation, Proposal
+from bot_orch.core.roster import Roster
+from bot_orch.core.state import State
+from bot_orch.core.teams import COMBINE_RULES, CombineRule, Seen
+from bot_orch.errors import InvalidInputError, require_type
+from bot_orch.policies.base import Choice
+from bot_orch.types import Answer, Decision, Outcome
+
+__all__ = ["Round", "added", "charged", "described", "hear", "learn", "numbered", "stepped", "wanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round so far: its answers, how many agents it may ask, and how the answer to deliver is found."""
+
+    seen: tuple[Answer, ...] = ()
+    attempts: int = 1
+    combine: str = "vote"
+
+    def __post_init__(self) -> None:
+        check_count("attempts", self.attempts, "pass how many agents may be asked, 1 or more", low=1)
+        if self.combine not in COMBINE_RULES:
+            raise InvalidInputError("combine", f"is {self.combine!r}", f"choose one of {', '.join(COMBINE_RULES)}")
+        for each in self.seen:
+            require_type("seen", each, Answer, "pass answers: Answer(decision.agent, decision.id, ...)")
+        if len({each.agent for each in self.seen}) < len(self.seen):
+            raise InvalidInputError("seen", "has two answers of one agent", "pass the answer of each agent once")
+
+
+def wanted(seen: Sequence[Answer], attempts: int, combine: str) -> Round | None:
+    """The round that a decision is a step of; None for a round of one step."""
+    require_type("seen", seen, Sequence, "pass a list of answers")
+    found = Round(tuple(seen), attempts, combine)
+    return None if attempts == 1 and not seen and combine == "vote" else found
+
+
+def numbered(wanted: Round, roster: Roster, estimate: Floats) -> Round:
+    """The round as a decision keeps it: labels and keys as numbers, outputs left out, estimates filled in."""
+    labels: dict[Any, int] = {}
+    keys: dict[Any, int] = {}
+    seen = tuple(
+        replace(
+            each,
+            output=None,
+            label=None if each.label is None else labels.setdefault(each.label, len(labels)),
+            key=None if each.key is None else keys.setdefault(each.key, len(keys)),
+            estimate=float(estimate[roster.find(each.agent)]),
+        )
+        for each in wanted.seen
+    )
+    return replace(wanted, seen=seen)
+
+
+def stepped(
+    engine: Engine, parts: dict[str, Arrays], found: Proposal, observed: Observation, *, wanted: Round, roster: Roster
+) -> tuple[Floats, Choice, Sequence[str]]:
+    """The step after the answers of a round: propensities, the choice's terms, and the action on every agent."""
+    choice = found.drawn.choice
+    penalty = found.alignment + found.cost
+    seen = _seen(wanted.seen, roster)
+    step = teams.next_step(
+        parts["team"],
+        seen,
+        estimate=choice.estimate,
+        penalty=penalty if found.bias is None else penalty + found.bias,
+        eligible=observed.eligible,
+        left=wanted.attempts - len(wanted.seen),
+        floor=engine.settings.floor,
+        rule=_rule(wanted.combine),
+    )
+    action = ["ask"] * len(roster.names)
+    for place in seen.at.tolist():
+        action[place] = "accept"
+    return step.propensities, Choice(step.propensities, step.estimate, step.exploration), action
+
+
+def described(wanted: Round, action: str) -> tuple[Any, ...]:
+    """The fields of a decision that is a step of a round: action, answers, attempts, combine."""
+    return action, wanted.seen, wanted.attempts, wanted.combine
+
+
+def hear(state: State, roster: Roster, decision: Decision) -> None:
+    """Learn the newest answer that a decision was made on."""
+    if all(each.agent in roster.index for each in decision.answers):
+        teams.hear(state.parts["team"], _seen(decision.answers, roster))
+
+
+def learn(state: State, roster: Roster, decision: Decision, reward: float) -> None:
+    """Learn the reward of the answer that a decision accepted."""
+    if all(each.agent in roster.index for each in decision.answers):
+        delivered = [each.agent for each in decision.answers].index(decision.agent)
+        teams.learn(state.parts["team"], _seen(decision.answers, roster), delivered=delivered, reward=reward)
+
+
+def charged(outcome: Outcome, reward: float | None, later: Decision) -> Outcome:
+    """The outcome with its reward less what a later answer was expected to cost, in units of reward."""
+    if reward is None or outcome.reward is None:
+        return outcome
+    paid = float(later.terms.penalty()[later.agents.index(later.agent)])
+    return replace(outcome, reward=min(max(outcome.reward - paid, 0.0), 1.0))
+
+
+def added(outcome: Outcome, answer: Answer) -> Outcome:
+    """The outcome with the dollars and seconds of an answer where these are known."""
+    cost_usd = outcome.cost_usd if answer.cost_usd is None else answer.cost_usd
+    elapsed_s = outcome.elapsed_s if answer.elapsed_s is None else answer.elapsed_s
+    return replace(outcome, cost_usd=cost_usd, elapsed_s=elapsed_s)
+
+
+def _seen(answers: tuple[Answer, ...], roster: Roster) -> Seen:
+    return teams.see_all(answers, [roster.index[each.agent] for each in answers])
+
+
+def _rule(name: str) -> CombineRule:
+    return next(each for each in COMBINE_RULES if each == name)

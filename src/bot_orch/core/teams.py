@@ -1,0 +1,401 @@
+"""Teams: ask an agent, look at its answer, then accept it or ask another one.
+
+A round is a sequence of steps. What an answer is worth is the probability that it is right:
+
+- alone, logit e_i = mu + b_i + (kappa + k_i) z_i + curve (z_i^2 - 1) + check + context + difficulty; z_i is the rank of
+  the answer's signal among the agent's own signals, scaled to variance one, so that agents can be compared. Context is
+  how much better than usual the policy expects the agent to be on this task, difficulty the mean z of the answers
+  before this one: an agent that is asked second is asked about harder tasks;
+- beside other answers, logit = x_0 + x_1 e_i + sum over equal answers of (g_0 + g_1 e_j) + sum over different ones of
+  (h_0 + h_1 e_j), with the same coefficients for every pair of agents. Answers that cannot be compared count by how
+  much surer or less sure than usual they are.
+
+Asking agent j gains only where its answer differs from the best one so far and is more probable than that by then:
+
+    G_j = E[(1 - P(equal)) (P_j - P_best)^+ ] - cost_j
+
+over the distribution of j's next signal, tilted by the signals of this round (difficulty is common to agents). This is
+the amount by which Weitzman's reservation value exceeds the best answer, so G_j > 0 is his rule for opening a box [1]_.
+The first step of a round is the policy's choice, as without a team: its lesson is what the round earned, the reward
+less what was paid for further answers, so it learns whom to begin with.
+
+All coefficients have Gaussian beliefs, updated by one step of the extended Kalman filter per verdict. A verdict on the
+delivered answer is one on every equal answer, and if it is right and answers are labels, on every different one; an
+answer of unknown verdict counts as its probability given the verdict.
+
+References
+----------
+.. [1] Weitzman. Optimal search for the best alternative. Econometrica 47 (1979).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bot_orch.arrays import Arrays, Bools, Field, Floats, Ints, Schema
+from bot_orch.numerics.choice import with_uniform_share
+from bot_orch.policies.auto import coupled_randucb
+from bot_orch.types import Answer
+
+__all__ = ["COMBINE_RULES", "SCHEMA", "CombineRule", "Seen", "Step", "combine", "hear", "learn", "next_step", "see_all"]
+
+CombineRule = Literal["vote", "surest", "central"]
+COMBINE_RULES: tuple[CombineRule, ...] = ("vote", "surest", "central")
+
+KEPT, GRID = 128, 6  # signals kept per agent, and points of their distribution
+SCALE = 0.1  # optimism: the root mean square of the random multiple of a gain's standard deviation
+# 1, z, z^2 - 1, check, context, difficulty
+_COMMON, _COMMON_VAR = (1.0, 1.0, 0.0, 1.0, 1.0, 0.3), (2.0, 0.5, 0.05, 1.0, 0.1, 0.1)
+_CROSS, _CROSS_VAR = (0.0, 1.0, 0.3, 0.5, -0.5, -0.5), (0.1, 0.05, 0.25, 0.1, 0.25, 0.1)
+_OTHER, _OTHER_VAR = (0.0, 1.0, 0.3), (0.1, 0.05, 0.1)
+_ROOT12 = math.sqrt(12.0)  # the standard deviation of a rank in [0, 1] is its inverse
+_LEVELS = (np.arange(GRID) + 0.5) / GRID
+_LOW, _HIGH = -2.0, 5.0  # logits of other answers are clipped
+_PSEUDO_RANKS, _TIE = 2.0, 1e-6  # an answer that adds nothing is not asked for, even if it is free
+
+_one: dict[str, Any] = {"per_agent": False}
+SCHEMA: Schema = {
+    "own": Field(shape=(2,)),
+    "own_cov": Field(shape=(2, 2), fill=(1.0, 0.3), identity=True),
+    "signals": Field(shape=(KEPT,), fill=math.inf),
+    "points": Field(shape=(GRID,), fill=tuple(_LEVELS.tolist())),
+    "heard": Field(),
+    "answered": Field(),
+    "checked": Field(),
+    "passed": Field(),
+    "lessons": Field(),
+    "usual": Field(fill=math.nan),
+    "common": Field(shape=(6,), fill=_COMMON, **_one),
+    "common_cov": Field(shape=(6, 6), fill=_COMMON_VAR, identity=True, **_one),
+    "cross": Field(shape=(6,), fill=_CROSS, **_one),
+    "cross_cov": Field(shape=(6, 6), fill=_CROSS_VAR, identity=True, **_one),
+    "other": Field(shape=(3,), fill=_OTHER, **_one),
+    "other_cov": Field(shape=(3, 3), fill=_OTHER_VAR, identity=True, **_one),
+    "equal": Field(shape=(1,), fill=0.5, **_one),
+    "equal_cov": Field(shape=(1, 1), fill=0.5, identity=True, **_one),
+    "alike": Field(shape=(2,), fill=(2.0, 5.0), **_one),
+}
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """The answers of a round as arrays: places of their agents, signals, checks, estimates and equality.
+
+    ``estimate`` is the policy's of the agents on this task. ``similar`` is 1 for equal answers, 0 for different ones,
+    NaN where two answers cannot be compared. ``comparable``: none is NaN. ``exclusive``: at most one of two different
+    answers is right.
+    """
+
+    at: Ints
+    signal: Floats
+    check: Floats
+    estimate: Floats
+    similar: Floats
+    comparable: bool = False
+    exclusive: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """What a step may do: probabilities over agents (ask, or accept the answer of one that was asked), and values."""
+
+    propensities: Floats
+    estimate: Floats
+    exploration: Floats
+
+
+@dataclass(slots=True, eq=False)
+class _View:
+    """Logits of the answers of a round: alone, beside the others, and the features of both."""
+
+    z: Floats
+    alone: Floats
+    logit: Floats
+    features: Floats
+    _: KW_ONLY
+    context: Floats
+    difficulty: Floats
+
+
+def see_all(answers: Sequence[Answer], places: Sequence[int]) -> Seen:
+    """Answers as arrays; ``places`` are the indices of their agents."""
+    signal = np.array([math.nan if each.signal is None else each.signal for each in answers])
+    check = np.array([0.0 if each.check is None else 2.0 * each.check - 1.0 for each in answers])
+    estimate = np.array([math.nan if each.estimate is None else each.estimate for each in answers])
+    similar = np.array([[_similar(a, b) for b in answers] for a in answers]).reshape(len(answers), len(answers))
+    exclusive = all(each.label is not None for each in answers)
+    at = np.array(places, dtype=int)
+    return Seen(at, signal, check, estimate, similar, not np.isnan(similar).any(), exclusive)
+
+
+def _similar(a: Answer, b: Answer) -> float:
+    if a.label is not None and b.label is not None:
+        return float(a.label == b.label)
+    if a.key is not None and b.key is not None:
+        return float(a.key == b.key)
+    return math.nan
+
+
+def next_step(
+    state: Arrays,
+    seen: Seen,
+    *,
+    estimate: Floats,
+    penalty: Floats,
+    eligible: Bools | None,
+    left: int,
+    floor: float,
+    rule: CombineRule = "vote",
+) -> Step:
+    """The next step of a round after its first answer: no side effects.
+
+    ``estimate`` is the policy's for this task, ``penalty`` what asking each agent costs in units of reward, ``left``
+    how many more agents may be asked.
+    """
+    view, m = _view(state, seen), len(estimate)
+    context = np.nan_to_num(_logit(estimate) - state["usual"])
+    asked = np.zeros(m, dtype=bool)
+    asked[seen.at] = True
+    best = int(combine(view.logit, view.alone, seen, rule))
+    worth = _expit(view.logit[best])
+    free = ~asked if eligible is None else ~asked & eligible
+    values, spread = np.full(m, worth), np.zeros(m)
+    values[seen.at] = _expit(view.logit)
+    if left <= 0 or not free.any():
+        p = np.zeros(m)
+        p[seen.at[best]] = 1.0
+        return Step(p, values, spread)
+    gain, spread = _gains(state, seen, view, best=best, context=context)
+    values = np.where(asked, values, worth + gain)
+    spread = np.where(free, SCALE * spread, 0.0)
+    actions = free.copy()
+    actions[seen.at[best]] = True
+    p = coupled_randucb(values - np.where(asked, 0.0, penalty + _TIE), spread, actions)
+    return Step(with_uniform_share(p, floor, actions), values, spread)
+
+
+def combine(logit: Floats, alone: Floats, seen: Seen, rule: CombineRule) -> int:
+    """The position of the answer to deliver.
+
+    ``vote``: the most probable one beside the others, a log-opinion pool with learned weights. ``surest``: the most
+    probable one alone. ``central``: the one most similar to the others.
+    """
+    if rule == "surest":
+        return int(np.argmax(alone))
+    if rule == "central" and len(seen.at) > 2:
+        return int(np.argmax(np.nansum(seen.similar, axis=1) + 1e-6 * _expit(alone)))
+    return int(np.argmax(logit))
+
+
+def _gains(state: Arrays, seen: Seen, view: _View, *, best: int, context: Floats) -> tuple[Floats, Floats]:
+    """What the answer of each agent adds to the best one so far, before its cost, and how uncertain that is, (M,)."""
+    m = len(state["lessons"])
+    z, check, weight = _points(state)
+    mean = float(view.z.mean())
+    e = _evidence(state, np.arange(m), z, check, context) + float(state["common"][5]) * mean
+    at_best = float(view.logit[best])
+    if seen.comparable:
+        x0, x1, _, _, h0, h1 = state["cross"].tolist()
+        if len(seen.at) == 1:
+            at_best = x0 + x1 * float(view.alone[best])
+        sure = max(float(view.alone[best]), at_best)
+        clipped = np.clip(view.alone, _LOW, _HIGH)
+        theirs = _expit(x0 + x1 * e + h0 * len(seen.at) + h1 * float(clipped.sum()))
+        mine = _expit(at_best + h0 + h1 * np.clip(e, _LOW, _HIGH))
+        both = _expit(sure) * _expit(e)
+        apart = 1.0 - both / (both + math.exp(-float(state["equal"][0])) * (1.0 - both))
+    else:
+        o0, o1, o2 = state["other"].tolist()
+        theirs = _expit(o0 + o1 * e + o2 * _surprise(state, seen, view).sum())
+        mine, apart = _expit(view.logit[best]), np.ones(e.shape)
+    gain = apart * np.maximum(theirs - mine, 0.0)
+    shares = weight * np.exp(_tilt(state) * mean * z)
+    shares /= shares.sum(axis=1, keepdims=True)
+    slope = ((gain > 0.0) * shares * apart * theirs * (1.0 - theirs)).sum(axis=1)
+    return (gain * shares).sum(axis=1), slope * np.sqrt(_intercept_variance(state))
+
+
+def _view(state: Arrays, seen: Seen) -> _View:
+    n, z = len(seen.at), _rank(state, seen.at, seen.signal)
+    context = np.nan_to_num(_logit(seen.estimate) - state["usual"][seen.at])
+    difficulty = np.concatenate([[0.0], np.cumsum(z)[:-1] / np.arange(1, n)])
+    alone = _evidence(state, seen.at, z[:, None], seen.check[:, None], context)[:, 0]
+    alone += state["common"][5] * difficulty
+    view = _View(z, alone, alone, np.empty((n, 0)), context=context, difficulty=difficulty)
+    if n == 1:
+        return view
+    if seen.comparable:
+        off = 1.0 - np.eye(n)
+        same, apart, e = seen.similar * off, (1.0 - seen.similar) * off, np.clip(alone, _LOW, _HIGH)
+        columns = (np.ones(n), alone, same.sum(axis=1), same @ e, apart.sum(axis=1), apart @ e)
+        view.features = np.stack(columns, axis=1)
+        view.logit = view.features @ state["cross"]
+    else:
+        surprise = _surprise(state, seen, view)
+        view.features = np.stack([np.ones(n), alone, surprise.sum() - surprise], axis=1)
+        view.logit = view.features @ state["other"]
+    return view
+
+
+def _surprise(state: Arrays, seen: Seen, view: _View) -> Floats:
+    """How much surer than usual of its agent each answer is, (n,)."""
+    z, check, weight = (each[seen.at] for each in _points(state))
+    e = _evidence(state, seen.at, z, check, view.context)
+    return np.asarray(view.alone - (e * weight).sum(axis=1))
+
+
+def _points(state: Arrays) -> tuple[Floats, Floats, Floats]:
+    """The distribution of each agent's next signal and check: values of z and check, and weights, (M, K) each."""
+    z = (state["points"] - 0.5) * _ROOT12
+    mute = (state["answered"] > 0.0) & (state["heard"] == 0.0)
+    if mute.any():
+        z = np.where(mute[:, None], 0.0, z)
+    weight = np.full(z.shape, 1.0 / GRID)
+    if not state["checked"].any():
+        return z, np.zeros(z.shape), weight
+    passes = ((state["passed"] + 1.0) / (state["checked"] + 2.0))[:, None]
+    check = np.repeat([[-1.0, 1.0]], GRID, axis=1) * np.ones((len(z), 1))
+    return np.hstack([z, z]), check, np.hstack([weight * (1.0 - passes), weight * passes])
+
+
+def _evidence(state: Arrays, at: Ints, z: Floats, check: Floats, context: Floats) -> Floats:
+    """Logits alone, (n, K), of agents ``at`` with these z and checks; ``context`` is (n,). Difficulty is apart."""
+    mu, kappa, curve, checked, weight, _ = state["common"].tolist()
+    own = state["own"][at]
+    base = mu + own[:, 0] + weight * context
+    e: Floats = base[:, None] + (kappa + own[:, 1])[:, None] * z + checked * check
+    return np.asarray(e + curve * _curve(z))
+
+
+def _curve(z: Floats) -> Floats:
+    return np.where(z != 0.0, z * z - 1.0, 0.0)  # 0: no signal
+
+
+def _intercept_variance(state: Arrays) -> Floats:
+    return np.asarray(state["common_cov"][0, 0] + state["own_cov"][:, 0, 0])
+
+
+def _tilt(state: Arrays) -> float:
+    """Strength of the tilt: of a Gaussian copula with the correlation of the signals in a round."""
+    found, n = state["alike"].tolist()
+    rho = min(max(found / n, 0.0), 0.8)
+    return float(rho / (1.0 - rho * rho))
+
+
+def _rank(state: Arrays, at: Ints, signal: Floats) -> Floats:
+    """Ranks of signals among the last ones of their agents, with variance one; 0 without a signal."""
+    kept, n = state["signals"][at], np.minimum(state["heard"][at], KEPT)
+    below = (kept < signal[:, None]).sum(axis=1) + 0.5 * (kept == signal[:, None]).sum(axis=1)
+    rank = (below + _PSEUDO_RANKS * np.clip(signal, 0.0, 1.0)) / (n + _PSEUDO_RANKS)
+    return np.where(np.isnan(signal), 0.0, (rank - 0.5) * _ROOT12)
+
+
+def hear(state: Arrays, seen: Seen) -> None:
+    """Learn the newest answer of a round, before any verdict: its signal, its check, whether it equals the others."""
+    view, at, last = _view(state, seen), int(seen.at[-1]), len(seen.at) - 1
+    if last:
+        before = Seen(
+            seen.at[:-1],
+            seen.signal[:-1],
+            seen.check[:-1],
+            seen.estimate[:-1],
+            seen.similar[:-1, :-1],
+            seen.comparable,
+        )
+        earlier = _view(state, before)
+        best = int(np.argmax(earlier.logit))
+        if seen.comparable:
+            sure = max(float(earlier.logit[best]), float(earlier.alone[best]))
+            both = float(_expit(sure) * _expit(view.alone[last]))
+            offset = math.log(both / (1.0 - both))
+            _update(state["equal"], state["equal_cov"], np.ones(1), float(seen.similar[last, best]), offset=offset)
+        if not math.isnan(seen.signal[last]):
+            mean = float(view.z[:-1].mean())
+            state["alike"] += mean * float(view.z[last]), mean * mean
+    state["answered"][at] += 1.0
+    known, usual = float(_logit(seen.estimate[last])), float(state["usual"][at])
+    if not math.isnan(known):
+        state["usual"][at] = known if math.isnan(usual) else usual + 0.02 * (known - usual)
+    if seen.check[last]:
+        state["checked"][at] += 1.0
+        state["passed"][at] += seen.check[last] > 0.0
+    if not math.isnan(seen.signal[last]):
+        _keep_signal(state, at, float(seen.signal[last]))
+
+
+def _keep_signal(state: Arrays, at: int, signal: float) -> None:
+    kept = state["signals"][at]
+    kept[int(state["heard"][at]) % KEPT] = signal
+    state["heard"][at] += 1.0
+    n = min(int(state["heard"][at]), KEPT)
+    line = np.sort(kept)
+    values = line[(_LEVELS * n).astype(int)]
+    below = 0.5 * (np.searchsorted(line, values, "left") + np.searchsorted(line, values, "right"))
+    state["points"][at] = (below + _PSEUDO_RANKS * _LEVELS) / (n + _PSEUDO_RANKS)
+
+
+def learn(state: Arrays, seen: Seen, *, delivered: int, reward: float) -> None:
+    """Learn the reward of the delivered answer, a position in ``seen``, and what it says of the others."""
+    view, known = _view(state, seen), _verdicts(seen, delivered, reward)
+    p = _expit(view.logit)
+    expected = np.minimum(p / max(1.0 - float(p[delivered]), 0.05), 1.0) if seen.exclusive and reward < 0.5 else p
+    target = np.where(np.isnan(known), expected, known)
+    for position, at in enumerate(seen.at.tolist()):
+        z = float(view.z[position])
+        shared = np.array(
+            [1.0, z, _curve(np.array(z)), seen.check[position], view.context[position], view.difficulty[position]]
+        )
+        _update_two(state, at, shared, np.array([1.0, z]), float(target[position]))
+        state["lessons"][at] += 1.0
+        if len(seen.at) > 1 and (seen.exclusive or not math.isnan(known[position])):
+            name = "cross" if seen.comparable else "other"
+            _update(state[name], state[f"{name}_cov"], view.features[position], float(target[position]))
+
+
+def _verdicts(seen: Seen, delivered: int, reward: float) -> Floats:
+    """What the reward of one answer says of all: NaN where nothing."""
+    equal = seen.similar[delivered]
+    known = np.where(equal == 1.0, reward, np.nan)
+    if seen.exclusive and reward == 1.0:
+        known = np.where(equal == 0.0, 0.0, known)
+    known[delivered] = reward
+    return known
+
+
+def _update(mean: Floats, cov: Floats, x: Floats, y: float, *, offset: float = 0.0) -> None:
+    """One step of the extended Kalman filter of a logistic model, in place."""
+    cx = cov @ x
+    variance = float(x @ cx)
+    p = float(_expit((offset + float(mean @ x)) / math.sqrt(1.0 + math.pi / 8.0 * variance)))
+    h = max(p * (1.0 - p), 0.02)
+    mean += cx * ((y - p) / (1.0 + h * variance))
+    cov -= np.outer(cx, cx) * (h / (1.0 + h * variance))
+
+
+def _update_two(state: Arrays, at: int, shared: Floats, own: Floats, y: float) -> None:
+    """:func:`_update` of the coefficients of all agents and of one agent; their covariance is taken as zero."""
+    cov, its = state["common_cov"], state["own_cov"][at]
+    cs, co = cov @ shared, its @ own
+    variance = float(shared @ cs + own @ co)
+    eta = float(state["common"] @ shared + state["own"][at] @ own)
+    p = float(_expit(eta / math.sqrt(1.0 + math.pi / 8.0 * variance)))
+    h = max(p * (1.0 - p), 0.02)
+    step, shrink = (y - p) / (1.0 + h * variance), h / (1.0 + h * variance)
+    state["common"] += cs * step
+    state["own"][at] += co * step
+    cov -= np.outer(cs, cs) * shrink
+    its -= np.outer(co, co) * shrink
+
+
+def _expit(x: Floats | float) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(x, -30.0, 30.0))))
+
+
+def _logit(p: Floats) -> Floats:
+    clipped = np.clip(p, 0.02, 0.98)
+    return np.asarray(np.log(clipped / (1.0 - clipped)))

@@ -1,0 +1,217 @@
+"""Rounds of several steps: propensities, Weitzman's rule, checks that err, and what a round leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot_orch import Agent, Answer, InvalidInputError, Labels, Objective, Orchestrator, Outcome, Task
+from bot_orch.core import teams
+from bot_orch.log.events import decode_event, encode_event, record_decision, record_task
+
+NAMES = ("small", "medium", "large")
+World = Callable[[str], tuple[Answer, float]]
+
+
+def _play(router: Orchestrator, world: World, attempts: int) -> tuple[float, int]:
+    """One round: the reward of what was delivered, and how many agents were asked."""
+    known: dict[str, tuple[Answer, float]] = {}
+    decision = router.decide(Task(), attempts=attempts)
+    while decision.action == "ask":
+        answer, reward = world(decision.agent)
+        known[decision.agent] = (Answer(answer.agent, decision.id, **_given(answer)), reward)
+        decision = router.decide(Task(), seen=[each for each, _ in known.values()], attempts=attempts)
+    reward = known[decision.agent][1]
+    router.observe(decision.id, Outcome.completed(reward=reward))
+    return reward, len(known)
+
+
+def _given(answer: Answer) -> dict[str, object]:
+    return {name: getattr(answer, name) for name in ("signal", "check", "label", "key", "cost_usd")}
+
+
+def _world(rng: np.random.Generator, right: Sequence[float] = (0.5, 0.7, 0.9)) -> World:
+    def ask(agent: str) -> tuple[Answer, float]:
+        signal = float(rng.random())
+        good = rng.random() < right[NAMES.index(agent)] * (0.5 + 0.5 * signal)
+        label = 0 if good else int(rng.integers(1, 4))
+        return Answer(agent, signal=signal, label=label, cost_usd=0.001), float(good)
+
+    return ask
+
+
+def _trained(rounds: int = 60, **settings_: object) -> Orchestrator:
+    router, world = Orchestrator(NAMES, seed=3, **settings_), _world(np.random.default_rng(1))  # type: ignore[arg-type]
+    for _ in range(rounds):
+        _play(router, world, 3)
+    return router
+
+
+ROUTER = _trained()
+answers = st.builds(
+    lambda signal, check, label: {"signal": signal, "check": check, "label": label},
+    signal=st.none() | st.floats(0, 1),
+    check=st.sampled_from([None, True, False]),
+    label=st.integers(0, 2),
+)
+
+
+def _trajectories(router: Orchestrator, fixed: dict[str, dict[str, object]], attempts: int) -> list[float]:
+    """Propensities of all complete trajectories for given answers of all agents."""
+    found: list[float] = []
+
+    def walk(seen: tuple[Answer, ...], p: float) -> None:
+        step = router.prepare(Task(), seen=seen, attempts=attempts)
+        for name, chance in zip(step.agents, step.propensities, strict=True):
+            if chance == 0.0:
+                continue
+            if any(each.agent == name for each in seen):
+                found.append(p * chance)
+            else:
+                walk((*seen, Answer(name, f"d-{name}", **fixed[name])), p * chance)  # type: ignore[arg-type]
+
+    walk((), 1.0)
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.tuples(answers, answers, answers), st.integers(2, 3))
+def test_propensities_of_all_trajectories_sum_to_one(fixed, attempts):
+    found = _trajectories(ROUTER, dict(zip(NAMES, fixed, strict=True)), attempts)
+    assert sum(found) == pytest.approx(1.0, abs=1e-9)
+    assert len(found) >= attempts  # the floor covers accepting and asking
+
+
+def test_one_attempt_decides_as_without_a_team():
+    plain, team = (Orchestrator(NAMES, seed=5, ids="derived") for _ in range(2))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        a, b = plain.decide(Task()), team.decide(Task(), attempts=1)
+        assert (a.agent, a.to_dict()) == (b.agent, b.to_dict())
+        reward = float(rng.random())
+        plain.observe(a.id, Outcome.completed(reward=reward))
+        team.observe(b.id, Outcome.completed(reward=reward))
+    assert plain.fingerprint() == team.fingerprint()
+
+
+def test_a_round_leaves_nothing_pending_and_survives_saving():
+    router = _trained()
+    assert router.pending == ()
+    assert not router._waiting.any()
+    again = Orchestrator.from_json(router.to_json())
+    assert again.fingerprint() == router.fingerprint()
+    answer = Answer("small", router.decide(Task(), attempts=2).id, signal=0.5, label="x")
+    again.decide(Task(), attempts=2)
+    a, b = (each.decide(Task(), seen=[answer], attempts=2) for each in (router, again))
+    assert (a.agent, a.action, a.propensities.tolist()) == (b.agent, b.action, b.propensities.tolist())
+
+
+def test_the_log_keeps_steps():
+    router = _trained()
+    first = router.decide(Task(), attempts=3)
+    second = router.decide(Task(), seen=[Answer(first.agent, first.id, signal=0.1, check=False, label="b")], attempts=3)
+    event = record_decision(second, record_task(Task()))
+    read = decode_event(encode_event(event, second.id), second.id).decision()
+    assert read.to_dict() == second.to_dict()
+    assert (read.round, read.step, read.attempts) == (first.id, 1, 3)
+
+
+def test_weitzmans_rule_is_learned():
+    """A box with a known price and a sure prize is opened if the answer at hand is worth less than their difference."""
+    price, rng = 0.3, np.random.default_rng(2)
+    router = Orchestrator([Agent("small"), Agent("large", cost=price)], floor=0.05, seed=1)
+
+    def world(agent: str) -> tuple[Answer, float]:
+        signal = float(rng.random())
+        good = agent == "large" or rng.random() < signal
+        return Answer(agent, signal=signal if agent == "small" else None, label=0 if good else 1), float(good)
+
+    for _ in range(1500):
+        _play(router, world, 2)
+
+    def asks(signal: float) -> float:
+        answer = Answer("small", "d", signal=signal, label=0)
+        step = router.prepare(Task(), seen=[answer], attempts=2)
+        return float(step.propensities[step.agents.index("large")])
+
+    assert min(asks(signal) for signal in (0.05, 0.2, 0.4, 0.55)) > 0.9  # worth at most .55 < 1 - .3
+    assert max(asks(signal) for signal in (0.85, 0.95)) < 0.1
+
+
+def test_a_verdict_on_an_answer_is_one_on_equal_answers():
+    seen = teams.see_all([Answer("a", label=0), Answer("b", label=0), Answer("c", label=1)], [0, 1, 2])
+    assert teams._verdicts(seen, 0, 1.0).tolist() == [1.0, 1.0, 0.0]
+    assert np.isnan(teams._verdicts(seen, 0, 0.0)[2])
+    texts = teams.see_all([Answer("a", key="x"), Answer("c", key="y")], [0, 1])
+    assert np.isnan(teams._verdicts(texts, 0, 1.0)[1])  # another wording may be right, too
+
+
+def _net(attempts: int, error: float, seed: int) -> float:
+    """Mean reward less costs, second half of 600 rounds, with a check that errs."""
+    rng, cost = np.random.default_rng(seed), {"small": 0.0, "medium": 0.1, "large": 0.2}
+    router = Orchestrator([Agent(name, cost=cost[name]) for name in NAMES], seed=seed)
+    total = 0.0
+    for t in range(600):
+        hard = rng.random()
+        paid = [0.0]
+
+        def world(agent: str, hard: float = hard, paid: list[float] = paid) -> tuple[Answer, float]:
+            good = rng.random() < dict(zip(NAMES, (0.6, 0.75, 0.9), strict=True))[agent] * (1.2 - 0.4 * hard)
+            paid[0] += cost[agent]
+            check = good != (rng.random() < error)
+            return Answer(agent, check=check), float(good)
+
+        if attempts == 1:
+            decision = router.decide(Task())
+            reward = world(decision.agent)[1]
+            router.observe(decision.id, Outcome.completed(reward=reward))
+        else:
+            reward, _ = _play(router, world, attempts)
+        total += (reward - paid[0]) * (t >= 300)
+    return total / 300
+
+
+@pytest.mark.parametrize(("error", "at_least"), [(0.0, 0.05), (0.3, -0.01)])
+def test_a_check_helps_and_one_that_errs_does_not_harm(error, at_least):
+    gains = [_net(3, error, seed) - _net(1, error, seed) for seed in range(4)]
+    assert np.mean(gains) > at_least
+
+
+def test_rules_choose_the_answer_to_deliver():
+    alone = np.array([2.0, 0.5, 0.4])
+    seen = teams.see_all([Answer("a", label=0), Answer("b", label=1), Answer("c", label=1)], [0, 1, 2])
+    assert teams.combine(np.array([0.1, 0.9, 0.8]), alone, seen, "vote") == 1
+    assert teams.combine(np.array([0.1, 0.9, 0.8]), alone, seen, "surest") == 0
+    assert teams.combine(np.array([0.1, 0.2, 0.8]), alone, seen, "central") == 1
+
+
+def test_an_output_over_labels_gives_label_and_signal():
+    answer = Answer("a", output=Labels([0.2, 0.8]))
+    assert (answer.label, answer.signal) == (1, pytest.approx(0.8))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"attempts": 0}, "attempts"),
+        ({"attempts": 2, "combine": "mean"}, "combine"),
+        ({"seen": [Answer("small"), Answer("small")], "attempts": 2}, "seen"),
+        ({"seen": [Answer("nobody")], "attempts": 2}, "agent.id"),
+    ],
+)
+def test_mistakes_are_named(arguments, field):
+    with pytest.raises(InvalidInputError) as error:
+        Orchestrator(NAMES).decide(Task(), **arguments)
+    assert error.value.field == field
+
+
+def test_dollars_of_every_answer_are_learned():
+    router = Orchestrator(NAMES, objective=Objective(usd=1.0), seed=3)
+    world = _world(np.random.default_rng(1))
+    for _ in range(40):
+        _play(router, world, 3)
+    assert all(each["usd"] == pytest.approx(0.001, rel=0.5) for each in router.expected_usage().values())
