@@ -16,9 +16,8 @@ from bot_orch.lab.harness.engines import Engine
 from bot_orch.lab.harness.runner import Progress, open_folder, run_missing
 from bot_orch.lab.harness.tables import ResultRow, rows_from_seeds, to_csv
 from bot_orch.lab.sweep.environments import environments
-from bot_orch.lab.sweep.figure import draw_sweep
+from bot_orch.lab.sweep.results import draw_sweep, summary
 from bot_orch.lab.sweep.spec import Sweep, build
-from bot_orch.lab.sweep.summary import summary
 
 _RUN = f"{__name__}:run_cell"
 

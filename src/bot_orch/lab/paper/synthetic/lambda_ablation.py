@@ -10,9 +10,9 @@ import numpy as np
 from bot_orch.lab.environments.synthetic.settings import ABLATION, COMMON
 from bot_orch.lab.harness.experiment import Experiment, FigureView, Results, Scale, Unit
 from bot_orch.lab.harness.figures import band, new_figure, paper_points, style
-from bot_orch.lab.harness.tables import ResultRow, TableView, published, rows_from_seeds
+from bot_orch.lab.harness.tables import ResultRow, TableView, published
 from bot_orch.lab.paper.synthetic.play import LAMBDAS, PAPER_METHODS, run_synthetic
-from bot_orch.lab.paper.synthetic.tables import basis
+from bot_orch.lab.paper.synthetic.tables import rows_of
 
 _BASELINES = PAPER_METHODS[1:]
 _ROUNDS = 114
@@ -30,24 +30,7 @@ def _units(scale: Scale) -> list[Unit]:
 
 
 def _rows(results: Results) -> list[ResultRow]:
-    return [
-        row
-        for environment, payload in results.items()
-        for label, entry in payload["methods"].items()
-        for row in rows_from_seeds(
-            "synthetic-lambda",
-            environment,
-            "paper",
-            method=label.partition("@")[0],
-            lambda_=entry["lambda"],
-            metrics=_chosen(entry["metrics"]),
-            basis=basis(environment, label.partition("@")[0]),
-        )
-    ]
-
-
-def _chosen(metrics: dict[str, list[float]]) -> dict[str, list[float]]:
-    return {name: metrics[name] for name in _METRICS}
+    return rows_of("synthetic-lambda", results, _METRICS)
 
 
 def _tables() -> list[TableView]:

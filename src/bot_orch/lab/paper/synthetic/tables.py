@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -52,21 +52,26 @@ def _units(scale: Scale) -> list[Unit]:
     return [Unit(name, {"environment": name, "seeds": seeds, "methods": _METHODS}) for name in ENVIRONMENTS]
 
 
-def _rows(results: Results) -> list[ResultRow]:
+def rows_of(experiment: str, results: Results, metrics: Collection[str]) -> list[ResultRow]:
+    """Rows of some metrics of every method; a label ``name@2`` is that method with another lambda."""
     return [
         row
         for environment, payload in results.items()
-        for name, entry in payload["methods"].items()
+        for label, entry in payload["methods"].items()
         for row in rows_from_seeds(
-            "synthetic",
+            experiment,
             environment,
             "paper",
-            method=name,
+            method=label.partition("@")[0],
             lambda_=entry["lambda"],
-            metrics=entry["metrics"],
-            basis=basis(environment, name),
+            metrics={name: entry["metrics"][name] for name in entry["metrics"] if name in metrics},
+            basis=basis(environment, label.partition("@")[0]),
         )
     ]
+
+
+def _rows(results: Results) -> list[ResultRow]:
+    return rows_of("synthetic", results, (*_METRICS, "best_agent_rate"))
 
 
 def _tables() -> list[TableView]:
