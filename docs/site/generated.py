@@ -22,7 +22,7 @@ from bot_orch.lab.environments.synthetic.settings import declared
 from bot_orch.policies.base import Feedback, Situation
 from bot_orch.service.api.routes import API_ROUTES
 from bot_orch.service.config import Config
-from bot_orch.service.operations.catalogue import CATALOGUE
+from bot_orch.service.metrics import CATALOGUE
 
 MARK = re.compile(r"<!-- generated: (\w+) -->")
 

@@ -17,7 +17,7 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.log.stores.postgres.timing import Timing, split
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
-from bot_orch.service.operations.catalogue import CATALOGUE
+from bot_orch.service.metrics import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())

@@ -11,7 +11,7 @@ import yaml
 from bot_orch.service.api.routes import API_ROUTES
 from bot_orch.service.build import check
 from bot_orch.service.config import parse_config
-from bot_orch.service.operations.catalogue import CATALOGUE
+from bot_orch.service.metrics import CATALOGUE
 from bot_orch.service.operations.schema import config_schema
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -163,7 +163,7 @@ def test_a_token_has_one_limit_over_all_routers(begin):
         assert (refused.status, refused.json()["error"]["type"]) == (429, "requests")
     agent_of(service.post("/v1/chat/completions", CHAT, headers=HELP))
     said = service.get("/metrics", headers=ALL).body.decode()
-    assert 'bot_orch_limited_requests_total{router="support",token="everyone",limit="requests"} 1' in said
+    assert 'bot_orch_limited_requests_total{limit="requests",router="support",token="everyone"} 1' in said
     service.stop()
     again = begin(TEXT + tokens, SECRETS)
     assert again.post("/r/code/v1/decisions", headers=ALL).status == 429, "the logs of all routers count"
@@ -201,7 +201,7 @@ def test_metrics_have_the_router_as_a_label(begin):
     service.post("/r/support/v1/chat/completions", CHAT)
     text = service.get("/metrics").body.decode()
     parse(text)
-    assert 'bot_orch_decisions_total{router="support",agent="helper"} 1' in text
+    assert 'bot_orch_decisions_total{agent="helper",router="support"} 1' in text
     assert 'bot_orch_ready{router="code"} 1' in text
     own = service.get("/r/support/metrics").body.decode()
     assert 'router="support"' in own

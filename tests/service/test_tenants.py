@@ -298,7 +298,7 @@ def test_tokens_of_a_tenant_share_its_quota_and_an_admin_its_view(start, tmp_pat
     assert refused.status == 429 and "the tenant 'acme' has used its 3 requests per minute" in refused.body.decode()
     assert other.post("/v1/decisions").status == 200
     told = As(service, "OPS").get("/metrics").body.decode()
-    assert 'bot_orch_limited_requests_total{token="tenant acme",limit="requests"} 1' in told
+    assert 'bot_orch_limited_requests_total{limit="requests",token="tenant acme"} 1' in told
     known_as = by_desk.json()["id"]
     assert app.get(f"/v1/decisions/{known_as}").status == 200, "an admin of the tenant sees all of it"
     assert desk.get(f"/v1/decisions/{known_as}").status == 200

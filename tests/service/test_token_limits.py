@@ -65,7 +65,7 @@ def test_requests_per_minute(limited):
     clock.advance(wait_s)
     assert service.post("/v1/decisions", headers=bearer("A")).status == 200
     text = service.get("/metrics", headers=bearer("OPS")).body.decode()
-    assert 'bot_orch_limited_requests_total{token="app",limit="requests"} 1' in text
+    assert 'bot_orch_limited_requests_total{limit="requests",token="app"} 1' in text
 
 
 def test_requests_count_over_a_restart(limited):

@@ -1,18 +1,76 @@
-"""Metrics in the text format of Prometheus: counters, histograms, and gauges read at the time of the scrape."""
+"""Metrics: their names and meanings, counters and histograms, and the text of ``/metrics``, by prometheus-client."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from bot_orch.agents.base import Attempt
 from bot_orch.agents.endings import Ending
-from bot_orch.service.operations.catalogue import CATALOGUE
-from bot_orch.service.operations.histograms import CALL_BOUNDS_S, REQUEST_BOUNDS_S, Histogram
+from bot_orch.errors import MissingExtraError
 
-__all__ = ["Metrics", "merged", "render"]
+try:
+    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+    from prometheus_client.core import Metric
+    from prometheus_client.parser import text_string_to_metric_families
+except ImportError as _error:  # pragma: no cover
+    raise MissingExtraError("the service", "service") from _error
 
-Labels = tuple[tuple[str, str], ...]
+__all__ = ["CATALOGUE", "Gauges", "Metrics", "exposition", "merged"]
+
+Gauges = Mapping[str, Iterable[tuple[Mapping[str, str], float]]]
+"""Values of each gauge by labels."""
+
+_REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_CALL_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)  # people, too
+_COUNTERS = {
+    "bot_orch_passed_on_total": "Requests for routers of other processes: carried, passed_on, or nobody owns it.",
+    "bot_orch_agent_cost_usd_total": "Dollars that attempts at an agent have cost.",
+    "bot_orch_agent_errors_total": "Attempts at an agent that ended without a whole answer, by kind of ending.",
+    "bot_orch_agent_tokens_total": "Tokens that an agent has read (input) and written (output).",
+    "bot_orch_archived_events_total": "Events that this process has moved from the log to its archive.",
+    "bot_orch_archive_failures_total": "Attempts to archive old events that have failed.",
+    "bot_orch_attempts_total": "Attempts at an agent, by ending.",
+    "bot_orch_cache_hits_total": "Requests answered from the cache, without a decision or a call, by endpoint.",
+    "bot_orch_decisions_total": "Decisions by chosen agent.",
+    "bot_orch_diverted_total": "Calls that load kept from an agent: slots and line were full, or the wait ended.",
+    "bot_orch_feedback_total": "Reported outcomes by effect.",
+    "bot_orch_judgements_total": "Answers that a judge was asked about, by result.",
+    "bot_orch_guardrail_refusals_total": "Requests and answers that a guardrail has refused, by side.",
+    "bot_orch_limited_requests_total": "Requests refused because of a limit of their token, by limit.",
+    "bot_orch_queue_events_total": "What happened in the queue of people, by event.",
+    "bot_orch_requests_total": "Requests by route and status.",
+    "bot_orch_shadow_calls_total": "Calls beside the chosen agent's, whose answers nobody sees.",
+    "bot_orch_webhooks_total": "Alarms for webhooks by result: delivered, failed (after all tries), dropped.",
+}
+_HISTOGRAMS = {
+    "bot_orch_agent_call_seconds": ("Seconds of attempts at an agent that were made, whatever their ending.", _CALL_S),
+    "bot_orch_agent_first_token_seconds": ("Seconds until the first part of an agent's answer.", _CALL_S),
+    "bot_orch_request_seconds": ("Seconds from a request to the end of its answer, by route.", _REQUEST_S),
+}
+_GAUGES = {
+    "bot_orch_calls_in_flight": "Calls to an agent under way.",
+    "bot_orch_circuit_state": "1 for the state of an agent's circuit breaker, 0 for the others.",
+    "bot_orch_config_version": "Version of the shared configuration that a router runs.",
+    "bot_orch_log_events": "Number of the last event folded.",
+    "bot_orch_log_groups": "Groups of events committed.",
+    "bot_orch_open_tasks": "Rounds of /v1/tasks under way.",
+    "bot_orch_pending_decisions": "Decisions without an outcome.",
+    "bot_orch_ready": "1 if the service accepts requests.",
+    "bot_orch_spent_last_day_usd": "Dollars spent in the last 24 hours.",
+}
+
+
+CATALOGUE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        **{name: ("counter", text) for name, text in _COUNTERS.items()},
+        **{name: ("histogram", text) for name, (text, _) in _HISTOGRAMS.items()},
+        **{name: ("gauge", text) for name, text in _GAUGES.items()},
+    }
+)
+"""(type, meaning) by name."""
 
 
 class Metrics:
@@ -22,39 +80,39 @@ class Metrics:
     --------
     >>> metrics = Metrics()
     >>> metrics.count("bot_orch_decisions_total", agent="a")
-    >>> print(metrics.text({}))
+    >>> print(exposition([({}, metrics, {})]))
     # HELP bot_orch_decisions_total Decisions by chosen agent.
     # TYPE bot_orch_decisions_total counter
-    bot_orch_decisions_total{agent="a"} 1
+    bot_orch_decisions_total{agent="a"} 1.0
     <BLANKLINE>
     """
 
     def __init__(self) -> None:
-        self._counters: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
-        self._histograms: dict[str, dict[Labels, Histogram]] = defaultdict(dict)
+        self._registry = CollectorRegistry()
+        self._families: dict[str, Counter | Histogram] = {}
+        self._series: dict[tuple[Any, ...], Any] = {}
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        self._counters[name][tuple(labels.items())] += by
+        self._one(name, labels).inc(by)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Count a value in a histogram."""
+        self._one(name, labels).observe(value)
 
     def counted(self, name: str, label: str) -> dict[str, float]:
         """The values of a counter by one of its labels."""
         found: dict[str, float] = defaultdict(float)
-        for labels, value in self._counters.get(name, {}).items():
-            found[dict(labels).get(label, "")] += value
+        for family in self.collect():
+            for sample in family.samples:
+                if sample.name == name:
+                    found[sample.labels.get(label, "")] += sample.value
         return found
-
-    def observe(self, name: str, value: float, bounds: tuple[float, ...], **labels: str) -> None:
-        """Count a value in a histogram, which has these bounds."""
-        series, key = self._histograms[name], tuple(labels.items())
-        if key not in series:
-            series[key] = Histogram(bounds)
-        series[key].observe(value)
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count one request and its duration."""
-        self._counters["bot_orch_requests_total"][(("route", route), ("status", str(status)))] += 1
-        self.observe("bot_orch_request_seconds", seconds, REQUEST_BOUNDS_S, route=route)
+        self.count("bot_orch_requests_total", route=route, status=str(status))
+        self.observe("bot_orch_request_seconds", seconds, route=route)
 
     def attempt(self, attempt: Attempt) -> None:
         """Count one attempt at an agent: ending, tokens, dollars and times."""
@@ -68,89 +126,88 @@ class Metrics:
         if attempt.ending is not Ending.COMPLETED:
             self.count("bot_orch_agent_errors_total", agent=agent, kind=ending)
         if attempt.ending.meaning.attempted:
-            self.observe("bot_orch_agent_call_seconds", attempt.elapsed_s, CALL_BOUNDS_S, agent=agent)
+            self.observe("bot_orch_agent_call_seconds", attempt.elapsed_s, agent=agent)
         if attempt.first_byte_s is not None:
-            self.observe("bot_orch_agent_first_token_seconds", attempt.first_byte_s, CALL_BOUNDS_S, agent=agent)
+            self.observe("bot_orch_agent_first_token_seconds", attempt.first_byte_s, agent=agent)
 
-    def absorb(self, other: Metrics, **labels: str) -> None:
-        """Take over the series of another one, with further labels."""
-        more = tuple(labels.items())
-        for name, series in other._counters.items():
-            for key, value in series.items():
-                self._counters[name][more + key] += value
-        for name, histograms in other._histograms.items():
-            self._histograms[name].update({more + key: found for key, found in histograms.items()})
+    def collect(self) -> Iterator[Metric]:
+        """All families with their samples."""
+        return iter(self._registry.collect())
 
-    def text(self, gauges: Mapping[str, Iterable[tuple[Mapping[str, str], float]]]) -> str:
-        """All metrics in the text format of Prometheus."""
-        lines: list[str] = []
-        for name, series in sorted(self._counters.items()):
-            lines += _head(name, "counter")
-            lines += [render(name, dict(labels), value) for labels, value in sorted(series.items())]
-        for name, histograms in sorted(self._histograms.items()):
-            lines += _head(name, "histogram")
-            for labels, histogram in sorted(histograms.items(), key=lambda entry: entry[0]):
-                lines += _series(name, dict(labels), histogram)
-        for name, entries in sorted(gauges.items()):
-            lines += _head(name, "gauge")
-            lines += [render(name, labels, value) for labels, value in entries]
-        return "\n".join(lines) + "\n"
+    def _one(self, name: str, labels: dict[str, str]) -> Any:
+        """One series; ``labels`` of the library looks it up more slowly."""
+        key = (name, *labels.items())
+        found = self._series.get(key)
+        if found is None:
+            family = self._families.get(name)
+            if family is None:
+                family = self._families[name] = self._family(name, [*labels])
+            found = self._series[key] = family.labels(**labels) if labels else family
+        return found
+
+    def _family(self, name: str, labels: list[str]) -> Counter | Histogram:
+        if name in _HISTOGRAMS:
+            text, bounds = _HISTOGRAMS[name]
+            return Histogram(name, text, labels, buckets=bounds, registry=self._registry)
+        return Counter(name, _COUNTERS[name], labels, registry=self._registry)
+
+
+def exposition(parts: Iterable[tuple[Mapping[str, str], Metrics, Gauges]]) -> str:
+    """The metrics of some routers, each with labels of its own, in the text format of Prometheus."""
+    families: dict[str, Metric] = {}
+    for labels, metrics, gauges in parts:
+        for family in metrics.collect():
+            _add(families, family, labels)
+        for name, entries in gauges.items():
+            gauge = Metric(name, _GAUGES[name], "gauge")
+            for more, value in entries:
+                gauge.add_sample(name, dict(more), value)
+            _add(families, gauge, labels)
+    return _written(families)
 
 
 def merged(texts: Iterable[str]) -> str:
-    r"""Metrics of several processes as one text: each series is in one of them.
+    r"""Metrics of several processes as one text, with sums of what several have counted.
 
     Examples
     --------
-    >>> one, other = "# TYPE a counter\na 1\n# TYPE b gauge\nb 2\n", '# TYPE a counter\na{x="y"} 3\n'
-    >>> print(merged([one, other]), end="")
-    # TYPE a counter
-    a 1
-    a{x="y"} 3
-    # TYPE b gauge
-    b 2
+    >>> one, other = "# TYPE a counter\na_total 1\n# TYPE b gauge\nb 2\n", "# TYPE a counter\na_total 3\n"
+    >>> [line for line in merged([one, other]).splitlines() if not line.startswith("#")]
+    ['a_total 4.0', 'b 2.0']
     """
-    heads: dict[str, list[str]] = {}
-    series: dict[str, list[str]] = {}
+    families: dict[str, Metric] = {}
     for text in texts:
-        family, fresh = "", False
-        for line in text.splitlines():
-            if line.startswith("# "):
-                family, before = line.split(" ", 3)[2], family
-                fresh = family not in heads if family != before else fresh
-                if fresh:
-                    heads.setdefault(family, []).append(line)
-            else:
-                series.setdefault(family, []).append(line)
-    return "\n".join(line for name, head in heads.items() for line in [*head, *series.get(name, [])]) + "\n"
+        for family in text_string_to_metric_families(text):
+            _add(families, family, {})
+    return _written(families)
 
 
-def _head(name: str, kind: str) -> list[str]:
-    known = CATALOGUE.get(name)
-    return [*([] if known is None else [f"# HELP {name} {known[1]}"]), f"# TYPE {name} {kind}"]
+def _add(families: dict[str, Metric], family: Metric, labels: Mapping[str, str]) -> None:
+    """Add the samples of a family, without the times at which its series began."""
+    into = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+    known = {(sample.name, *sorted(sample.labels.items())): place for place, sample in enumerate(into.samples)}
+    for sample in family.samples:
+        if sample.name.endswith("_created"):
+            continue
+        sample = sample._replace(labels={**labels, **sample.labels})
+        place = known.get((sample.name, *sorted(sample.labels.items())))
+        if place is None:
+            into.samples.append(sample)
+        else:
+            into.samples[place] = sample._replace(value=into.samples[place].value + sample.value)
 
 
-def _series(name: str, labels: Mapping[str, str], histogram: Histogram) -> Iterator[str]:
-    for bound, count in histogram.buckets():
-        yield render(f"{name}_bucket", {**labels, "le": bound}, count)
-    yield render(f"{name}_sum", labels, histogram.total)
-    yield render(f"{name}_count", labels, histogram.count)
+class _Families:
+    """What the library writes: anything that collects."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
-def render(name: str, labels: Mapping[str, str], value: float) -> str:
-    r"""One line.
-
-    Examples
-    --------
-    >>> render("x_total", {"agent": 'a"b'}, 2.0)
-    'x_total{agent="a\\"b"} 2'
-    """
-    number = str(int(value)) if float(value).is_integer() else repr(float(value))
-    if not labels:
-        return f"{name} {number}"
-    inner = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
-    return f"{name}{{{inner}}} {number}"
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _written(families: Mapping[str, Metric]) -> str:
+    collector: Any = _Families(families[name] for name in sorted(families))
+    text: str = generate_latest(collector).decode()
+    return text

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator, Mapping
 
 from bot_orch.log.events import Noted
 from bot_orch.log.ledger import fingerprint
 from bot_orch.service.api.bodies import AgentView, KillSwitchRequest, ReloadView, StateView
-from bot_orch.service.api.routers import metrics_text
 from bot_orch.service.cluster.forwarding import alone
-from bot_orch.service.metrics import merged
+from bot_orch.service.metrics import Gauges, Metrics, exposition, merged
 from bot_orch.service.problems import Problem, Reply, json_reply
 from bot_orch.service.routing.canary import caps_now
+from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 
 __all__ = ["agents", "kill_switch", "live", "metrics", "ready", "reload", "reset", "state"]
@@ -50,11 +51,44 @@ async def ready(request: Request) -> Reply:
 async def metrics(request: Request) -> Reply:
     """``GET /metrics``: of all routers, unless the path names one; with several, their names are labels."""
     runtime = request.runtime
-    text = metrics_text(runtime, [runtime.config.name] if request.prefix else runtime.peers)
+    text = exposition(_parts(runtime, [runtime.config.name] if request.prefix else runtime.peers))
     if runtime.forwarder is not None and not request.prefix and not alone(request.headers):
         others = await runtime.forwarder.ask("GET", request.path, request.headers, near=True)
         text = merged([text, *(said.body.decode() for said in others if said.status == 200)])
     return Reply(200, text.encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+
+
+def _parts(runtime: Runtime, names: Iterable[str]) -> Iterator[tuple[Mapping[str, str], Metrics, Gauges]]:
+    """The metrics of some routers, or of the only one."""
+    if not runtime.peers:
+        yield {}, runtime.metrics, _gauges(runtime)
+        return
+    if runtime.forwarder is not None:
+        yield {}, runtime.forwarder.counts, {}
+    for name in names:
+        peer = runtime.peers[name]
+        yield {"router": name}, peer.metrics, _gauges(peer) if peer.loaded else {}
+
+
+def _gauges(runtime: Runtime) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Values that are read when they are asked for."""
+    writer, ledger = runtime.writer, runtime.ledger
+    states = ("closed", "open", "half_open")
+    circuit: list[tuple[dict[str, str], float]] = []
+    for name, guard in runtime.guards.items():
+        now = str(guard.breaker.state).replace("-", "_")
+        circuit += [({"agent": name, "state": state}, float(now == state)) for state in states]
+    return {
+        "bot_orch_ready": [({}, float(runtime.ready and writer.fresh))],
+        "bot_orch_log_events": [({}, float(ledger.seq))],
+        "bot_orch_log_groups": [({}, float(writer.groups))],
+        "bot_orch_pending_decisions": [({}, float(len(ledger.pending)))],
+        "bot_orch_open_tasks": [({}, float(len(ledger.tasks)))],
+        "bot_orch_spent_last_day_usd": [({}, ledger.spending.within(writer.now_us(), 86_400.0))],
+        "bot_orch_circuit_state": circuit,
+        **({"bot_orch_config_version": [({}, float(runtime.version))]} if runtime.version else {}),
+        "bot_orch_calls_in_flight": [({"agent": n}, float(g.view().in_flight)) for n, g in runtime.guards.items()],
+    }
 
 
 async def agents(request: Request) -> Reply:

@@ -1,22 +1,17 @@
-"""``/v1/routers``: the routers of a service with several; and their metrics, one label apart."""
+"""``/v1/routers``: the routers of a service with several."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from bot_orch.service.api.bodies import RouterView
 from bot_orch.service.cluster.forwarding import alone, process_name
-from bot_orch.service.gauges import gauges_of
-from bot_orch.service.metrics import Metrics
 from bot_orch.service.problems import Reply, json_reply
 from bot_orch.service.runtime import Runtime
 from bot_orch.service.web.endpoint import Request
 from bot_orch.service.web.router_selection import ROUTER_PATH
 
-__all__ = ["listing", "metrics_text"]
+__all__ = ["listing"]
 
 _VIEWS = msgspec.json.Decoder(list[RouterView])
 
@@ -49,18 +44,3 @@ def _view(name: str, runtime: Runtime, *, default: bool, counts: bool) -> Router
         pending=None if not counts else len(runtime.ledger.pending) if loaded else 0,
         process=process_name() if counts and runtime.forwarder is not None and not runtime.away else None,
     )
-
-
-def metrics_text(runtime: Runtime, names: Iterable[str]) -> str:
-    """The metrics of some routers, or of the only one."""
-    if not runtime.peers:
-        return runtime.metrics.text(gauges_of(runtime))
-    whole, gauges = Metrics(), dict[str, list[Any]]()
-    if runtime.forwarder is not None:
-        whole.absorb(runtime.forwarder.counts)
-    for name in names:
-        peer = runtime.peers[name]
-        whole.absorb(peer.metrics, router=name)
-        for gauge, entries in (gauges_of(peer) if peer.loaded else {}).items():
-            gauges.setdefault(gauge, []).extend(({"router": name, **labels}, value) for labels, value in entries)
-    return whole.text(gauges)
