@@ -114,7 +114,7 @@ def test_mistakes_name_the_router():
     wrong = text.replace("OWN", "judges: [{name: x, kind: llm, settings: {agent: short}}]")
     with pytest.raises(InvalidInputError, match=r"config\.routers\.support\.judges\.x\.settings\.agent: 'short'"):
         check(parse_config(wrong))
-    with pytest.raises(InvalidInputError, match=r"config\.routers\.support\.judges\.x\.rate: is 2"):
+    with pytest.raises(InvalidInputError, match=r"judges\[0\]\.rate: expected `float` <= 1.0"):
         parse_config(text.replace("OWN", "judges: [{name: x, kind: thumbs, rate: 2}]"))
 
 

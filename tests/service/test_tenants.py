@@ -458,7 +458,7 @@ BAD = [
     ("tenants: {audit-a: {}}", "tenant: audit-a", "tenants.audit-a: is not a name"),
     ("tenants: {acme: {router: none}}", "tenant: acme", "tenants.acme.router: 'none' is not a router"),
     ("tenants: {acme: {router: default}, beta: {}}", "tenant: acme", "tenants.beta.router: is missing"),
-    ("tenants: {acme: {limits: {usd: -1}}}", "tenant: acme", "tenants.acme.limits.usd: is -1"),
+    ("tenants: {acme: {limits: {usd: -1}}}", "tenant: acme", "tenants[...].limits.usd: expected `float` >= 0.0"),
     ("tenants: {acme: {limit: {}}}", "tenant: acme", "tenants.acme.limit: is not a setting; did you mean 'limits'?"),
 ]
 

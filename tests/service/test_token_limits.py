@@ -153,9 +153,9 @@ def test_official_client_sees_a_rate_limit(limited):
 @pytest.mark.parametrize(
     ("limits", "named"),
     [
-        ("{requests_per_minute: -1}", "tokens[0].limits.requests_per_minute: is -1"),
-        ("{usd: .inf}", "tokens[0].limits.usd: is inf"),
-        ("{window_s: 1}", "tokens[0].limits.window_s: is 1"),
+        ("{requests_per_minute: -1}", "tokens[0].limits.requests_per_minute: expected `int` >= 0"),
+        ("{usd: .inf}", "tokens[0].limits.usd: expected `float` <= "),
+        ("{window_s: 1}", "tokens[0].limits.window_s: expected `float` >= 60.0"),
         ("{dollars: 1}", "tokens[0].limits.dollars: is not a setting"),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_port_that_is_none(port, configured, capsys):
         (["--rate", "nan"], "--rate: is nan"),
         (["--seconds", "-1"], "--seconds: is -1"),
         (["--seconds", "inf"], "--seconds: is inf"),
-        (["--port", "70000"], "config.listen.port: is 70000"),
+        (["--port", "70000"], "config.listen.port: expected `int` <= 65535"),
     ],
 )
 def test_demo(words, message, capsys):
