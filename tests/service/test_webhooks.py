@@ -14,7 +14,8 @@ import pytest
 from service_running import BASE, until
 
 from bot_orch.errors import InvalidInputError
-from bot_orch.service import alarms, application
+from bot_orch.service import alarms
+from bot_orch.service.cluster import routers
 from bot_orch.service.config import BudgetConfig, WebhookConfig, parse_config
 from bot_orch.service.operations import webhooks
 from bot_orch.service.operations.watching import Watching
@@ -75,7 +76,7 @@ def receiver():
 @pytest.fixture
 def quick(monkeypatch):
     """Looks every few milliseconds, and short pauses."""
-    monkeypatch.setattr(application, "start_alarms", functools.partial(alarms.start_alarms, look_s=0.01, pause_s=0.01))
+    monkeypatch.setattr(routers, "start_alarms", functools.partial(alarms.start_alarms, look_s=0.01, pause_s=0.01))
 
 
 def test_circuits_and_budgets_are_told_with_a_signature(start, receiver, quick):
