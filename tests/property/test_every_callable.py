@@ -36,7 +36,7 @@ WRONG = {
 #: Bases that users extend: the engine calls their methods with arrays, and their constructors are those of subclasses.
 EXTENDED = {"Policy", "RewardModel", "register_policy"}
 #: Classes whose methods the engine calls with arrays; constructors and class methods are for users.
-INNER = {"Alignment", "Reference", "BoundedReward", "SurvivalReward"}
+INNER = {"Alignment", "Reference", "BoundedReward", "Guarantee", "SurvivalReward"}
 
 
 def decided(audit_rate=0.0, **settings):
@@ -104,6 +104,7 @@ SETTINGS = {
     "on_alarm": "count",
     "objective": None,
     "constraints": (),
+    "guarantee": None,
     "ids": "derived",
 }
 STEP = {"seen": (), "attempts": 1, "combine": "vote"}
@@ -129,6 +130,7 @@ CASES = {
             "elapsed_s": 1.0,
             "estimate": 0.5,
         },
+        "covariates": lambda cls: (cls("a", "d").covariates, {}),
     },
     "BoundedReward": {"": {}},
     "Budget": {"": {"usd": 1.0, "per": 10}},
@@ -145,6 +147,10 @@ CASES = {
         "": {"probabilities": [1.0]},
         "one_hot": {"label": 0, "n_labels": 2},
         "to_dict": lambda cls: (cls([1.0]).to_dict, {}),
+    },
+    "Guarantee": {
+        "": {"baseline": "a", "loss_at_most": 0.1, "confidence": 0.95, "control": 0.25},
+        "from_spec": {"document": {"baseline": "a", "loss_at_most": 0.1}},
     },
     "Objective": {
         "": {"quality": 1.0, "usd": 1.0, "seconds": 1.0, "first_token": 1.0},
@@ -177,6 +183,7 @@ CASES = {
     "Watch": {"": {"recent": 8, "older": 16, "alpha": 0.01}},
     "Orchestrator": {
         "": {"agents": ["a", "b"], **SETTINGS},
+        "certificate": method("certificate"),
         "add_agent": method("add_agent", agent="c"),
         "capture": method("capture"),
         "commit": committed,
@@ -235,7 +242,7 @@ CASES = {
         "add_agent": method("add_agent", agent="c", function=None),
         "call": method("call", task=Task(), eligible=["a"], timeout_s=None, attempts=1, patience="half"),
         "close": method("close"),
-        "decide": method("decide", task=Task(), eligible=["a"]),
+        "decide": method("decide", task=Task(), eligible=["a"], decision_id="x"),
         "derive": method("derive", task=Task(), eligible=["a"]),
         "drift_alarms": method("drift_alarms"),
         "expire": method("expire"),

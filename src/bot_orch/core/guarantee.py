@@ -30,7 +30,7 @@ import numpy as np
 
 from bot_orch.arrays import Arrays, Bools, Field, Floats, Schema
 from bot_orch.checks import check_number, check_text
-from bot_orch.errors import InvalidInputError
+from bot_orch.errors import InvalidInputError, require_type
 
 __all__ = ["Certificate", "Guarantee", "uniform_bound"]
 
@@ -106,7 +106,8 @@ class Guarantee:
     @classmethod
     def from_spec(cls, document: Mapping[str, Any]) -> Guarantee:
         """Read JSON or YAML values; :meth:`spec` is the inverse."""
-        unknown = sorted(document.keys() - cls.__dataclass_fields__.keys())
+        require_type("guarantee", document, Mapping, "pass baseline and loss_at_most")
+        unknown = sorted(map(str, document.keys() - cls.__dataclass_fields__.keys()))
         missing = sorted({"baseline", "loss_at_most"} - document.keys())
         for name, problem in ((unknown, "is not known"), (missing, "is missing")):
             if name:
