@@ -15,7 +15,7 @@ from bot_orch.display import data_frame
 from bot_orch.evaluation.evaluate import Evaluation, collect, evaluate_log, logged_means
 from bot_orch.evaluation.export import COLUMNS, decision_rows
 from bot_orch.evaluation.offpolicy import ThinSupportError
-from bot_orch.evaluation.spend import SpentKey, spent
+from bot_orch.evaluation.spend import SpendKey, spent
 from bot_orch.lab.arena.league import league_frame, results_frame
 from bot_orch.log.log import Log
 from bot_orch.log.stores.open import open_whole
@@ -72,7 +72,7 @@ def logged_frame(log: Log | str | Path, *, confidence: float = 0.95) -> Any:
         return data_frame([asdict(each) for each in logged_means(collect(source), confidence=confidence)])
 
 
-def spend_frame(log: Log | str | Path, by: SpentKey = "token") -> Any:
+def spend_frame(log: Log | str | Path, by: SpendKey = "token") -> Any:
     """Requests, tokens and dollars by ``token``, ``tag``, ``agent`` or ``day``, as ``bot-orch spend`` prints them."""
     with opened(log) as source:
         return data_frame([asdict(each) for each in spent(source, by)])

@@ -45,7 +45,7 @@ from bot_orch.core.teams import CombineRule
 from bot_orch.core.text import carried_over, encode
 from bot_orch.core.warm import (
     Evaluations,
-    Taught,
+    WarmPolicy,
     WarmStart,
     as_evaluations,
     encoded_tasks,
@@ -986,7 +986,7 @@ class Orchestrator:
         if encoder is not None:
             self._engine = Engine(replace(self.settings, encoder=encoder))
 
-    def _adopt(self, taught: Taught) -> None:
+    def _adopt(self, taught: WarmPolicy) -> None:
         """Go on with a policy and state that evaluations were taught to."""
         policy = without_context(taught.policy)
         self._engine = Engine(replace(self.settings, policy=policy))

@@ -13,14 +13,14 @@ from bot_orch.log.events import AttemptEnded, DecisionMade, FeedbackGiven
 from bot_orch.log.ids import tenant_of
 from bot_orch.log.log import Log, Row
 
-__all__ = ["SPENT_KEYS", "Spent", "SpentKey", "rows_of", "spent", "time_of", "total_usd"]
+__all__ = ["SPEND_KEYS", "SpendKey", "SpendLine", "rows_of", "spent", "time_of", "total_usd"]
 
-SpentKey = Literal["token", "tenant", "tag", "agent", "day"]
-SPENT_KEYS: tuple[str, ...] = get_args(SpentKey)
+SpendKey = Literal["token", "tenant", "tag", "agent", "day"]
+SPEND_KEYS: tuple[str, ...] = get_args(SpendKey)
 
 
 @dataclass(slots=True)
-class Spent:
+class SpendLine:
     """What was used under one key: the name of a token, tenant, tag or agent, or a day in UTC; empty if none."""
 
     key: str
@@ -41,19 +41,19 @@ class _Owner:
 
 
 def spent(
-    log: Log, by: SpentKey, *, from_us: int = 0, to_us: int | None = None, tenant: str | None = None
-) -> list[Spent]:
+    log: Log, by: SpendKey, *, from_us: int = 0, to_us: int | None = None, tenant: str | None = None
+) -> list[SpendLine]:
     """Lines of a report, the dearest first (days in order); ``to_us`` is exclusive; of one ``tenant``, or of all.
 
     A request counts when it is decided, tokens and dollars when they are known. With ``tag`` a request counts under
     each of its tags, so lines may add up to more than was spent; :func:`total_usd` counts every dollar once.
     """
-    lines: dict[str, Spent] = {}
+    lines: dict[str, SpendLine] = {}
     for row, owner, event in _events(log, from_us, to_us):
         if tenant is not None and owner.tenant != tenant:
             continue
         for key in _keys(by, row, owner):
-            _add(lines.setdefault(key, Spent(key)), event)
+            _add(lines.setdefault(key, SpendLine(key)), event)
     if by == "day":
         return sorted(lines.values(), key=lambda line: line.key)
     return sorted(lines.values(), key=lambda line: (-line.cost_usd, -line.requests, line.key))
@@ -113,7 +113,7 @@ def _owner(log: Log, owners: dict[str, _Owner], decision_id: str) -> _Owner:
     return owners[decision_id]
 
 
-def _keys(by: SpentKey, row: Row, owner: _Owner) -> tuple[str, ...]:
+def _keys(by: SpendKey, row: Row, owner: _Owner) -> tuple[str, ...]:
     if by == "tag":
         return owner.tags or ("",)
     if by == "day":
@@ -121,7 +121,7 @@ def _keys(by: SpentKey, row: Row, owner: _Owner) -> tuple[str, ...]:
     return (owner.token if by == "token" else owner.tenant if by == "tenant" else owner.agent,)
 
 
-def _add(line: Spent, event: DecisionMade | AttemptEnded | FeedbackGiven) -> None:
+def _add(line: SpendLine, event: DecisionMade | AttemptEnded | FeedbackGiven) -> None:
     if isinstance(event, DecisionMade):
         line.requests += 1
         return
@@ -133,12 +133,12 @@ def _add(line: Spent, event: DecisionMade | AttemptEnded | FeedbackGiven) -> Non
         line.output_tokens += event.output_tokens
 
 
-def rows_of(lines: list[Spent]) -> list[tuple[str, ...]]:
+def rows_of(lines: list[SpendLine]) -> list[tuple[str, ...]]:
     """The lines as texts, for a table.
 
     Examples
     --------
-    >>> rows_of([Spent("app", 2, 3, 1, 10, 20, 0.25)])
+    >>> rows_of([SpendLine("app", 2, 3, 1, 10, 20, 0.25)])
     [('app', '2', '3', '1', '10', '20', '0.250000')]
     """
     return [tuple(f"{each:.6f}" if isinstance(each, float) else str(each) for each in astuple(line)) for line in lines]

@@ -1,12 +1,12 @@
 """Warm start: what evaluations teach a policy before traffic, and the test whether it holds in traffic."""
 
 from bot_orch.core.warm.evaluations import Evaluations, as_evaluations
-from bot_orch.core.warm.teaching import Taught, encoded_tasks, fit_features, most_lessons, teach
+from bot_orch.core.warm.teaching import WarmPolicy, encoded_tasks, fit_features, most_lessons, teach
 from bot_orch.core.warm.trial import WarmStart
 
 __all__ = [
     "Evaluations",
-    "Taught",
+    "WarmPolicy",
     "WarmStart",
     "as_evaluations",
     "encoded_tasks",

@@ -18,11 +18,11 @@ from bot_orch.errors import InvalidInputError
 from bot_orch.policies.base import Feedback, Policy
 from bot_orch.types import Task
 
-__all__ = ["Taught", "encoded_tasks", "fit_features", "most_lessons", "teach"]
+__all__ = ["WarmPolicy", "encoded_tasks", "fit_features", "most_lessons", "teach"]
 
-#: Lessons per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
+#: WarmPolicy per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
 _UNTESTED = 20.0
-#: Lessons per agent, and over all agents: the larger of the two counts. A lesson takes some 150 us.
+#: WarmPolicy per agent, and over all agents: the larger of the two counts. A lesson takes some 150 us.
 _EACH, _ALL = 1000.0, 50_000.0
 
 
@@ -71,7 +71,7 @@ def fit_features(settings: Settings, given: Evaluations, *, first: bool) -> tupl
     return settings, given.padded(settings.context_width)
 
 
-class Taught(NamedTuple):
+class WarmPolicy(NamedTuple):
     """A policy and its state after the lessons, and how many there were."""
 
     policy: Policy
@@ -79,7 +79,7 @@ class Taught(NamedTuple):
     lessons: int
 
 
-def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_features: int, most: float) -> Taught:
+def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_features: int, most: float) -> WarmPolicy:
     """The policy with what the evaluations teach, from round ``t`` on; ``state`` itself is not changed.
 
     ``most`` lessons per agent at most: beyond that all weights are scaled down alike.
@@ -87,11 +87,11 @@ def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_featur
     inner = policy.policy if isinstance(policy, WarmStart) else policy
     lessons = list(_lessons(given, most if inner.predicts else min(most, _UNTESTED)))
     if not lessons:
-        return Taught(policy, state, 0)
+        return WarmPolicy(policy, state, 0)
     copy = {name: array.copy() for name, array in state.items()}
     if not inner.predicts:
         _learn(inner, copy, lessons, given=given, t=t)
-        return Taught(policy, copy, len(lessons))
+        return WarmPolicy(policy, copy, len(lessons))
     already = policy.taught if isinstance(policy, WarmStart) else 0
     warm = {k.removeprefix("warm_"): v for k, v in copy.items() if k.startswith("warm_")} if already else dict(copy)
     rows = _learn(inner, warm, lessons, given=given, t=t + already)
@@ -99,7 +99,7 @@ def teach(policy: Policy, state: Arrays, given: Evaluations, *, t: int, n_featur
     found = WarmStart(inner, already + rows)
     trial = {name: field for name, field in found.schema(n_features).items() if name in ("lead", "compared")}
     fresh = allocate(trial, (), len(given.agents))
-    return Taught(found, cold | {f"warm_{name}": array for name, array in warm.items()} | fresh, len(lessons))
+    return WarmPolicy(found, cold | {f"warm_{name}": array for name, array in warm.items()} | fresh, len(lessons))
 
 
 def _learn(policy: Policy, state: Arrays, lessons: list[tuple[int, int]], *, given: Evaluations, t: int) -> int:

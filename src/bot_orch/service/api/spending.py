@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import cast
 
-from bot_orch.evaluation.spend import SPENT_KEYS, SpentKey, spent, time_of, total_usd
+from bot_orch.evaluation.spend import SPEND_KEYS, SpendKey, spent, time_of, total_usd
 from bot_orch.log.log import Log
 from bot_orch.service.api.bodies import SpendLineView, SpendView
 from bot_orch.service.problems import Problem, Reply, json_reply
@@ -22,17 +22,17 @@ async def report(request: Request) -> Reply:
     """``GET /v1/spend?by=token|tenant|tag|agent|day&from=&to=``."""
     query, writer = request.query, request.runtime.writer
     by = query.get("by") or "token"
-    if by not in SPENT_KEYS:
-        raise Problem(422, "invalid_value", f"by: is not known; choose from {', '.join(SPENT_KEYS)}", param="by")
+    if by not in SPEND_KEYS:
+        raise Problem(422, "invalid_value", f"by: is not known; choose from {', '.join(SPEND_KEYS)}", param="by")
     from_us = time_of(query["from"], "from") if query.get("from") else 0
     to_us = time_of(query["to"], "to") if query.get("to") else writer.now_us() + 1
     await writer.barrier()
-    only, key = request.caller.tenant or None, cast(SpentKey, by)
+    only, key = request.caller.tenant or None, cast(SpendKey, by)
     view = await asyncio.to_thread(_view, writer.log, key, from_us=from_us, to_us=to_us, tenant=only)
     return json_reply(view)
 
 
-def _view(log: Log, by: SpentKey, *, from_us: int, to_us: int, tenant: str | None) -> SpendView:
+def _view(log: Log, by: SpendKey, *, from_us: int, to_us: int, tenant: str | None) -> SpendView:
     """Two passes with tags, where a dollar may stand in several lines."""
     span = {"from_us": from_us, "to_us": to_us}
     lines = spent(log, by, **span, tenant=tenant)
