@@ -240,9 +240,9 @@ CASES = {
         },
         "acall": None,  # a coroutine: the same checks as call
         "add_agent": method("add_agent", agent="c", function=None),
-        "call": method("call", task=Task(), eligible=["a"], timeout_s=None, attempts=1, patience="half"),
+        "call": method("call", task=Task(), eligible=["a"], timeout_s=None, attempts=1, patience="half", check=None),
         "close": method("close"),
-        "decide": method("decide", task=Task(), eligible=["a"], decision_id="x"),
+        "decide": method("decide", task=Task(), eligible=["a"], decision_id="x", **STEP),
         "derive": method("derive", task=Task(), eligible=["a"]),
         "drift_alarms": method("drift_alarms"),
         "expire": method("expire"),

@@ -107,9 +107,11 @@ def announced(settings: Settings) -> Settings:
 
 
 def carried_over(settings: Settings, old: Settings) -> Settings:
-    """The settings with what ``old`` learned from its first task, where they leave it open."""
+    """The settings with what ``old`` learned from its first task or round, where they leave it open."""
     if settings.n_features is None:
         settings = replace(settings, n_features=old.n_features)
+    if old.team:
+        settings = replace(settings, team=True)
     if settings.encoder is None or settings.text is not None or old.text is None:
         return settings
     same = encoder_version(find_encoder(settings.encoder)) == old.text.version

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Error as SqliteError
 from typing import Any, TypeGuard
 
 from bot_orch.clock import Clock, ServiceTime
 from bot_orch.core.orchestrator import Orchestrator
+from bot_orch.core.teams import CombineRule
 from bot_orch.core.warm import most_lessons
 from bot_orch.encoders import AbsentEncoder, encoder_version
 from bot_orch.errors import BotOrchError, InvalidInputError, UnknownDecisionError
@@ -27,7 +28,7 @@ from bot_orch.log.ledger import fold
 from bot_orch.log.log import Log, Row
 from bot_orch.log.reconfigure import change_to
 from bot_orch.log.stores.open import open_file
-from bot_orch.types import Agent, Decision, Measure, Outcome, Task
+from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
 
 __all__ = ["LoggedOrchestrator", "open_logged", "recent_rounds"]
 
@@ -81,10 +82,19 @@ class LoggedOrchestrator:
         return recent_rounds(self._log, most)
 
     def decide(
-        self, task: Task, eligible: Collection[str] | None = None, *, decision_id: str | None = None
+        self,
+        task: Task,
+        eligible: Collection[str] | None = None,
+        *,
+        decision_id: str | None = None,
+        seen: Sequence[Answer] = (),
+        attempts: int = 1,
+        combine: CombineRule = "vote",
     ) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
-        made = self.orchestrator.prepare(task, eligible, decision_id=decision_id)
+        made = self.orchestrator.prepare(
+            task, eligible, decision_id=decision_id, seen=seen, attempts=attempts, combine=combine
+        )
         allowed = None if eligible is None else tuple(eligible)
         self._write(record_decision(made, record_task(task), eligible=allowed), made.id, made)
         return made

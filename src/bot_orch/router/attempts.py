@@ -1,17 +1,21 @@
-"""The attempts of one call: who may be asked next, and how long each is waited for."""
+"""The attempts of one call: who may be asked next, how long each is waited for, and which answers there are."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
 
 from bot_orch.agents.endings import Ending
+from bot_orch.checks import check_callable
 from bot_orch.core.completion.patience import PATIENCE_RULES, PatienceRule
 from bot_orch.errors import InvalidInputError
 from bot_orch.router.calls import Call
-from bot_orch.types import Decision
+from bot_orch.types import Answer, Decision, Task
 
-__all__ = ["CallAttempts"]
+__all__ = ["CallAttempts", "Check"]
+
+#: What is said of an answer before it is delivered: whether or how far it passed, or fields of an ``Answer``.
+Check = Callable[[Task, Any], Any]
 
 
 class _Patience(Protocol):
@@ -35,17 +39,30 @@ class CallAttempts:
         *,
         attempts: int,
         rule: PatienceRule,
+        check: Check | None = None,
     ) -> None:
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise InvalidInputError("attempts", f"is {attempts!r}", "pass a whole number, 1 or more")
-        if attempts > 1 and timeout_s is None:
-            raise InvalidInputError("timeout_s", "is missing", "attempts share the time that it gives")
+        if attempts > 1 and timeout_s is None and check is None:
+            remedy = "attempts share the time that it gives; or pass check=, which looks at every answer"
+            raise InvalidInputError("timeout_s", "is missing", remedy)
+        if check is not None:
+            check_callable("check", check, "pass a function of task and answer")
+            if attempts == 1:
+                raise InvalidInputError("check", "has no effect with one attempt", "pass attempts=2 or more")
         if rule not in PATIENCE_RULES:
             raise InvalidInputError("patience", f"is {rule!r}", f"choose one of {', '.join(PATIENCE_RULES)}")
         self.eligible = eligible
         self._agents, self._left_s, self._attempts, self._rule = agents, timeout_s, attempts, rule
         self._tried: list[str] = []
         self._last = attempts == 1
+        self.check, self.calls, self.seen = check, dict[str, Call](), tuple[Answer, ...]()
+
+    @property
+    def allowed(self) -> int:
+        """How many agents the round may ask: those that answered, and the attempts that are left."""
+        late = self._left_s is not None and self._left_s <= 0.0
+        return 1 if self.check is None else len(self.seen) + (0 if late else self._attempts - len(self._tried))
 
     @property
     def expiry(self) -> Ending:
@@ -63,13 +80,29 @@ class CallAttempts:
         self._last = wait_s >= self._left_s
         return wait_s
 
+    def answered(self, call: Call, said: Any) -> Call:
+        """Keep an answer with what the check said of it: a number, or fields of :class:`bot_orch.Answer`."""
+        fields = said if isinstance(said, Mapping) else {"check": said}
+        unknown = fields.keys() - {"signal", "check", "label", "key", "output", "cost_usd"}
+        if unknown:
+            raise InvalidInputError("check", f"returned {sorted(unknown)}", "return a number, or fields of Answer")
+        agent = call.decision.agent
+        self.seen = (*self.seen, Answer(agent, call.decision.id, elapsed_s=call.elapsed_s, **fields))
+        self.calls[agent] = call
+        return call
+
     def goes_on(self, call: Call) -> bool:
-        """Whether another agent is asked after this attempt."""
-        if call.error is None or self._left_s is None or len(self._tried) >= self._attempts:
+        """Whether the round has another step after this one."""
+        if call.decision.action == "accept" or (call.error is None and self.check is None):
             return False
-        self._left_s -= call.elapsed_s
-        self.eligible = self._others()
-        return self._left_s > 0.0 and bool(self.eligible)
+        if self._left_s is not None:
+            self._left_s -= call.elapsed_s
+        others = self._others()
+        self.eligible = [*others, *self.calls]
+        if self.calls:
+            return True
+        timely = self._left_s is None or self._left_s > 0.0
+        return timely and bool(others) and len(self._tried) < self._attempts
 
     def _others(self) -> list[str]:
         allowed = self._agents if self.eligible is None else set(self.eligible).intersection(self._agents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,15 +35,16 @@ from bot_orch.clock import Clock, SteadyClock
 from bot_orch.core.completion.patience import PatienceRule
 from bot_orch.core.orchestrator import Orchestrator
 from bot_orch.core.restarts import OnAlarm
+from bot_orch.core.teams import CombineRule
 from bot_orch.encoders import Encoder
 from bot_orch.errors import InvalidInputError, require_type
 from bot_orch.policies.base import Policy
 from bot_orch.router.access import Access
-from bot_orch.router.attempts import CallAttempts
+from bot_orch.router.attempts import CallAttempts, Check
 from bot_orch.router.calls import Call
 from bot_orch.router.history import RecentRounds, Ring
 from bot_orch.router.plots import Kind, plot
-from bot_orch.types import Agent, Decision, Measure, Outcome, Task
+from bot_orch.types import Agent, Answer, Decision, Measure, Outcome, Task
 
 if TYPE_CHECKING:
     from bot_orch.log.logged import LoggedOrchestrator
@@ -195,13 +196,21 @@ class Router:
             return self._orchestrator.pending
 
     def decide(
-        self, task: Task, eligible: Collection[str] | None = None, *, decision_id: str | None = None
+        self,
+        task: Task,
+        eligible: Collection[str] | None = None,
+        *,
+        decision_id: str | None = None,
+        seen: Sequence[Answer] = (),
+        attempts: int = 1,
+        combine: CombineRule = "vote",
     ) -> Decision:
         """See :meth:`bot_orch.Orchestrator.decide`."""
         task = self._orchestrator.encoded(task)  # an encoder may be slow: outside the lock
         with self._changing():
             self.expire()
-            decision = self._kept.decide(task, eligible, decision_id=decision_id)
+            step: dict[str, Any] = {"seen": seen, "attempts": attempts, "combine": combine}
+            decision = self._kept.decide(task, eligible, decision_id=decision_id, **step)
             self._asked[decision.id] = self._clock.now_us()
             self._forget()
             self._ring.decided(decision)
@@ -217,8 +226,10 @@ class Router:
         """See :meth:`bot_orch.Orchestrator.observe`."""
         require_type("outcome", outcome, Outcome, "pass Outcome.completed(reward=...) or Outcome.censored(...)")
         with self._changing():
+            asked = self._orchestrator.round_of(decision_id)
             self._kept.observe(decision_id, outcome, audit=audit, default=default)
-            self._ended(decision_id)
+            for ended in (decision_id, *asked):
+                self._ended(ended)
             self._ring.observed(decision_id, outcome)
             raised = self._raised()
         for agent, count in raised:
@@ -379,6 +390,7 @@ class Router:
         timeout_s: float | None = None,
         attempts: int = 1,
         patience: PatienceRule = "learned",
+        check: Check | None = None,
     ) -> Call:
         """Decide, call the agent's function, judge the answer and observe the outcome.
 
@@ -392,17 +404,28 @@ class Router:
         With ``attempts``, an agent that fails, or does not answer within :meth:`patience`, is given up and another one
         is asked, all within ``timeout_s``. Every attempt is a decision with its own propensities and outcome; those
         before the last are ``call.earlier``.
+
+        With ``check``, every answer is looked at before it is delivered: ``check(task, answer)`` returns whether it
+        passed, or a dictionary with fields of :class:`bot_orch.Answer` (``signal``, ``check``, ``label``, ``key``,
+        ``cost_usd``). Then the answer is delivered, or another agent is asked, by what is learned of checks and
+        signals: a check that errs is trusted less. Only the delivered answer is judged.
         """
         check_seconds("timeout_s", timeout_s)
         check_sync("judge", self._judge)
-        turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience)
+        check_sync("check", check)
+        turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience, check=check)
         call = self._call_once(task, turns)
         while turns.goes_on(call):
             call = replace(self._call_once(task, turns), earlier=(*call.earlier, replace(call, earlier=())))
         return call
 
     def _call_once(self, task: Task, turns: CallAttempts) -> Call:
-        decision, function, given = self._begin(task, turns.eligible, sync=True)
+        decision, function, given = self._begin(task, turns, sync=True)
+        if decision.action == "accept":
+            kept = turns.calls[decision.agent]
+            with noting(decision):
+                verdict = None if self._judge is None else self._judge(task, kept.answer)
+                return self._answered(decision, kept.elapsed_s, kept.answer, verdict)
         started_us, wait_s = self._clock.now_us(), turns.wait_for(decision, self.patience)
         expired = TimeoutError(f"{decision.agent} did not answer in {wait_s} s")
         try:
@@ -413,6 +436,8 @@ class Router:
                 return self._unanswered(decision, started_us, error, ending)
             elapsed_s = self._since(started_us)
             with noting(decision):
+                if turns.check is not None:
+                    return turns.answered(Call(decision, elapsed_s, answer), turns.check(task, answer))
                 verdict = None if self._judge is None else self._judge(task, answer)
                 return self._answered(decision, elapsed_s, answer, verdict)
         finally:
@@ -426,21 +451,28 @@ class Router:
         timeout_s: float | None = None,
         attempts: int = 1,
         patience: PatienceRule = "learned",
+        check: Check | None = None,
     ) -> Call:
-        """Like :meth:`call`, for ``async`` functions; the judge may be ``async`` too.
+        """Like :meth:`call`, for ``async`` functions; judge and check may be ``async`` too.
 
         After ``timeout_s`` the function is cancelled and the outcome is censored. A function that is not ``async`` runs
         in a thread, which keeps running after a timeout because threads cannot be cancelled.
         """
         check_seconds("timeout_s", timeout_s)
-        turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience)
+        turns = CallAttempts(self.agents, eligible, timeout_s, attempts=attempts, rule=patience, check=check)
         call = await self._acall_once(task, turns)
         while turns.goes_on(call):
             call = replace(await self._acall_once(task, turns), earlier=(*call.earlier, replace(call, earlier=())))
         return call
 
     async def _acall_once(self, task: Task, turns: CallAttempts) -> Call:
-        decision, function, given = self._begin(task, turns.eligible, sync=False)
+        decision, function, given = self._begin(task, turns, sync=False)
+        if decision.action == "accept":
+            kept = turns.calls[decision.agent]
+            with noting(decision):
+                verdict = None if self._judge is None else self._judge(task, kept.answer)
+                verdict = await verdict if inspect.isawaitable(verdict) else verdict
+                return self._answered(decision, kept.elapsed_s, kept.answer, verdict)
         started_us, timer = self._clock.now_us(), asyncio.timeout(turns.wait_for(decision, self.patience))
         try:
             try:
@@ -452,27 +484,30 @@ class Router:
                 return self._unanswered(decision, started_us, error, ending)
             elapsed_s = self._since(started_us)
             with noting(decision):
+                if turns.check is not None:
+                    said = turns.check(task, answer)
+                    said = await said if inspect.isawaitable(said) else said
+                    return turns.answered(Call(decision, elapsed_s, answer), said)
                 verdict = None if self._judge is None else self._judge(task, answer)
                 verdict = await verdict if inspect.isawaitable(verdict) else verdict
                 return self._answered(decision, elapsed_s, answer, verdict)
         finally:
             self._in_progress.discard(decision.id)
 
-    def _begin(
-        self, task: Task, eligible: Collection[str] | None, *, sync: bool
-    ) -> tuple[Decision, Callable[..., Any], Task | str]:
+    def _begin(self, task: Task, turns: CallAttempts, *, sync: bool) -> tuple[Decision, Callable[..., Any], Task | str]:
         """Decide, after checking that every candidate can be called; the chosen one's function and its argument."""
         encoded = self._orchestrator.encoded(task)
         with self._changing():
             given: dict[str, Task | str] = {}
-            for name in self._candidates(eligible):
+            for name in self._candidates(turns.eligible):
                 if name not in self._functions:
                     raise InvalidInputError(f"functions.{name}", "is missing", "pass functions=, or decide and observe")
                 if sync:
                     check_sync(f"functions.{name}", self._functions[name])
                 given[name] = argument_of(task, name, text=name in self._of_text)
-            decision = self.decide(encoded, eligible)
-            self._in_progress.add(decision.id)
+            decision = self.decide(encoded, turns.eligible, seen=turns.seen, attempts=turns.allowed)
+            if decision.action == "ask":
+                self._in_progress.add(decision.id)
             return decision, self._functions[decision.agent], given[decision.agent]
 
     def _ending(self, decision: Decision, error: BaseException, given: Task | str) -> Ending:

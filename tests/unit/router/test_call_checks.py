@@ -1,0 +1,68 @@
+"""Answers that are checked before delivery: ``Router.call(..., attempts=3, check=...)``."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bot_orch import InvalidInputError, Router, Task
+
+
+def _fails(task: Task) -> str:
+    raise RuntimeError("down")
+
+
+def _router(**functions):
+    return Router(list(functions), functions=functions, judge=lambda task, answer: float(answer == "good"), seed=1)
+
+
+def test_a_failed_check_asks_another_agent_and_delivers_what_passed():
+    router = _router(bad=lambda task: "bad", good=lambda task: "good")
+    calls = [router.call(Task(), attempts=2, check=lambda task, answer: answer == "good") for _ in range(60)]
+    late = calls[30:]
+    assert sum(call.answer == "good" for call in late) >= 28
+    assert all(call.decision.action == "accept" for call in calls)
+    assert all(call.outcome is not None and call.earlier for call in calls)
+    assert router.pending == ()
+
+
+def test_async_checks_and_their_fields():
+    router = _router(bad=lambda task: "bad", good=lambda task: "good")
+
+    async def check(task, answer):
+        return {"check": answer == "good", "signal": 0.5, "label": answer}
+
+    async def run():
+        return [await router.acall(Task(), attempts=2, check=check) for _ in range(20)]
+
+    calls = asyncio.run(run())
+    assert calls[-1].decision.answers[0].signal == 0.5
+    assert router.pending == ()
+
+
+def test_an_agent_that_fails_leaves_the_others():
+    router = _router(down=_fails, good=lambda task: "good")
+    for _ in range(10):
+        assert router.call(Task(), attempts=2, check=lambda task, answer: True).answer == "good"
+    assert router.pending == ()
+
+
+def test_a_log_of_steps_gives_the_same_router(tmp_path):
+    functions = {"bad": lambda task: "bad", "good": lambda task: "good"}
+    given = {"functions": functions, "judge": lambda task, answer: float(answer == "good"), "seed": 1}
+    with Router(list(functions), path=tmp_path / "r.db", **given) as router:
+        for _ in range(10):
+            router.call(Task(), attempts=2, check=lambda task, answer: answer == "good")
+        before = router.fingerprint()
+    with Router(list(functions), path=tmp_path / "r.db", **given) as again:
+        assert again.fingerprint() == before
+
+
+def test_mistakes_are_named():
+    router = _router(good=lambda task: "good")
+    with pytest.raises(InvalidInputError, match="check"):
+        router.call(Task(), check=lambda task, answer: True)
+    two = _router(bad=lambda task: "bad", good=lambda task: "good")
+    with pytest.raises(InvalidInputError, match="check"):
+        two.call(Task(), attempts=2, check=lambda task, answer: {"sure": 1.0})
