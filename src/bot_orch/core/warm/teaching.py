@@ -20,9 +20,9 @@ from bot_orch.types import Task
 
 __all__ = ["WarmPolicy", "encoded_tasks", "fit_features", "most_lessons", "teach"]
 
-#: WarmPolicy per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
+#: Lessons per agent for a policy that predicts no reward: a wrong warm start cannot be noticed, only outweighed.
 _UNTESTED = 20.0
-#: WarmPolicy per agent, and over all agents: the larger of the two counts. A lesson takes some 150 us.
+#: Lessons per agent, and over all agents: the larger of the two counts. A lesson takes some 150 us.
 _EACH, _ALL = 1000.0, 50_000.0
 
 
